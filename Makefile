@@ -1,0 +1,74 @@
+# csccm - run `make` for what can be done. Everything needs Go and make, nothing else.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# The commit's time, not the clock: two builds of one commit are the same bytes.
+DATE    ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
+
+VERSION_PKG := github.com/csccm/csccm/pkg/version
+LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Commit=$(COMMIT) -X $(VERSION_PKG).Date=$(DATE) \
+	-X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+
+BINARIES := cloudstack-ccm csccm cloudstack-sim
+GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
+TESTFLAGS ?=
+
+.PHONY: help
+help: ## show this help
+	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET\n"} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the three binaries into bin/
+	@mkdir -p bin
+	@for b in $(BINARIES); do echo "build bin/$$b"; $(GOBUILD) -o bin/$$b ./cmd/$$b; done
+
+.PHONY: plane
+plane: ## build the test control plane once (etcd, kube-apiserver ...; cached outside the repo)
+	@cd test && go run ./cmd/plane-build
+
+.PHONY: test
+test: plane ## run all tests with the race detector (unit, contract, controller, system)
+	go test -race $(TESTFLAGS) ./...
+	cd test && go test -race -timeout 15m $(TESTFLAGS) ./...
+
+.PHONY: test-unit
+test-unit: ## only the tests that need no control plane
+	go test $(TESTFLAGS) ./...
+
+.PHONY: golden
+golden: ## how many recorded CloudStack answers the simulator gives alike
+	go test ./pkg/simulator -run 'Golden' -v | grep -E '^ *(golden|---|ok|FAIL|.*golden:)' 
+
+.PHONY: bench
+bench: ## benchmarks
+	go test -run '^$$' -bench . -benchmem ./pkg/...
+
+.PHONY: lint
+lint: ## golangci-lint and go vet on every module, chart lint
+	$(GOLANGCI) run ./...
+	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
+
+.PHONY: generate
+generate: ## regenerate docs, schemas and the chart's README
+	go generate ./...
+
+.PHONY: demo
+demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
+	@cd test && CSCCM_LDFLAGS="$(LDFLAGS)" go run ./demo
+
+.PHONY: chart
+chart: ## package the Helm chart into dist/
+	go run ./release chart --version $(VERSION) --output dist
+
+.PHONY: image
+image: ## build multi-arch container images into dist/ (no engine needed)
+	go run ./release image --version $(VERSION) --output dist
+
+.PHONY: clean
+clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)
+	rm -rf bin dist

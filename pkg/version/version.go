@@ -1,0 +1,17 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package version says which build of csccm this is; the values are stamped at link time.
+package version
+
+import "fmt"
+
+// Set by -ldflags "-X github.com/csccm/csccm/pkg/version.Version=v1.2.3 ...".
+var (
+	Version = "v0.0.0-dev"
+	Commit  = "unknown"
+	Date    = "unknown"
+)
+
+// String is the one-line form that every binary prints for --version.
+func String() string { return fmt.Sprintf("%s (commit %s, built %s)", Version, Commit, Date) }
