@@ -1,0 +1,171 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errorBody is the inner object of a failed answer.
+type errorBody struct {
+	ErrorCode flexInt `json:"errorcode"`
+	CSCode    flexInt `json:"cserrorcode"`
+	Text      string  `json:"errortext"`
+}
+
+// Texts by which CloudStack tells things that its codes do not.
+const (
+	textNoEntity       = "entity does not exist"
+	textNoProject      = "Unable to find project by id"
+	textProjectRole    = "either does not exist, is not available for user"
+	text2FA            = "two-factor authentication is on for this user, which csccm does not support: use API keys (with keys it is never asked)"
+	textNoCommand      = "the server does not know this command"
+	unknownCommandWrap = "errorresponse"
+)
+
+// errorFromAnswer makes the *Error of an HTTP answer that is no success. body is
+// the whole answer. The text is not sanitised yet.
+func errorFromAnswer(command string, status int, body []byte) *Error {
+	e := &Error{Command: command, HTTPCode: status}
+	wrap, inner := unwrap(body)
+	var eb errorBody
+	if inner == nil || json.Unmarshal(inner, &eb) != nil {
+		e.Kind, e.Text = classifyForeign(status, body)
+		return e
+	}
+	e.CSCode, e.Text = int(eb.CSCode), eb.Text
+	e.Kind = classify(command, status, eb.Text)
+	switch {
+	case status == http.StatusUnauthorized && wrap == unknownCommandWrap:
+		// Key callers get 401 for a command unknown to the server; only the wrapper differs from bad keys.
+		e.Kind, e.Text = KindNotPermitted, textNoCommand
+	case status == http.StatusNetworkAuthenticationRequired:
+		e.Text = text2FA
+	}
+	return e
+}
+
+// unwrap takes the only member of a JSON object, itself an object; nil for anything else. The
+// name cannot be computed from the command (several commands have odd ones).
+func unwrap(body []byte) (string, json.RawMessage) {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(body, &m) != nil || len(m) != 1 {
+		return "", nil
+	}
+	for name, inner := range m {
+		if len(inner) > 0 && inner[0] == '{' {
+			return name, inner
+		}
+	}
+	return "", nil
+}
+
+// classify maps a CloudStack error code to what a caller can do about it.
+func classify(command string, code int, text string) Kind {
+	switch code {
+	case http.StatusUnauthorized:
+		if strings.Contains(text, textProjectRole) {
+			return KindNotPermitted
+		}
+		return KindAuth
+	case http.StatusNetworkAuthenticationRequired: // 511
+		return KindAuth
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, 430:
+		return KindInvalid
+	case http.StatusTooManyRequests:
+		return KindThrottled
+	case 431:
+		if strings.Contains(text, textNoEntity) || strings.Contains(text, textNoProject) {
+			return KindNotFound
+		}
+		return KindInvalid
+	case 432:
+		return KindNotPermitted
+	case 531:
+		if command == commandLogin {
+			return KindAuth
+		}
+		return KindNotPermitted
+	case 532, 535:
+		return KindLimit
+	case 533:
+		return KindCapacity
+	case 537:
+		return KindConflict
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 534:
+		return KindTransient
+	}
+	return KindUnknown // 530 among them: transient or permanent, the server does not tell
+}
+
+// classifyForeign speaks of an answer that is not CloudStack's JSON: a web
+// page, a proxy's error, an empty body.
+func classifyForeign(status int, body []byte) (Kind, string) {
+	trimmed := bytes.TrimSpace(body)
+	what := "an answer that is not JSON"
+	switch {
+	case len(trimmed) == 0:
+		what = "an empty answer"
+	case bytes.HasPrefix(trimmed, []byte("<?xml")):
+		what = "XML"
+	case trimmed[0] == '<':
+		what = "a web page (HTML)"
+	}
+	if status >= 500 {
+		return KindTransient, fmt.Sprintf("got %s with HTTP status %d: the management server or a proxy in front of it is not ready", what, status)
+	}
+	if status >= 300 && status < 400 {
+		return KindInvalid, fmt.Sprintf("got a redirect (HTTP status %d) in place of the API: is api-url right? It usually ends in %s", status, apiPath)
+	}
+	return KindInvalid, fmt.Sprintf("got %s in place of the API: is api-url right? It usually ends in %s", what, apiPath)
+}
+
+var throttleDelay = regexp.MustCompile(`retry after \[(\d+)\] ?ms`)
+
+// delayFromText reads the time to wait out of a 429's text; there is no header for it.
+func delayFromText(text string) (time.Duration, bool) {
+	m := throttleDelay.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(m[1], 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// clockSkew is how far the server's Date header is from now; 0 without one.
+func clockSkew(h http.Header, now time.Time) time.Duration {
+	d := h.Get("Date")
+	if d == "" {
+		return 0
+	}
+	t, err := http.ParseTime(d)
+	if err != nil {
+		return 0
+	}
+	return now.Sub(t)
+}
+
+// skewText says what a large clock skew does to signed calls; "" when it is small.
+func skewText(skew time.Duration) string {
+	const tolerated = 5 * time.Minute
+	if skew.Abs() <= tolerated {
+		return ""
+	}
+	dir := "ahead of"
+	if skew < 0 {
+		dir = "behind"
+	}
+	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right", skew.Abs().Round(time.Second), dir)
+}

@@ -1,0 +1,114 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Kind classifies an API failure by what a caller can do about it.
+type Kind int
+
+// Kinds of failures. The zero value is the least specific one.
+const (
+	KindUnknown      Kind = iota
+	KindNotFound          // the id names nothing (any more)
+	KindNotPermitted      // the role, project role or ownership forbids it (432, 531), or the server has no such command
+	KindAuth              // keys wrong, expired, disabled (401); password wrong; two-factor authentication wanted
+	KindThrottled         // 429: later
+	KindConflict          // 537: port or rule taken
+	KindLimit             // 532, 535: a quota
+	KindCapacity          // 533: no free address
+	KindInvalid           // 431: a parameter or state that will not become right by itself
+	KindTransient         // 503, 534, network errors, 5xx: later
+	KindJobFailed         // an asynchronous job ended in failure
+)
+
+// String is the kind's name for logs and metrics.
+func (k Kind) String() string {
+	switch k {
+	case KindUnknown:
+		return "Unknown"
+	case KindNotFound:
+		return "NotFound"
+	case KindNotPermitted:
+		return "NotPermitted"
+	case KindAuth:
+		return "Auth"
+	case KindThrottled:
+		return "Throttled"
+	case KindConflict:
+		return "Conflict"
+	case KindLimit:
+		return "Limit"
+	case KindCapacity:
+		return "Capacity"
+	case KindInvalid:
+		return "Invalid"
+	case KindTransient:
+		return "Transient"
+	case KindJobFailed:
+		return "JobFailed"
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// Error is a failed CloudStack call. It never carries keys, signatures or URL queries.
+type Error struct {
+	Kind     Kind
+	Command  string // for example createLoadBalancerRule
+	HTTPCode int    // 0 when no answer arrived; a failed job's result code
+	CSCode   int    // cserrorcode
+	Text     string // the server's errortext, sanitised
+	JobID    string // set when a job failed or could not be followed
+	// MayHaveHappened is true when the request may have taken effect although no answer arrived.
+	MayHaveHappened bool
+	Err             error // cause, if any; context errors can be found with errors.Is
+}
+
+// ErrJobTimeout is the cause of an *Error about a job that did not end within the
+// configuration's job-timeout. The job may still run.
+var ErrJobTimeout = errors.New("job has not ended in time")
+
+// IsKind tells whether err is or wraps an *Error of kind k.
+func IsKind(err error, k Kind) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == k
+}
+
+// IsNotFound tells whether the call failed because its object does not exist.
+func IsNotFound(err error) bool { return IsKind(err, KindNotFound) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Error names the command, the server's text and codes, and the job.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("cloudstack")
+	if e.Command != "" {
+		b.WriteString(" " + e.Command)
+	}
+	b.WriteString(": ")
+	if e.Text != "" {
+		b.WriteString(e.Text)
+	} else {
+		b.WriteString("failed without a reason given")
+	}
+	if e.HTTPCode != 0 {
+		b.WriteString(" (code " + strconv.Itoa(e.HTTPCode))
+		if e.CSCode != 0 {
+			b.WriteString("/" + strconv.Itoa(e.CSCode))
+		}
+		b.WriteString(")")
+	}
+	if e.JobID != "" {
+		b.WriteString(" (job " + e.JobID + ")")
+	}
+	if e.MayHaveHappened {
+		b.WriteString("; it may have taken effect")
+	}
+	return b.String()
+}

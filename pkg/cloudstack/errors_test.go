@@ -1,0 +1,188 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRecordedErrors sends recorded refusals through the whole client.
+func TestRecordedErrors(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct {
+		kind   Kind
+		code   int
+		csCode int
+	}{
+		"listVirtualMachines.unknown-id":              {KindNotFound, 431, 9999},
+		"listVirtualMachines.projectid-not-a-member":  {KindNotPermitted, 432, 9999},
+		"listVirtualMachines.page-without-pagesize":   {KindInvalid, 431, 9999},
+		"listLoadBalancerRules.unknown-id":            {KindNotFound, 431, 9999},
+		"listLoadBalancerRuleInstances.other-account": {KindNotPermitted, 531, 4365},
+		"listFirewallRules.after-disassociate":        {KindInvalid, 431, 4350},
+		"listApis.unknown":                            {KindUnknown, 530, 9999},
+		"listDomains.user":                            {KindNotPermitted, 432, 9999},
+		"createRole.duplicate":                        {KindUnknown, 530, 9999},
+		"createRole.bogus-type":                       {KindUnknown, 530, 9999},
+		"createUser.duplicate":                        {KindUnknown, 530, 4250},
+		"createAccount.duplicate":                     {KindInvalid, 431, 4350},
+		"getUserKeys.other":                           {KindNotPermitted, 531, 4365},
+		"login.bad-password":                          {KindAuth, 531, 0},
+		"login.session-without-sessionkey":            {KindAuth, 401, 0},
+		"auth.unknown-command":                        {KindNotPermitted, 401, 0},
+		"auth.bad-signature":                          {KindAuth, 401, 0},
+		"auth.no-credentials":                         {KindAuth, 401, 0},
+		"auth.command-not-permitted":                  {KindNotPermitted, 432, 9999},
+		"queryAsyncJobResult.unknown-job":             {KindNotFound, 431, 9999},
+		"queryAsyncJobResult.other-accounts-job":      {KindNotPermitted, 531, 4365},
+		"createTags.missing-tags":                     {KindInvalid, 431, 9999},
+		"associateIpAddress.limit-reached":            {KindLimit, 532, 4280},
+		"associateIpAddress.pool-exhausted":           {KindCapacity, 533, 9999},
+		"associateIpAddress.other-accounts-network":   {KindNotPermitted, 531, 4365},
+		"associateIpAddress.no-params":                {KindInvalid, 431, 4350},
+		"customjobid.associate-same-id-again":         {KindUnknown, 530, 9999},
+		"createLoadBalancerRule.udp":                  {KindInvalid, 431, 9999},
+		"createLoadBalancerRule.unknown-ip":           {KindNotFound, 431, 9999},
+		"createLoadBalancerRule.on-static-nat-ip":     {KindConflict, 537, 9999},
+		"concurrent.create-same-port-1":               {KindConflict, 537, 9999},
+		"createFirewallRule.duplicate":                {KindConflict, 537, 4360},
+		"throttle.exceeded":                           {KindThrottled, 429, 9999},
+		"throttle.exceeded-async-command":             {KindThrottled, 429, 9999},
+		"smallpage.listVirtualMachines.pagesize-500":  {KindInvalid, 431, 4350},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := golden(t, name)
+			c := goldenAPI(t, name).client(t)
+			var out map[string]any
+			err := c.custom(t.Context(), g.Command, nil, callOptions{tries: 1}, &out)
+			e := asError(t, err)
+			require.Equal(t, want.kind, e.Kind, e.Error())
+			require.Equal(t, g.HTTPStatus, e.HTTPCode)
+			require.Equal(t, want.code, e.HTTPCode)
+			require.Equal(t, want.csCode, e.CSCode)
+			require.Equal(t, g.Command, e.Command)
+			require.Contains(t, e.Error(), g.Command)
+			require.False(t, e.MayHaveHappened, "the server has answered")
+			require.True(t, IsKind(fmt.Errorf("wrapped: %w", err), want.kind))
+			require.Equal(t, want.kind == KindNotFound, IsNotFound(err))
+			require.NotContains(t, e.Text, "user id [", "the random id makes every refusal a new text")
+		})
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		command string
+		code    int
+		text    string
+		want    Kind
+	}{
+		{"listZones", 401, "The given command 'listZones' either does not exist, is not available for user.", KindNotPermitted},
+		{"listZones", 400, "", KindInvalid},
+		{"login", 405, "", KindInvalid},
+		{"createLBHealthCheckPolicy", 430, "HealthCheck Policy is not supported by LB Provider", KindInvalid},
+		{"listProjects", 431, "Unable to find project by id 7", KindNotFound},
+		{"listZones", 511, "", KindAuth},
+		{"x", 500, "", KindTransient},
+		{"x", 502, "", KindTransient},
+		{"x", 503, "", KindTransient},
+		{"x", 504, "", KindTransient},
+		{"x", 530, "", KindUnknown},
+		{"x", 531, "", KindNotPermitted},
+		{"login", 531, "", KindAuth},
+		{"x", 534, "", KindTransient},
+		{"x", 535, "", KindLimit},
+		{"x", 536, "", KindUnknown},
+		{"x", 537, "", KindConflict},
+		{"x", 599, "", KindUnknown},
+	} {
+		require.Equal(t, tc.want, classify(tc.command, tc.code, tc.text), "%s %d %s", tc.command, tc.code, tc.text)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	e := &Error{Kind: KindJobFailed, Command: "createTags", HTTPCode: 530, CSCode: 4250, Text: "tag svc already there", JobID: "j1", MayHaveHappened: true, Err: context.Canceled}
+	require.Equal(t, "cloudstack createTags: tag svc already there (code 530/4250) (job j1); it may have taken effect", e.Error())
+	require.ErrorIs(t, e, context.Canceled)
+	require.Equal(t, "cloudstack: failed without a reason given", (&Error{}).Error())
+	require.False(t, IsKind(errors.New("x"), KindUnknown), "only an *Error has a kind")
+	require.False(t, IsNotFound(nil))
+	for k := KindUnknown; k <= KindJobFailed; k++ {
+		require.NotContains(t, k.String(), "(")
+	}
+	require.Equal(t, "Kind(99)", Kind(99).String())
+}
+
+func TestSanitizeText(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain text":                             "plain text",
+		"see https://h/p?apiKey=abc&signature=d": "see https://h/p",
+		"at http://u:pw@h/p":                     "at http://h/p",
+		"apikey=abcdef, rest":                    "apikey=REDACTED, rest",
+		`"secretkey":"abcdef"`:                   `"secretkey":"REDACTED"`,
+		"sessionkey: abc; x":                     "sessionkey: REDACTED; x",
+		"two\nlines\tand\x00more":                "two lines and more",
+		"mine is TopSecretValue here":            "mine is REDACTED here",
+		"The API [x] does not exist or is not available for the account for user id [9a8b2360-e86e-4f25-acac-8a18ff9a1a4e].": "The API [x] does not exist or is not available for the account.",
+	} {
+		require.Equal(t, want, sanitizeText(in, "TopSecretValue", "no"))
+	}
+	long := sanitizeText(string(make([]rune, 0)) + fmt.Sprintf("%01500d", 1))
+	require.Len(t, long, maxTextSize+3)
+}
+
+// TestSecretsInErrors lets the server answer with what it was sent.
+func TestSecretsInErrors(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t, func(_ int, form url.Values) reply {
+		text := "you sent " + form.Encode() + " that is " + form.Get("apiKey") + " " + form.Get("signature") + " " + form.Get("password") + " " + testSecretKey
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge) // CloudStack's 431: a parameter error
+			_, _ = fmt.Fprintf(w, `{"x":{"errorcode":431,"errortext":%q}}`, text)
+		}
+	})
+	c := f.client(t)
+	_, err := c.CreateUser(t.Context(), CreateUserRequest{Account: "a", Username: "u", Password: testPassword})
+	e := asError(t, err)
+	texts := []string{err.Error(), fmt.Sprintf("%v %+v %#v %s %q", err, err, e, err, err)}
+	for _, call := range f.recorded() {
+		for _, text := range texts {
+			require.NotContains(t, text, call.Form.Get("signature"))
+		}
+	}
+	requireNoSecrets(t, texts...)
+
+	for _, v := range []any{
+		c, c.String(), *f.config(), f.config(), struct{ C *Client }{c},
+		UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey}, &UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey},
+		CreateUserRequest{Password: testPassword}, CreateAccountRequest{Password: testPassword},
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			requireNoSecrets(t, fmt.Sprintf(verb, v))
+		}
+	}
+}
+
+func TestDelayFromText(t *testing.T) {
+	t.Parallel()
+	d, ok := delayFromText("The given user has reached his/her account api limit, please retry after [29012] ms.")
+	require.True(t, ok)
+	require.Equal(t, 29012*time.Millisecond, d)
+	for _, text := range []string{"", "retry after [x] ms", "retry after [99999999999999999999] ms"} {
+		_, ok := delayFromText(text)
+		require.False(t, ok, text)
+	}
+}

@@ -1,0 +1,307 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The calls of this file are the installer's; the controller makes none of them.
+
+type roleJSON struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Description string   `json:"description"`
+	Default     flexBool `json:"isdefault"`
+}
+
+func (r *roleJSON) toRole() Role {
+	return Role{ID: r.ID, Name: r.Name, Type: r.Type, Description: r.Description, Default: bool(r.Default)}
+}
+
+// ListRoles lists roles: those of exactly this name (case-insensitive), or all for "".
+func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
+	raw, err := listAll(ctx, c, "listRoles", "role", filter{}.set("name", name), callOptions{}, func(r *roleJSON) string { return r.ID })
+	if err != nil {
+		return nil, err
+	}
+	roles := convert(raw, (*roleJSON).toRole)
+	if name != "" {
+		// The server's filter also finds names that contain this one.
+		roles = slices.DeleteFunc(roles, func(r Role) bool { return !strings.EqualFold(r.Name, name) })
+	}
+	return roles, nil
+}
+
+// CreateRole makes a role of a type (Admin, ResourceAdmin, DomainAdmin, User).
+func (c *Client) CreateRole(ctx context.Context, name, roleType, description string) (*Role, error) {
+	const command = "createRole"
+	var answer struct {
+		Role roleJSON `json:"role"`
+	}
+	f := filter{"name": name, "type": roleType}.set("description", description)
+	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
+		return nil, err
+	}
+	if err := created(command, answer.Role.ID); err != nil {
+		return nil, err
+	}
+	role := answer.Role.toRole()
+	return &role, nil
+}
+
+// created checks that the answer of a creating command names what it made.
+func created(command, id string) error {
+	if id != "" {
+		return nil
+	}
+	return &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer names no object", MayHaveHappened: true}
+}
+
+// ListRolePermissions lists a role's rules in the order in which they apply.
+func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]RolePermission, error) {
+	const command = "listRolePermissions"
+	type permissionJSON struct {
+		ID          string `json:"id"`
+		Rule        string `json:"rule"`
+		Permission  string `json:"permission"`
+		Description string `json:"description"`
+	}
+	// This command knows no paging parameters.
+	raw, count, err := listPage[permissionJSON](ctx, c, command, "rolepermission", filter{"roleid": roleID}, callOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if count > len(raw) {
+		return nil, badAnswer(command, "the list is not complete")
+	}
+	return convert(raw, func(p *permissionJSON) RolePermission {
+		return RolePermission{ID: p.ID, Rule: p.Rule, Permission: strings.ToLower(p.Permission), Description: p.Description}
+	}), nil
+}
+
+// CreateRolePermission appends a rule (letters and *) with permission allow or deny to a role.
+func (c *Client) CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error {
+	const command = "createRolePermission"
+	var answer struct {
+		Permission struct {
+			ID string `json:"id"`
+		} `json:"rolepermission"`
+	}
+	f := filter{"roleid": roleID, "rule": rule, "permission": permission}.set("description", description)
+	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
+		return err
+	}
+	return created(command, answer.Permission.ID)
+}
+
+// ListDomains lists all domains the caller may see.
+func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
+	type domainJSON struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+		Path string `json:"path"`
+	}
+	raw, err := listAll(ctx, c, "listDomains", "domain", filter{"listall": "true"}, callOptions{}, func(d *domainJSON) string { return d.ID })
+	if err != nil {
+		return nil, err
+	}
+	return convert(raw, func(d *domainJSON) Domain { return Domain{ID: d.ID, Name: d.Name, Path: d.Path} }), nil
+}
+
+type userJSON struct {
+	ID        string `json:"id"`
+	Username  string `json:"username"`
+	Account   string `json:"account"`
+	AccountID string `json:"accountid"`
+	DomainID  string `json:"domainid"`
+	Domain    string `json:"domain"`
+	State     string `json:"state"`
+	RoleID    string `json:"roleid"`
+	RoleName  string `json:"rolename"`
+	RoleType  string `json:"roletype"`
+	APIKey    string `json:"apikey"`
+}
+
+func (u *userJSON) toUser() User {
+	return User{
+		ID: u.ID, Username: u.Username, Account: u.Account, AccountID: u.AccountID, DomainID: u.DomainID, Domain: u.Domain,
+		State: u.State, RoleID: u.RoleID, RoleName: u.RoleName, RoleType: u.RoleType, APIKey: u.APIKey,
+	}
+}
+
+type accountJSON struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	DomainID string     `json:"domainid"`
+	Domain   string     `json:"domain"`
+	RoleID   string     `json:"roleid"`
+	RoleName string     `json:"rolename"`
+	State    string     `json:"state"`
+	Type     flexInt    `json:"accounttype"`
+	Users    []userJSON `json:"user"`
+}
+
+func (a *accountJSON) toAccount() Account {
+	return Account{
+		ID: a.ID, Name: a.Name, DomainID: a.DomainID, Domain: a.Domain, RoleID: a.RoleID, RoleName: a.RoleName,
+		State: a.State, Type: int(a.Type), Users: convert(a.Users, (*userJSON).toUser),
+	}
+}
+
+// ListAccounts lists accounts by exact name and domain; "" means any.
+func (c *Client) ListAccounts(ctx context.Context, name, domainID string) ([]Account, error) {
+	f := filter{"listall": "true"}.set("name", name).set("domainid", domainID)
+	raw, err := listAll(ctx, c, "listAccounts", "account", f, callOptions{}, func(a *accountJSON) string { return a.ID })
+	if err != nil {
+		return nil, err
+	}
+	accounts := convert(raw, (*accountJSON).toAccount)
+	return slices.DeleteFunc(accounts, func(a Account) bool {
+		return name != "" && !strings.EqualFold(a.Name, name) || domainID != "" && a.DomainID != domainID
+	}), nil
+}
+
+// CreateAccountRequest makes an account with one user.
+type CreateAccountRequest struct {
+	Account, Username, Password, FirstName, LastName, Email, RoleID, DomainID string
+}
+
+// CreateUserRequest makes a further user of an account.
+type CreateUserRequest struct {
+	Account, Username, Password, FirstName, LastName, Email, DomainID string
+}
+
+// String leaves the password out.
+func (r CreateAccountRequest) String() string {
+	return fmt.Sprintf("create account %s with user %s in domain %s", r.Account, r.Username, r.DomainID)
+}
+
+// Format writes String for every verb.
+func (r CreateAccountRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// String leaves the password out.
+func (r CreateUserRequest) String() string {
+	return fmt.Sprintf("create user %s of account %s in domain %s", r.Username, r.Account, r.DomainID)
+}
+
+// Format writes String for every verb.
+func (r CreateUserRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// String shows neither key.
+func (k UserKeys) String() string { return "UserKeys(" + redacted + ")" }
+
+// Format writes String for every verb.
+func (k UserKeys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
+
+// CreateAccount makes an account and its first user; a name that is taken is KindInvalid.
+func (c *Client) CreateAccount(ctx context.Context, r CreateAccountRequest) (*Account, error) {
+	const command = "createAccount"
+	var answer struct {
+		Account accountJSON `json:"account"`
+	}
+	f := filter{"username": r.Username, paramPassword: r.Password, "firstname": r.FirstName, "lastname": r.LastName, "email": r.Email}.
+		set("account", r.Account).set("roleid", r.RoleID).set("domainid", r.DomainID)
+	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
+		return nil, err
+	}
+	if err := created(command, answer.Account.ID); err != nil {
+		return nil, err
+	}
+	account := answer.Account.toAccount()
+	return &account, nil
+}
+
+// CreateUser makes a user; a name that is taken is KindUnknown (530).
+func (c *Client) CreateUser(ctx context.Context, r CreateUserRequest) (*User, error) {
+	const command = "createUser"
+	var answer struct {
+		User userJSON `json:"user"`
+	}
+	f := filter{"account": r.Account, "username": r.Username, paramPassword: r.Password, "firstname": r.FirstName, "lastname": r.LastName, "email": r.Email}.
+		set("domainid", r.DomainID)
+	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
+		return nil, err
+	}
+	if err := created(command, answer.User.ID); err != nil {
+		return nil, err
+	}
+	user := answer.User.toUser()
+	return &user, nil
+}
+
+// ListUsers lists users by exact user name, account and domain; "" means any.
+// As an admin, account needs domainID.
+func (c *Client) ListUsers(ctx context.Context, username, account, domainID string) ([]User, error) {
+	f := filter{}.set("username", username).set("account", account).set("domainid", domainID)
+	if account == "" {
+		f["listall"] = "true"
+	}
+	raw, err := listAll(ctx, c, "listUsers", "user", f, callOptions{}, func(u *userJSON) string { return u.ID })
+	if err != nil {
+		return nil, err
+	}
+	users := convert(raw, (*userJSON).toUser)
+	return slices.DeleteFunc(users, func(u User) bool {
+		return username != "" && !strings.EqualFold(u.Username, username) ||
+			account != "" && !strings.EqualFold(u.Account, account) ||
+			domainID != "" && u.DomainID != domainID
+	}), nil
+}
+
+// GetUserKeys reads a user's keys; both are empty when the user never registered any.
+func (c *Client) GetUserKeys(ctx context.Context, userID string) (*UserKeys, error) {
+	return c.userKeys(ctx, "getUserKeys", userID)
+}
+
+// RegisterUserKeys makes a new pair of keys; the user's old keys stop working at once.
+func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*UserKeys, error) {
+	const command = "registerUserKeys"
+	keys, err := c.userKeys(ctx, command, userID)
+	if err != nil {
+		return nil, err
+	}
+	if keys.APIKey == "" || keys.SecretKey == "" {
+		return nil, &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer has no keys", MayHaveHappened: true}
+	}
+	return keys, nil
+}
+
+func (c *Client) userKeys(ctx context.Context, command, userID string) (*UserKeys, error) {
+	var answer struct {
+		Keys struct {
+			APIKey    string `json:"apikey"`
+			SecretKey string `json:"secretkey"`
+		} `json:"userkeys"`
+	}
+	if err := c.custom(ctx, command, filter{"id": userID}, callOptions{}, &answer); err != nil {
+		return nil, err
+	}
+	return &UserKeys{APIKey: answer.Keys.APIKey, SecretKey: answer.Keys.SecretKey}, nil
+}
+
+// AddAccountToProject makes an account a member of a project.
+func (c *Client) AddAccountToProject(ctx context.Context, projectID, account string) (Submitted, error) {
+	const command = "addAccountToProject"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.Project.NewAddAccountToProjectParams(projectID)
+		p.SetAccount(account)
+		answer, err := l.sdk.Project.AddAccountToProject(p)
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}

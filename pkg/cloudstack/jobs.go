@@ -1,0 +1,143 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+const (
+	commandQueryJob = "queryAsyncJobResult"
+	commandListJobs = "listAsyncJobs"
+)
+
+// jobJSON is queryAsyncJobResult's answer and an item of listAsyncJobs.
+type jobJSON struct {
+	ID           string          `json:"jobid"`
+	Command      string          `json:"cmd"`
+	Status       flexInt         `json:"jobstatus"`
+	ResultCode   flexInt         `json:"jobresultcode"`
+	Result       json.RawMessage `json:"jobresult"`
+	InstanceType string          `json:"jobinstancetype"`
+	InstanceID   string          `json:"jobinstanceid"`
+}
+
+// jobState is a Job with what its error needs.
+type jobState struct {
+	Job
+	hasResult bool // false for a job that a restart of the management server broke off
+}
+
+func (j *jobJSON) state(jobID string, secrets []string) jobState {
+	s := jobState{Job: Job{
+		ID: j.ID, Command: j.Command, Status: JobStatus(j.Status), ResultCode: int(j.ResultCode),
+		InstanceType: j.InstanceType, InstanceID: j.InstanceID,
+	}}
+	if s.ID == "" {
+		s.ID = jobID
+	}
+	s.hasResult = len(j.Result) > 0 && string(j.Result) != "null"
+	if s.Status == JobFailed || s.Status == JobCancelled {
+		var eb errorBody
+		var text string
+		switch {
+		case !s.hasResult:
+		case json.Unmarshal(j.Result, &text) == nil:
+			s.ErrorText = sanitizeText(text, secrets...)
+		case json.Unmarshal(j.Result, &eb) == nil:
+			s.ErrorText = sanitizeText(eb.Text, secrets...)
+			if s.ResultCode == 0 {
+				s.ResultCode = int(eb.ErrorCode)
+			}
+		}
+	}
+	return s
+}
+
+// ended tells whether the job will not change any more.
+func (s *jobState) ended() bool { return s.Status != JobPending }
+
+// err is the failure of an ended job, nil for a success.
+func (s *jobState) err(command string) error {
+	switch s.Status {
+	case JobSucceeded, JobPending:
+		return nil
+	case JobCancelled:
+		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: orText(s.ErrorText, "the job was cancelled"), MayHaveHappened: true}
+	case JobFailed:
+		if !s.hasResult {
+			// Nothing was rolled back: the half-done resource stays as it was.
+			return &Error{
+				Kind: KindTransient, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, MayHaveHappened: true,
+				Text: "the management server broke the job off, probably by a restart",
+			}
+		}
+		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: orText(s.ErrorText, "the job failed without a reason given")}
+	}
+	return &Error{Kind: KindUnknown, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: fmt.Sprintf("the job has the unknown status %d", int(s.Status)), MayHaveHappened: true}
+}
+
+func orText(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// QueryJob reads a job once, whatever its state; a failed job is no error here.
+// A job the server does not know (any more: they are kept for a day) is KindNotFound.
+func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
+	s, err := c.queryJob(ctx, jobID, callOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &s.Job, nil
+}
+
+func (c *Client) queryJob(ctx context.Context, jobID string, opts callOptions) (*jobState, error) {
+	var j *jobJSON
+	if err := c.custom(ctx, commandQueryJob, map[string]string{"jobid": jobID}, opts, &j); err != nil {
+		return nil, err
+	}
+	if j == nil {
+		return nil, badAnswer(commandQueryJob, "the answer is empty")
+	}
+	s := j.state(jobID, c.secrets())
+	return &s, nil
+}
+
+// runningJobs are the ids of the caller's jobs that still run; the server lists no others.
+func (c *Client) runningJobs(ctx context.Context, opts callOptions) (map[string]struct{}, error) {
+	jobs, err := listAll(ctx, c, commandListJobs, "asyncjobs", nil, opts, func(j *jobJSON) string { return j.ID })
+	if err != nil {
+		return nil, err
+	}
+	running := make(map[string]struct{}, len(jobs))
+	for i := range jobs {
+		if JobStatus(jobs[i].Status) == JobPending {
+			running[jobs[i].ID] = struct{}{}
+		}
+	}
+	return running, nil
+}
+
+// submittedJSON is the first answer of an asynchronous command.
+type submittedJSON struct {
+	ID    string `json:"id"`
+	JobID string `json:"jobid"`
+}
+
+// submitted checks that the server has answered with a job.
+func submitted(command, id, jobID string) (Submitted, error) {
+	if jobID == "" {
+		return Submitted{ID: id}, &Error{
+			Kind: KindTransient, Command: command, HTTPCode: http.StatusOK,
+			Text: "the answer names no job", MayHaveHappened: true,
+		}
+	}
+	return Submitted{ID: id, JobID: jobID}, nil
+}

@@ -1,0 +1,72 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestQueryJobRecorded(t *testing.T) {
+	t.Parallel()
+	f := goldenAPI(t, "customjobid.queryAsyncJobResult")
+	job, err := f.client(t).QueryJob(t.Context(), "dc2eb06a-f9e1-44a8-89f4-6466ac31e033")
+	require.NoError(t, err)
+	require.Equal(t, &Job{
+		ID: "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", Command: "org.apache.cloudstack.api.command.user.address.AssociateIPAddrCmd",
+		Status: JobSucceeded, InstanceType: "IpAddress", InstanceID: "ee411ea3-002c-4d98-95ce-aa1d7c490e8c",
+	}, job)
+	require.Equal(t, "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", f.recorded()[0].Form.Get("jobid"))
+
+	job, err = goldenAPI(t, "createTags.duplicate-key.job-failure").client(t).QueryJob(t.Context(), "x")
+	require.NoError(t, err, "a failed job has been read all the same")
+	require.Equal(t, JobFailed, job.Status)
+	require.Equal(t, 530, job.ResultCode)
+	require.Equal(t, "tag svc already on LoadBalancer with id 57f15283-069f-41ce-ac33-686744277e08", job.ErrorText)
+
+	job, err = goldenAPI(t, "associateIpAddress.isolated.job-pending").client(t).QueryJob(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, JobPending, job.Status)
+
+	_, err = goldenAPI(t, "queryAsyncJobResult.unknown-job").client(t).QueryJob(t.Context(), "x")
+	require.True(t, IsNotFound(err), "%v", err)
+}
+
+func TestJobErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		json     jobJSON
+		kind     Kind
+		code     int
+		text     string
+		happened bool
+	}{
+		"failed":                {jobJSON{Status: 2, ResultCode: 431, Result: []byte(`{"errorcode":431,"errortext":"Invalid protocol"}`)}, KindJobFailed, 431, "Invalid protocol", false},
+		"failed without text":   {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`{"errorcode":530}`)}, KindJobFailed, 530, "without a reason", false},
+		"failed with bare text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`"some text"`)}, KindJobFailed, 530, "some text", false},
+		"code only in result":   {jobJSON{Status: 2, Result: []byte(`{"errorcode":533,"errortext":"x"}`)}, KindJobFailed, 533, "x", false},
+		"server restarted":      {jobJSON{Status: 2, ResultCode: 530}, KindTransient, 530, "restart", true},
+		"blocked too long":      {jobJSON{Status: 2, Result: []byte(`null`)}, KindTransient, 0, "broke the job off", true},
+		"cancelled":             {jobJSON{Status: 3}, KindJobFailed, 0, "cancelled", true},
+		"from the future":       {jobJSON{Status: 9}, KindUnknown, 0, "unknown status 9", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tc.json.state("j", nil)
+			require.True(t, s.ended())
+			e := asError(t, s.err("createTags"))
+			require.Equal(t, tc.kind, e.Kind)
+			require.Equal(t, tc.code, e.HTTPCode)
+			require.Equal(t, "j", e.JobID)
+			require.Equal(t, "createTags", e.Command)
+			require.Equal(t, tc.happened, e.MayHaveHappened)
+			require.Contains(t, e.Error(), tc.text)
+		})
+	}
+	s := (&jobJSON{Status: 1, Result: []byte(`{"success":true}`)}).state("j", nil)
+	require.NoError(t, s.err("x"))
+	s = (&jobJSON{Status: 2, Result: []byte(`{"errortext":"apikey=abcdef"}`)}).state("j", nil)
+	require.Equal(t, "apikey=REDACTED", s.ErrorText)
+}

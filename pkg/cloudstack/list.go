@@ -1,0 +1,180 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxPageSize  = 500 // CloudStack's default maximum
+	listAttempts = 3   // of a list that changes while it is read page by page
+	maxPages     = 10000
+)
+
+var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
+
+// listAll reads all pages of a list command. object is the member that holds the
+// array, key identifies an entry. A list that cannot be read whole is an error:
+// entries that are missing must never look like objects that do not exist.
+func listAll[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions, key func(*T) string) ([]T, error) {
+	for attempt := 1; ; attempt++ {
+		items, changed, err := listOnce(ctx, c, command, object, params, opts, key)
+		if err != nil || changed == "" {
+			return items, err
+		}
+		if attempt == listAttempts {
+			return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "the list is not complete: " + changed}
+		}
+	}
+}
+
+// listOnce reads the pages once. changed says why the result cannot be trusted, if so.
+func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions, key func(*T) string) (items []T, changed string, err error) {
+	p := maps.Clone(params)
+	if p == nil {
+		p = map[string]string{}
+	}
+	total, seen := -1, map[string]struct{}{}
+	size := c.currentPageSize()
+	for page := 1; page <= maxPages; page++ {
+		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
+		chunk, count, err := listPage[T](ctx, c, command, object, p, opts)
+		if err != nil {
+			if page == 1 && c.learnPageSize(err, size) {
+				return listOnce(ctx, c, command, object, params, opts, key)
+			}
+			return nil, "", err
+		}
+		if page > 1 && count >= 0 && total >= 0 && count != total {
+			return nil, fmt.Sprintf("the count changed from %d to %d between two pages", total, count), nil
+		}
+		if count >= 0 {
+			total = count
+		}
+		for i := range chunk {
+			k := key(&chunk[i])
+			if _, dup := seen[k]; dup {
+				return nil, "an entry came twice", nil
+			}
+			seen[k] = struct{}{}
+		}
+		items = append(items, chunk...)
+		switch {
+		case total >= 0 && len(items) >= total, total < 0 && len(chunk) < size:
+			return items, "", nil
+		case len(chunk) == 0:
+			return nil, fmt.Sprintf("the server counts %d entries but sent %d", total, len(items)), nil
+		}
+	}
+	return nil, fmt.Sprintf("more than %d pages", maxPages), nil
+}
+
+// listPage reads one page. count is -1 when the answer has none, which for
+// CloudStack means an empty list.
+func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions) (chunk []T, count int, err error) {
+	var raw map[string]json.RawMessage
+	if err := c.custom(ctx, command, params, opts, &raw); err != nil {
+		return nil, 0, err
+	}
+	count = -1
+	if n, ok := raw["count"]; ok {
+		var v flexInt
+		if err := json.Unmarshal(n, &v); err != nil || v < 0 {
+			return nil, 0, badAnswer(command, "count is no number")
+		}
+		count = int(v)
+	}
+	if array, ok := raw[object]; ok {
+		if err := json.Unmarshal(array, &chunk); err != nil {
+			return nil, 0, badAnswer(command, object+" cannot be read: "+err.Error())
+		}
+	} else {
+		for name := range raw {
+			if name != "count" {
+				return nil, 0, badAnswer(command, "the answer has no "+object)
+			}
+		}
+	}
+	return chunk, count, nil
+}
+
+func badAnswer(command, text string) *Error {
+	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitizeText(text)}
+}
+
+// currentPageSize is 500, or less on a server whose maximum is smaller.
+func (c *Client) currentPageSize() int {
+	if n := c.pageSize.Load(); n > 0 {
+		return int(n)
+	}
+	return maxPageSize
+}
+
+// learnPageSize reads the server's maximum out of the refusal of a larger page.
+func (c *Client) learnPageSize(err error, asked int) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.HTTPCode != 431 {
+		return false
+	}
+	m := pageSizeLimit.FindStringSubmatch(e.Text)
+	if m == nil {
+		return false
+	}
+	n, convErr := strconv.Atoi(m[1])
+	if convErr != nil || n < 1 || n >= asked {
+		return false
+	}
+	c.pageSize.Store(int64(n))
+	return true
+}
+
+// filter builds the parameters of a list, leaving out empty ones.
+type filter map[string]string
+
+func (f filter) set(name, value string) filter {
+	if value != "" {
+		f[name] = value
+	}
+	return f
+}
+
+func (f filter) flag(name string, on bool) filter {
+	if on {
+		f[name] = "true"
+	}
+	return f
+}
+
+// tags adds tag filters. Releases differ in whether several are and-ed or
+// or-ed, so the answer must be filtered with hasTags as well.
+func (f filter) tags(tags map[string]string) filter {
+	i := 0
+	for _, k := range sortedKeys(tags) {
+		prefix := "tags[" + strconv.Itoa(i) + "]."
+		f[prefix+"key"], f[prefix+"value"] = k, tags[k]
+		i++
+	}
+	return f
+}
+
+// hasTags tells whether all of want are among got.
+func hasTags(got, want map[string]string) bool {
+	for k, v := range want {
+		if g, ok := got[k]; !ok || g != v {
+			return false
+		}
+	}
+	return true
+}
+
+func joinIDs(ids []string) string { return strings.Join(ids, ",") }

@@ -1,0 +1,218 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"slices"
+)
+
+// LoadBalancerRuleQuery filters listLoadBalancerRules. Name is exact, Keyword a
+// part of name or description (with _ and % as wildcards); Tags must all match.
+// An unknown ID is KindNotFound.
+type LoadBalancerRuleQuery struct {
+	ID, Name, Keyword, PublicIPID, NetworkID, ProjectID string
+	Tags                                                map[string]string
+	ListAll                                             bool
+}
+
+type ruleJSON struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	PublicIPID  string    `json:"publicipid"`
+	PublicIP    string    `json:"publicip"`
+	PublicPort  flexInt   `json:"publicport"`
+	PrivatePort flexInt   `json:"privateport"`
+	Protocol    string    `json:"protocol"`
+	Algorithm   string    `json:"algorithm"`
+	CIDRs       *string   `json:"cidrlist"`
+	NetworkID   string    `json:"networkid"`
+	State       string    `json:"state"`
+	ProjectID   string    `json:"projectid"`
+	Tags        []tagJSON `json:"tags"`
+}
+
+func (r *ruleJSON) toRule() LoadBalancerRule {
+	return LoadBalancerRule{
+		ID: r.ID, Name: r.Name, Description: r.Description, PublicIPID: r.PublicIPID, PublicIP: r.PublicIP,
+		PublicPort: int(r.PublicPort), PrivatePort: int(r.PrivatePort), Protocol: r.Protocol, Algorithm: r.Algorithm,
+		CIDRs: splitCIDRs(r.CIDRs), NetworkID: r.NetworkID, State: r.State, ProjectID: r.ProjectID, Tags: tagMap(r.Tags),
+	}
+}
+
+// ListLoadBalancerRules lists public load balancer rules.
+func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQuery) ([]LoadBalancerRule, error) {
+	f := filter{}.set("id", q.ID).set("name", q.Name).set("keyword", q.Keyword).set("publicipid", q.PublicIPID).
+		set("networkid", q.NetworkID).set("projectid", q.ProjectID).flag("listall", q.ListAll).tags(q.Tags)
+	raw, err := listAll(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, callOptions{}, func(r *ruleJSON) string { return r.ID })
+	if err != nil {
+		return nil, err
+	}
+	rules := convert(raw, (*ruleJSON).toRule)
+	return slices.DeleteFunc(rules, func(r LoadBalancerRule) bool { return !hasTags(r.Tags, q.Tags) }), nil
+}
+
+// ListLoadBalancerMembers lists the VMs behind a rule with the addresses used.
+// Destroyed VMs are not among them, stopped ones are.
+func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
+	const command = "listLoadBalancerRuleInstances"
+	type memberJSON struct {
+		VM        vmJSON   `json:"loadbalancerruleinstance"`
+		Addresses []string `json:"lbvmipaddresses"`
+	}
+	// This command ignores paging and answers with the whole list.
+	f := filter{"id": ruleID, "lbvmips": "true"}
+	raw, count, err := listPage[memberJSON](ctx, c, command, "lbrulevmidip", f, callOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if count > len(raw) {
+		return nil, badAnswer(command, "the list is not complete")
+	}
+	return convert(raw, func(m *memberJSON) LoadBalancerMember {
+		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: VMState(m.VM.State), Addresses: m.Addresses}
+	}), nil
+}
+
+// CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves
+// the rule without source ranges (open as far as the firewall lets).
+type CreateLoadBalancerRuleRequest struct {
+	Name, Description, Algorithm, Protocol string
+	PublicIPID, NetworkID                  string // NetworkID only for VPC
+	PublicPort, PrivatePort                int
+	CIDRs                                  []string
+	OpenFirewall                           bool // always sent explicitly
+}
+
+// CreateLoadBalancerRule makes a rule. Rules of one address should be made one
+// after the other; the server locks them with long sleeps.
+func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
+	const command = "createLoadBalancerRule"
+	var id, jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.LoadBalancer.NewCreateLoadBalancerRuleParams(r.Algorithm, r.Name, r.PrivatePort, r.PublicPort)
+		p.SetOpenfirewall(r.OpenFirewall)
+		if r.PublicIPID != "" {
+			p.SetPublicipid(r.PublicIPID)
+		}
+		if r.NetworkID != "" {
+			p.SetNetworkid(r.NetworkID)
+		}
+		if r.Protocol != "" {
+			p.SetProtocol(r.Protocol)
+		}
+		if r.Description != "" {
+			p.SetDescription(r.Description)
+		}
+		if r.CIDRs != nil {
+			p.SetCidrlist(r.CIDRs)
+		}
+		answer, err := l.sdk.LoadBalancer.CreateLoadBalancerRule(p)
+		if err == nil {
+			id, jobID = answer.Id, answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, id, jobID)
+}
+
+// UpdateLoadBalancerRuleRequest changes a rule in place. Send Protocol always:
+// a rule made without one breaks the job otherwise.
+type UpdateLoadBalancerRuleRequest struct {
+	ID, Name, Algorithm, Protocol, Description string // "" = leave; Protocol should always be sent
+	CIDRs                                      *[]string
+}
+
+// UpdateLoadBalancerRule changes name, algorithm, protocol, description or source ranges.
+func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalancerRuleRequest) (Submitted, error) {
+	const command = "updateLoadBalancerRule"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.LoadBalancer.NewUpdateLoadBalancerRuleParams(r.ID)
+		if r.Name != "" {
+			p.SetName(r.Name)
+		}
+		if r.Algorithm != "" {
+			p.SetAlgorithm(r.Algorithm)
+		}
+		if r.Protocol != "" {
+			p.SetProtocol(r.Protocol)
+		}
+		if r.Description != "" {
+			p.SetDescription(r.Description)
+		}
+		if r.CIDRs != nil {
+			p.SetCidrlist(*r.CIDRs)
+		}
+		answer, err := l.sdk.LoadBalancer.UpdateLoadBalancerRule(p)
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}
+
+// DeleteLoadBalancerRule deletes a rule; one that is gone is KindNotFound.
+func (c *Client) DeleteLoadBalancerRule(ctx context.Context, id string) (Submitted, error) {
+	const command = "deleteLoadBalancerRule"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		answer, err := l.sdk.LoadBalancer.DeleteLoadBalancerRule(l.sdk.LoadBalancer.NewDeleteLoadBalancerRuleParams(id))
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}
+
+// AssignToLoadBalancerRule adds VMs by id. It is all or nothing: one VM that is
+// already a member, or cannot be one, fails the job for all.
+func (c *Client) AssignToLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
+	const command = "assignToLoadBalancerRule"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.LoadBalancer.NewAssignToLoadBalancerRuleParams(ruleID)
+		p.SetVirtualmachineids(vmIDs)
+		answer, err := l.sdk.LoadBalancer.AssignToLoadBalancerRule(p)
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}
+
+// RemoveFromLoadBalancerRule removes VMs with all their addresses; VMs that are no members do no harm.
+func (c *Client) RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
+	const command = "removeFromLoadBalancerRule"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.LoadBalancer.NewRemoveFromLoadBalancerRuleParams(ruleID)
+		p.SetVirtualmachineids(vmIDs)
+		answer, err := l.sdk.LoadBalancer.RemoveFromLoadBalancerRule(p)
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}

@@ -1,0 +1,74 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import "context"
+
+// NetworkQuery filters listNetworks. As root admin even an ID needs ListAll.
+type NetworkQuery struct {
+	ID, ZoneID, ProjectID, Keyword string
+	ListAll                        bool
+}
+
+type networkJSON struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Type         string   `json:"type"`
+	State        string   `json:"state"`
+	ZoneID       string   `json:"zoneid"`
+	ZoneName     string   `json:"zonename"`
+	VPCID        string   `json:"vpcid"`
+	ProjectID    string   `json:"projectid"`
+	Account      string   `json:"account"`
+	DomainID     string   `json:"domainid"`
+	CIDR         string   `json:"cidr"`
+	ACLID        string   `json:"aclid"`
+	ACLName      string   `json:"aclname"`
+	ConserveMode flexBool `json:"networkofferingconservemode"`
+	Services     []struct {
+		Name      string `json:"name"`
+		Providers []struct {
+			Name string `json:"name"`
+		} `json:"provider"`
+		Capabilities []struct {
+			Name  string     `json:"name"`
+			Value flexString `json:"value"`
+		} `json:"capability"`
+	} `json:"service"`
+}
+
+func (n *networkJSON) toNetwork() Network {
+	net := Network{
+		ID: n.ID, Name: n.Name, Type: n.Type, State: n.State, ZoneID: n.ZoneID, ZoneName: n.ZoneName,
+		VPCID: n.VPCID, ProjectID: n.ProjectID, Account: n.Account, DomainID: n.DomainID, CIDR: n.CIDR,
+		ACLID: n.ACLID, ACLName: n.ACLName, ConserveMode: bool(n.ConserveMode),
+		Services:         make(map[string]map[string]string, len(n.Services)),
+		ServiceProviders: make(map[string][]string, len(n.Services)),
+	}
+	for _, s := range n.Services {
+		capabilities := net.Services[s.Name]
+		if capabilities == nil {
+			capabilities = make(map[string]string, len(s.Capabilities))
+			net.Services[s.Name] = capabilities
+		}
+		for _, capability := range s.Capabilities {
+			capabilities[capability.Name] = string(capability.Value)
+		}
+		for _, p := range s.Providers {
+			net.ServiceProviders[s.Name] = append(net.ServiceProviders[s.Name], p.Name)
+		}
+	}
+	return net
+}
+
+// ListNetworks lists guest networks with their services.
+func (c *Client) ListNetworks(ctx context.Context, q NetworkQuery) ([]Network, error) {
+	f := filter{}.set("id", q.ID).set("zoneid", q.ZoneID).set("projectid", q.ProjectID).
+		set("keyword", q.Keyword).flag("listall", q.ListAll)
+	raw, err := listAll(ctx, c, "listNetworks", "network", f, callOptions{}, func(n *networkJSON) string { return n.ID })
+	if err != nil {
+		return nil, err
+	}
+	return convert(raw, (*networkJSON).toNetwork), nil
+}

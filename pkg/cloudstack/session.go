@@ -1,0 +1,125 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// session is a login: cookies and the session key that must go with them.
+type session struct {
+	jar http.CookieJar
+
+	mu  sync.Mutex
+	key string
+}
+
+// sign adds the session key to a form.
+func (s *session) sign(form url.Values) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.key != "" {
+		form.Set("sessionkey", s.key)
+	}
+}
+
+func (s *session) addCookies(req *http.Request) {
+	for _, ck := range s.jar.Cookies(req.URL) {
+		req.AddCookie(ck)
+	}
+}
+
+func (s *session) store(u *url.URL, resp *http.Response) {
+	if cookies := resp.Cookies(); len(cookies) > 0 {
+		s.jar.SetCookies(u, cookies)
+	}
+}
+
+func (s *session) setKey(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
+
+func (s *session) active() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.key != ""
+}
+
+// secrets are the session key, plain and escaped.
+func (s *session) secrets() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.key == "" {
+		return nil
+	}
+	return []string{s.key, url.QueryEscape(s.key)}
+}
+
+// Login makes a client that works in a session of a user with a password.
+// domain is a path such as /a/b; "" means ROOT. Of cfg the keys are not used.
+// It fails with KindAuth when the password is wrong or the user has two-factor
+// authentication on.
+func Login(ctx context.Context, cfg *Config, username, password, domain string, opts ...Option) (*Client, error) {
+	if username == "" || password == "" {
+		return nil, errors.New("cloudstack login: user name and password are both needed")
+	}
+	c, err := newClient(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, &Error{Kind: KindUnknown, Command: commandLogin, Text: "cannot make a cookie jar", Err: err}
+	}
+	c.session = &session{jar: jar}
+	params := map[string]string{"username": username, paramPassword: password}
+	if domain != "" {
+		params["domain"] = domain
+	}
+	var answer struct {
+		SessionKey    string   `json:"sessionkey"`
+		TwoFAEnabled  flexBool `json:"is2faenabled"`
+		TwoFAVerified flexBool `json:"is2faverified"`
+	}
+	if err := c.custom(ctx, commandLogin, params, callOptions{}, &answer); err != nil {
+		return nil, err
+	}
+	if answer.SessionKey == "" {
+		return nil, &Error{Kind: KindUnknown, Command: commandLogin, HTTPCode: http.StatusOK, Text: "the answer has no session key"}
+	}
+	c.session.setKey(answer.SessionKey)
+	if answer.TwoFAEnabled && !answer.TwoFAVerified {
+		// The session is of no use; end it as well as we can.
+		_ = c.Logout(ctx)
+		return nil, &Error{Kind: KindAuth, Command: commandLogin, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: text2FA}
+	}
+	return c, nil
+}
+
+// Logout ends a session made by Login; it does nothing for key clients.
+func (c *Client) Logout(ctx context.Context) error {
+	if c.session == nil || !c.session.active() {
+		return nil
+	}
+	var answer struct {
+		Description string `json:"description"`
+	}
+	err := c.custom(ctx, "logout", nil, callOptions{}, &answer)
+	c.session.setKey("")
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(answer.Description, "success") {
+		return &Error{Kind: KindUnknown, Command: "logout", HTTPCode: http.StatusOK, Text: "the server did not confirm the end of the session"}
+	}
+	return nil
+}

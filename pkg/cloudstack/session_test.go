@@ -1,0 +1,115 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sessionServer is a server that knows sessions: cookies and session key must agree.
+func sessionServer(t *testing.T, secondFactor bool) *fakeAPI {
+	t.Helper()
+	const key = "canary-session-key+/="
+	var f *fakeAPI
+	loggedOut := false
+	f = newFakeAPI(t, func(n int, form url.Values) reply {
+		switch form.Get("command") {
+		case "login":
+			if form.Get("password") != testPassword || form.Get("domain") != "/a/b" {
+				return golden(t, "login.bad-password").reply()
+			}
+			return func(w http.ResponseWriter) {
+				http.SetCookie(w, &http.Cookie{Name: "JSESSIONID", Value: "jar", Path: "/client"})
+				http.SetCookie(w, &http.Cookie{Name: "sessionkey", Value: url.QueryEscape(key), HttpOnly: true})
+				body := map[string]any{"loginresponse": map[string]any{
+					"userid": "u", "sessionkey": key, "timeout": 1800,
+					"is2faenabled": fmt.Sprint(secondFactor), "is2faverified": fmt.Sprint(!secondFactor),
+				}}
+				_ = json.NewEncoder(w).Encode(body)
+			}
+		case "logout":
+			loggedOut = true
+			return golden(t, "logout.ok").reply()
+		}
+		if secondFactor {
+			return jsonReply(511, `{"x":{"errorcode":511,"errortext":"2FA"}}`)
+		}
+		calls := f.recorded()
+		got := calls[n-1]
+		if loggedOut || form.Get("sessionkey") != key || got.Cookies["JSESSIONID"] != "jar" || got.Cookies["sessionkey"] != url.QueryEscape(key) {
+			return golden(t, "login.session-without-sessionkey").reply()
+		}
+		return jsonReply(200, emptyZones)
+	})
+	return f
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	f := sessionServer(t, false)
+	cfg := &Config{APIURL: f.URL + apiPath}
+	c, err := Login(t.Context(), cfg, "admin", testPassword, "/a/b")
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	_, err = c.ListZones(t.Context())
+	require.NoError(t, err)
+	requireNoSecrets(t, fmt.Sprintf("%v %+v %#v", c, c, c))
+	require.NoError(t, c.Logout(t.Context()))
+	require.NoError(t, c.Logout(t.Context()), "a second time there is nothing to do")
+	_, err = c.ListZones(t.Context())
+	require.True(t, IsKind(err, KindAuth), "%v", err)
+	requireNoSecrets(t, err.Error())
+	for _, call := range f.recorded() {
+		require.Equal(t, apiPath, call.URL)
+		require.Equal(t, http.MethodPost, call.Method)
+		require.Empty(t, call.Form.Get("signature"))
+		require.Empty(t, call.Form.Get("apiKey"))
+	}
+	require.Equal(t, 1, f.count("logout"))
+}
+
+func TestLoginFailures(t *testing.T) {
+	t.Parallel()
+	f := sessionServer(t, false)
+	_, err := Login(t.Context(), &Config{APIURL: f.URL + apiPath}, "admin", "wrong-canary", "")
+	require.True(t, IsKind(err, KindAuth), "%v", err)
+	require.NotContains(t, err.Error(), "wrong-canary")
+	require.ErrorContains(t, err, "Failed to authenticate user admin")
+
+	f2 := sessionServer(t, true)
+	_, err = Login(t.Context(), &Config{APIURL: f2.URL + apiPath}, "admin", testPassword, "/a/b")
+	require.True(t, IsKind(err, KindAuth), "%v", err)
+	require.ErrorContains(t, err, "two-factor authentication")
+	requireNoSecrets(t, err.Error())
+
+	_, err = Login(t.Context(), &Config{APIURL: f.URL + apiPath}, "admin", "", "")
+	require.ErrorContains(t, err, "both needed")
+	_, err = Login(t.Context(), &Config{APIURL: "nonsense"}, "admin", "x", "")
+	require.ErrorContains(t, err, "api-url")
+
+	noKey := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, `{"loginresponse":{}}`) })
+	_, err = Login(t.Context(), &Config{APIURL: noKey.URL + apiPath}, "admin", "x", "")
+	require.ErrorContains(t, err, "no session key")
+}
+
+func TestSecondFactorOnALaterCall(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(511, `{"x":{"errorcode":511,"errortext":"2FA"}}`) })
+	_, err := f.client(t).ListZones(t.Context())
+	require.True(t, IsKind(err, KindAuth), "%v", err)
+	require.ErrorContains(t, err, "use API keys")
+}
+
+func TestLogoutOfAKeyClient(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(500, "") })
+	require.NoError(t, f.client(t).Logout(t.Context()))
+	require.Empty(t, f.recorded())
+}

@@ -1,0 +1,245 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// rig is a simulator behind HTTP with a client of the user k8s-owner.
+type rig struct {
+	sim    *simulator.Simulator
+	url    string
+	client *cloudstack.Client
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
+	require.NoError(t, err)
+	srv := httptest.NewServer(sim.Handler())
+	t.Cleanup(func() { srv.Close(); sim.Close() })
+	r := &rig{sim: sim, url: srv.URL + "/client/api"}
+	key, secret, ok := sim.Keys("k8s-owner")
+	require.True(t, ok)
+	r.client = r.newClient(t, key, secret)
+	return r
+}
+
+func (r *rig) newClient(t *testing.T, key, secret string) *cloudstack.Client {
+	t.Helper()
+	c, err := cloudstack.NewClient(&cloudstack.Config{APIURL: r.url, APIKey: key, SecretKey: secret},
+		cloudstack.WithJitter(func(time.Duration) time.Duration { return 0 }))
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// done waits for the job of a write.
+func done(t *testing.T, c *cloudstack.Client, command string) func(cloudstack.Submitted, error) string {
+	t.Helper()
+	return func(s cloudstack.Submitted, err error) string {
+		t.Helper()
+		require.NoError(t, err)
+		_, err = c.Jobs().Wait(t.Context(), command, s.JobID)
+		require.NoError(t, err)
+		return s.ID
+	}
+}
+
+// TestLifeOfALoadBalancer goes once through all calls that the controller makes.
+func TestLifeOfALoadBalancer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, c := t.Context(), r.client
+
+	zones, err := c.ListZones(ctx)
+	require.NoError(t, err)
+	require.Len(t, zones, 1)
+	nets, err := c.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zones[0].ID})
+	require.NoError(t, err)
+	require.Len(t, nets, 1)
+	require.True(t, nets[0].HasService("Lb"))
+	vms, err := c.ListVirtualMachines(ctx, cloudstack.VMQuery{WithOffering: true})
+	require.NoError(t, err)
+	require.Len(t, vms, 3)
+	require.Equal(t, "Small Instance", vms[0].ServiceOfferingName)
+	ids := []string{vms[1].ID, vms[2].ID}
+
+	job := uuid.NewString()
+	ip := done(t, c, "associateIpAddress")(c.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: nets[0].ID, CustomJobID: job}))
+	asked, err := c.QueryJob(ctx, job)
+	require.NoError(t, err)
+	require.Equal(t, ip, asked.InstanceID, "the address can be found by the job id that the caller chose")
+
+	rule := done(t, c, "createLoadBalancerRule")(c.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+		Name: "a-tcp-80", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: ip, PublicPort: 80, PrivatePort: 30080, CIDRs: []string{"10.0.0.0/8", "192.168.0.0/16"},
+	}))
+	_, err = c.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{Name: "b", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: ip, PublicPort: 80, PrivatePort: 1})
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindConflict), "%v", err)
+	done(t, c, "assignToLoadBalancerRule")(c.AssignToLoadBalancerRule(ctx, rule, ids))
+	again, err := c.AssignToLoadBalancerRule(ctx, rule, ids[:1])
+	require.NoError(t, err)
+	_, err = c.Jobs().Wait(ctx, "assignToLoadBalancerRule", again.JobID)
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindJobFailed), "%v", err)
+	members, err := c.ListLoadBalancerMembers(ctx, rule)
+	require.NoError(t, err)
+	require.Len(t, members, 2)
+	require.NotEmpty(t, members[0].Addresses)
+
+	fw := done(t, c, "createFirewallRule")(c.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{PublicIPID: ip, Protocol: "tcp", StartPort: 80, CIDRs: []string{"10.0.0.0/8"}}))
+	tags := map[string]string{"cluster": "c~*", "service": "default/web"}
+	done(t, c, "createTags")(c.CreateTags(ctx, "LoadBalancer", []string{rule}, tags))
+	rules, err := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{Tags: tags})
+	require.NoError(t, err)
+	require.Len(t, rules, 1)
+	require.Equal(t, tags, rules[0].Tags)
+	require.Equal(t, []string{"10.0.0.0/8", "192.168.0.0/16"}, rules[0].CIDRs)
+	require.Equal(t, "Active", rules[0].State)
+	done(t, c, "deleteTags")(c.DeleteTags(ctx, "LoadBalancer", []string{rule}, []string{"cluster"}))
+	done(t, c, "updateLoadBalancerRule")(c.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{ID: rule, Name: "a-tcp-81", Protocol: "tcp-proxy"}))
+	done(t, c, "removeFromLoadBalancerRule")(c.RemoveFromLoadBalancerRule(ctx, rule, ids))
+	firewall, err := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: ip})
+	require.NoError(t, err)
+	require.Len(t, firewall, 1)
+	done(t, c, "deleteFirewallRule")(c.DeleteFirewallRule(ctx, fw))
+	done(t, c, "deleteLoadBalancerRule")(c.DeleteLoadBalancerRule(ctx, rule))
+	_, err = c.DeleteLoadBalancerRule(ctx, rule)
+	require.True(t, cloudstack.IsNotFound(err), "%v", err)
+	done(t, c, "disassociateIpAddress")(c.DisassociateIP(ctx, ip))
+	gone, err := c.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: ip})
+	require.NoError(t, err)
+	require.Empty(t, gone)
+
+	_, err = c.Jobs().Wait(ctx, "x", uuid.NewString())
+	require.True(t, cloudstack.IsNotFound(err), "%v", err)
+	caps, err := c.Capabilities(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, caps.Version)
+	apis, err := c.ListAPIs(ctx)
+	require.NoError(t, err)
+	require.True(t, apis["createLoadBalancerRule"].Async)
+	_, err = c.ListRoles(ctx, "")
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindNotPermitted), "%v", err)
+}
+
+// TestProvisioning is the installer's way from an admin's password to keys of a small role.
+func TestProvisioning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := t.Context()
+	_, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: r.url}, "admin", "wrong", "")
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
+	admin, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: r.url}, "admin", "password", "")
+	require.NoError(t, err)
+	t.Cleanup(admin.CloseIdleConnections)
+
+	role, err := admin.CreateRole(ctx, "ccm", "User", "for the controller")
+	require.NoError(t, err)
+	for _, rule := range []string{"listZones", "listVirtualMachines", "queryAsyncJobResult"} {
+		require.NoError(t, admin.CreateRolePermission(ctx, role.ID, rule, "allow", ""))
+	}
+	require.NoError(t, admin.CreateRolePermission(ctx, role.ID, "*", "deny", ""))
+	permissions, err := admin.ListRolePermissions(ctx, role.ID)
+	require.NoError(t, err)
+	require.Len(t, permissions, 4)
+	roles, err := admin.ListRoles(ctx, "CCM")
+	require.NoError(t, err)
+	require.Len(t, roles, 1)
+	domains, err := admin.ListDomains(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, domains)
+	account, err := admin.CreateAccount(ctx, cloudstack.CreateAccountRequest{
+		Account: "ccm", Username: "ccm", Password: "p~*&=", FirstName: "c", LastName: "m", Email: "c@example.com", RoleID: role.ID, DomainID: domains[0].ID,
+	})
+	require.NoError(t, err)
+	require.Len(t, account.Users, 1)
+	users, err := admin.ListUsers(ctx, "ccm", "ccm", domains[0].ID)
+	require.NoError(t, err)
+	require.Len(t, users, 1)
+	none, err := admin.GetUserKeys(ctx, users[0].ID)
+	require.NoError(t, err)
+	require.Empty(t, none.SecretKey)
+	keys, err := admin.RegisterUserKeys(ctx, users[0].ID)
+	require.NoError(t, err)
+
+	c := r.newClient(t, keys.APIKey, keys.SecretKey)
+	_, err = c.ListZones(ctx)
+	require.NoError(t, err)
+	_, err = c.ListNetworks(ctx, cloudstack.NetworkQuery{})
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindNotPermitted), "%v", err)
+	require.NoError(t, admin.Logout(ctx))
+	_, err = admin.ListZones(ctx)
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
+}
+
+// TestLostAnswer tells calls that may have taken effect from those that have not.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := t.Context()
+	nets, err := r.client.ListNetworks(ctx, cloudstack.NetworkQuery{})
+	require.NoError(t, err)
+	job := uuid.NewString()
+	remove := r.sim.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultLostAnswer})
+	_, err = r.client.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: nets[0].ID, CustomJobID: job})
+	remove()
+	require.True(t, cloudstack.IsKind(err, cloudstack.KindTransient), "%v", err)
+	var e *cloudstack.Error
+	require.ErrorAs(t, err, &e)
+	require.True(t, e.MayHaveHappened)
+	require.Equal(t, 1, r.sim.Ledger().Count("associateIpAddress"), "a write is not repeated")
+	found, err := r.client.Jobs().Wait(ctx, "associateIpAddress", job)
+	require.NoError(t, err)
+	require.NotEmpty(t, found.InstanceID)
+}
+
+// TestJobBudget: ten jobs at once cost shared polls and one result read each.
+func TestJobBudget(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, c := t.Context(), r.client
+	nets, err := c.ListNetworks(ctx, cloudstack.NetworkQuery{})
+	require.NoError(t, err)
+	ip := done(t, c, "associateIpAddress")(c.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: nets[0].ID}))
+	var rules []string
+	for i := range 10 {
+		s, err := c.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+			Name: "r" + strconv.Itoa(i), Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: ip, PublicPort: 8000 + i, PrivatePort: 30000 + i,
+		})
+		require.NoError(t, err)
+		rules = append(rules, s.ID)
+	}
+	r.sim.Ledger().Reset()
+	start := time.Now()
+	var wg sync.WaitGroup
+	errs := make(chan error, len(rules))
+	for _, id := range rules {
+		wg.Go(func() {
+			s, err := c.CreateTags(ctx, "LoadBalancer", []string{id}, map[string]string{"k": "v"})
+			if err == nil {
+				_, err = c.Jobs().Wait(context.WithoutCancel(ctx), "createTags", s.JobID)
+			}
+			errs <- err
+		})
+	}
+	wg.Wait()
+	for range rules {
+		require.NoError(t, <-errs)
+	}
+	polls := r.sim.Ledger().Count("listAsyncJobs")
+	require.LessOrEqual(t, polls, int(time.Since(start)/(200*time.Millisecond))+1)
+	require.LessOrEqual(t, r.sim.Ledger().Count("queryAsyncJobResult"), len(rules)+polls)
+}

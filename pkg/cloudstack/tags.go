@@ -1,0 +1,57 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// CreateTags tags resources of one type (UserVm, LoadBalancer, PublicIpAddress, FirewallRule ...).
+// A key that a resource already has fails the job for all.
+func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (Submitted, error) {
+	const command = "createTags"
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		answer, err := l.sdk.Resourcetags.CreateTags(l.sdk.Resourcetags.NewCreateTagsParams(ids, resourceType, tags))
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}
+
+// DeleteTags removes the tags with the given keys, whatever their values. keys
+// must not be empty: the server would remove all tags of the resources.
+func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (Submitted, error) {
+	const command = "deleteTags"
+	if len(keys) == 0 {
+		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "tag keys are missing, without which all tags would go"}
+	}
+	tags := make(map[string]string, len(keys))
+	for _, k := range keys {
+		tags[k] = "" // the SDK leaves an empty value out; a missing one matches any
+	}
+	var jobID string
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		p := l.sdk.Resourcetags.NewDeleteTagsParams(ids, resourceType)
+		p.SetTags(tags)
+		answer, err := l.sdk.Resourcetags.DeleteTags(p)
+		if err == nil {
+			jobID = answer.JobID
+		}
+		return err
+	})
+	if err != nil {
+		return Submitted{}, err
+	}
+	return submitted(command, "", jobID)
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

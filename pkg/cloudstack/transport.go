@@ -1,0 +1,241 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxAnswerSize = 32 << 20 // bytes; 500 VMs are about 1 MB
+	// expiresAfter stays below the 15 minutes that a strict server allows, so that a clock
+	// up to five minutes ahead or ten behind does no harm.
+	expiresAfter = 10 * time.Minute
+	commandLogin = "login"
+	// sensitive parameters are replaced in every text about the call.
+	paramPassword  = "password"
+	paramSignature = "signature"
+)
+
+// exchange performs one call: it waits for the rate limit, signs, sends, and
+// repeats what can be repeated safely. It returns the answer of a success.
+func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions) ([]byte, *Error) {
+	command := form.Get("command")
+	secrets := c.secrets()
+	if pw := form.Get(paramPassword); pw != "" {
+		secrets = append(secrets, pw)
+	}
+	known := len(secrets)
+	tries := opts.tries
+	if tries <= 0 {
+		tries = defaultTries
+	}
+	var last *Error
+	for try := 1; ; try++ {
+		if err := c.waitTurn(ctx); err != nil {
+			if last != nil {
+				return nil, last // the failure says more than the end of the context
+			}
+			return nil, c.notSent(command, err)
+		}
+		start := c.clock.Now()
+		signed := c.credentials(form)
+		secrets = append(secrets[:known], signed.Get(paramSignature))
+		body, res := c.attempt(ctx, command, signed)
+		c.observe(command, try, c.clock.Since(start), res)
+		if res.err == nil {
+			return body, nil
+		}
+		res.err.Text = sanitizeText(res.err.Text, secrets...)
+		if cause := res.err.Err; cause != nil {
+			if clean := sanitizeText(cause.Error(), secrets...); clean != cause.Error() {
+				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
+			}
+		}
+		if res.throttled > 0 {
+			c.pause(res.throttled)
+		}
+		if !res.retry || try >= tries || ctx.Err() != nil {
+			return nil, res.err
+		}
+		if err := c.sleep(ctx, c.retryDelay(try, res)); err != nil {
+			return nil, res.err
+		}
+		last = res.err
+		observeRetry()
+	}
+}
+
+// result is what one attempt came to.
+type result struct {
+	err       *Error
+	status    int           // HTTP status; 0 when no answer came
+	retry     bool          // the same call may be sent again without harm
+	throttled time.Duration // the server wants no call for so long
+}
+
+// attempt sends a signed form once.
+func (c *Client) attempt(ctx context.Context, command string, form url.Values) ([]byte, result) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	req, err := c.newRequest(traced, form)
+	if err != nil {
+		return nil, result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
+	}
+	resp, err := c.base.RoundTrip(req)
+	if err != nil {
+		unsent := isDialError(err) || (c.ownBase && !connected.Load())
+		return nil, c.networkFailure(ctx, command, 0, unsent, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerSize+1))
+	if err != nil {
+		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
+	}
+	if len(body) > maxAnswerSize {
+		return nil, result{status: resp.StatusCode, err: &Error{
+			Kind: KindInvalid, Command: command, HTTPCode: resp.StatusCode,
+			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
+		}}
+	}
+	if c.session != nil {
+		c.session.store(c.endpoint, resp)
+	}
+	return c.judge(command, resp, body)
+}
+
+// credentials adds what proves the caller to a copy of the form: a signature
+// for this moment, the session key, or nothing.
+func (c *Client) credentials(form url.Values) url.Values {
+	signed := maps.Clone(form)
+	switch {
+	case c.session != nil:
+		c.session.sign(signed)
+	case !c.noKeys:
+		signed.Set("apiKey", c.apiKey)
+		signed.Set("signatureversion", "3")
+		signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
+		signed.Set(paramSignature, sign(signed, c.secretKey))
+	}
+	return signed
+}
+
+// newRequest puts all of the form into the body of a POST to the bare URL: no
+// key, signature or password is ever part of a URL.
+func (c *Client) newRequest(ctx context.Context, form url.Values) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, errors.New("api-url is not usable")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", c.userAgent)
+	if c.session != nil {
+		c.session.addCookies(req)
+	}
+	return req, nil
+}
+
+// judge turns an answer into a success or an error.
+func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte, result) {
+	res := result{status: resp.StatusCode}
+	_, inner := unwrap(body)
+	if resp.StatusCode == http.StatusOK && inner != nil {
+		return body, res
+	}
+	e := errorFromAnswer(command, resp.StatusCode, body)
+	res.err = e
+	fromAPI := inner != nil // the management server itself has refused
+	switch {
+	case resp.StatusCode == http.StatusTooManyRequests:
+		// Refused before anything was done, so writes may be repeated too.
+		res.retry = true
+		res.throttled, _ = delayFromText(e.Text)
+	case resp.StatusCode == http.StatusServiceUnavailable && fromAPI:
+		res.retry = true
+	case e.Kind == KindTransient:
+		res.retry = idempotent(command)
+		// A proxy's 502 or 504 says nothing about what the server did.
+		e.MayHaveHappened = !idempotent(command) && !fromAPI
+	case !fromAPI && resp.StatusCode == http.StatusOK:
+		e.MayHaveHappened = !idempotent(command) && len(body) == 0
+	case resp.StatusCode == http.StatusUnauthorized && !c.noKeys && c.session == nil:
+		e.Text += skewText(clockSkew(resp.Header, c.clock.Now()))
+	}
+	return nil, res
+}
+
+// networkFailure makes the error of a call without a complete answer.
+func (c *Client) networkFailure(ctx context.Context, command string, status int, unsent bool, err error) result {
+	e := &Error{Kind: KindTransient, Command: command, Err: err}
+	e.MayHaveHappened = !unsent && !idempotent(command)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
+		e.Text, e.Err = "no answer in time", context.DeadlineExceeded
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Text, e.Err = "cancelled", context.Canceled
+	case isTLSError(err):
+		e.Text = "the server's certificate is not trusted (ca-file or ssl-no-verify may be needed): " + err.Error()
+	default:
+		e.Text = "cannot reach the API: " + err.Error()
+	}
+	return result{err: e, status: status, retry: (unsent || idempotent(command)) && !isTLSError(err)}
+}
+
+// notSent is the error of a call that ended while it waited for its turn.
+func (c *Client) notSent(command string, err error) *Error {
+	e := &Error{Kind: KindTransient, Command: command, Text: "not sent: " + err.Error(), Err: err}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pausedUntil.After(c.clock.Now()) {
+		e.Kind = KindThrottled
+	}
+	return e
+}
+
+// isDialError tells that the connection was never made.
+func isDialError(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	var dns *net.DNSError
+	return errors.As(err, &dns)
+}
+
+// idempotent tells whether a command can be sent twice without harm.
+func idempotent(command string) bool {
+	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
+}
+
+// secrets are the strings that must never be in a text.
+func (c *Client) secrets() []string {
+	s := make([]string, 0, 6)
+	for _, k := range []string{c.apiKey, c.secretKey} {
+		if k != "" {
+			s = append(s, k)
+			if q := url.QueryEscape(k); q != k {
+				s = append(s, q)
+			}
+		}
+	}
+	if c.session != nil {
+		s = append(s, c.session.secrets()...)
+	}
+	return s
+}
