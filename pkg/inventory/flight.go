@@ -1,0 +1,145 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// flight keeps the last complete result of a fetch and lets all who want a newer one share a single call.
+//
+// A caller that gives up leaves the call to the others; the call is cancelled when the last has left. A
+// failure is handed to those who waited for it and is kept nowhere.
+type flight[T any] struct {
+	clock clock.PassiveClock
+	fetch func(context.Context) (T, error)
+
+	mu    sync.Mutex
+	seq   uint64 // number of calls begun
+	last  *result[T]
+	calls *call[T] // in flight, or nil
+}
+
+// result is a value as of the moment when its call began.
+type result[T any] struct {
+	value T
+	begun time.Time
+	seq   uint64
+}
+
+type call[T any] struct {
+	begun   time.Time
+	seq     uint64
+	cancel  context.CancelFunc
+	waiters int
+	done    chan struct{} // closed when result and err are set
+	result  *result[T]
+	err     error
+}
+
+func newFlight[T any](c clock.PassiveClock, fetch func(context.Context) (T, error)) *flight[T] {
+	return &flight[T]{clock: c, fetch: fetch}
+}
+
+// get returns a result whose call began no longer than maxAge ago. A maxAge of zero or less asks for a call
+// that begins after this one: what it returns was read from the server after get was called.
+func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], error) {
+	f.mu.Lock()
+	oldest, after := f.clock.Now().Add(-maxAge), f.seq
+	fresh := func(begun time.Time, seq uint64) bool {
+		if maxAge <= 0 {
+			return seq > after
+		}
+		return seq > after || !begun.Before(oldest)
+	}
+	for {
+		if f.last != nil && fresh(f.last.begun, f.last.seq) {
+			r := f.last
+			f.mu.Unlock()
+			return r, nil
+		}
+		if err := ctx.Err(); err != nil {
+			f.mu.Unlock()
+			return nil, err
+		}
+		c := f.calls
+		if c == nil {
+			c = f.start(ctx)
+		}
+		c.waiters++
+		f.mu.Unlock()
+
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			f.leave(c)
+			return nil, ctx.Err()
+		}
+		if fresh(c.begun, c.seq) {
+			return c.result, c.err
+		}
+		f.mu.Lock()
+	}
+}
+
+// start begins a call; f.mu is held. The call outlives the caller that began it.
+func (f *flight[T]) start(ctx context.Context) *call[T] {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f.seq++
+	c := &call[T]{begun: f.clock.Now(), seq: f.seq, cancel: cancel, done: make(chan struct{})}
+	f.calls = c
+	go func() {
+		defer cancel()
+		value, err := f.fetch(ctx)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if err != nil {
+			c.err = err
+		} else {
+			c.result = &result[T]{value: value, begun: c.begun, seq: c.seq}
+			if f.last == nil || f.last.seq < c.seq {
+				f.last = c.result
+			}
+		}
+		if f.calls == c {
+			f.calls = nil
+		}
+		close(c.done)
+	}()
+	return c
+}
+
+// leave gives up one wait; the last to leave ends the call, and nobody joins it any more.
+func (f *flight[T]) leave(c *call[T]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.waiters--
+	if c.waiters > 0 {
+		return
+	}
+	c.cancel()
+	if f.calls == c {
+		f.calls = nil
+	}
+}
+
+// peek returns the last complete result, or nil.
+func (f *flight[T]) peek() *result[T] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// amend replaces the last result's value, unless a newer call has replaced it by then.
+func (f *flight[T]) amend(old *result[T], value T) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == old {
+		f.last = &result[T]{value: value, begun: old.begun, seq: old.seq}
+	}
+}

@@ -1,0 +1,150 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// pageSize is the server's largest page (default.page.size); it says what a whole list costs.
+const pageSize = 500
+
+// Scope is where VMs are looked for.
+type Scope struct {
+	Project   string // as in the cloud-config: name or id; empty means the account's own VMs
+	ProjectID string // resolved
+	Zone      string // name or id; empty means all zones
+}
+
+// VMSnapshot is a complete list of the VMs of one project, or of one account, at one time. It does not
+// change and may be shared; what it returns must not be changed.
+type VMSnapshot struct {
+	// Taken is when the list was asked for.
+	Taken time.Time
+
+	scope  Scope
+	vms    []cloudstack.VirtualMachine
+	byID   map[string]int
+	byName map[string][]int // in scope.Zone only
+	inZone int
+	added  int // VMs that came by id after the list was taken
+}
+
+// NewVMSnapshot makes a snapshot of a complete list.
+func NewVMSnapshot(taken time.Time, scope Scope, vms []cloudstack.VirtualMachine) *VMSnapshot {
+	s := &VMSnapshot{
+		Taken:  taken,
+		scope:  scope,
+		vms:    vms,
+		byID:   make(map[string]int, len(vms)),
+		byName: make(map[string][]int, len(vms)),
+	}
+	for i := range vms {
+		s.index(i)
+	}
+	return s
+}
+
+func (s *VMSnapshot) index(i int) {
+	vm := &s.vms[i]
+	s.byID[strings.ToLower(vm.ID)] = i
+	if InZone(vm, s.scope.Zone) {
+		s.inZone++
+		key := strings.ToLower(vm.Name)
+		s.byName[key] = append(s.byName[key], i)
+	}
+}
+
+// with is the snapshot with one VM replaced or added.
+func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
+	vms := slices.Clone(s.vms)
+	if i, ok := s.byID[strings.ToLower(vm.ID)]; ok {
+		vms[i] = vm
+	} else {
+		vms = append(vms, vm)
+	}
+	n := NewVMSnapshot(s.Taken, s.scope, vms)
+	n.added = s.added + 1
+	return n
+}
+
+// All returns every VM of the project, in all zones.
+func (s *VMSnapshot) All() []cloudstack.VirtualMachine { return s.vms }
+
+// Len is the number of VMs.
+func (s *VMSnapshot) Len() int { return len(s.vms) }
+
+// Pages is the number of calls that a new snapshot of this size costs.
+func (s *VMSnapshot) Pages() int { return max(1, (len(s.vms)+pageSize-1)/pageSize) }
+
+// Added is the number of VMs that were fetched one by one since the list was taken.
+func (s *VMSnapshot) Added() int { return s.added }
+
+// ByID finds a VM in any zone; letter case does not matter.
+func (s *VMSnapshot) ByID(id string) (cloudstack.VirtualMachine, bool) {
+	i, ok := s.byID[strings.ToLower(id)]
+	if !ok {
+		return cloudstack.VirtualMachine{}, false
+	}
+	return s.vms[i], true
+}
+
+// ByName finds the VMs of a host name in the configured zone; letter case does not matter. Display names
+// are not looked at: they are free text and need not be unique.
+func (s *VMSnapshot) ByName(name string) []cloudstack.VirtualMachine {
+	at := s.byName[strings.ToLower(name)]
+	if len(at) == 0 {
+		return nil
+	}
+	out := make([]cloudstack.VirtualMachine, 0, len(at))
+	for _, i := range at {
+		out = append(out, s.vms[i])
+	}
+	return out
+}
+
+// Scope says where the snapshot looked, for error messages.
+func (s *VMSnapshot) Scope() string {
+	where := s.scope.String()
+	if s.scope.Zone == "" || s.inZone == len(s.vms) {
+		return fmt.Sprintf("%s (%d VMs)", where, len(s.vms))
+	}
+	return fmt.Sprintf("%s (%d of %d VMs; zones with VMs: %s)", where, s.inZone, len(s.vms), strings.Join(s.zones(), ", "))
+}
+
+func (s *VMSnapshot) zones() []string {
+	var names []string
+	for i := range s.vms {
+		if !slices.Contains(names, s.vms[i].ZoneName) {
+			names = append(names, s.vms[i].ZoneName)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// String names project and zone.
+func (s Scope) String() string {
+	where := "the API key's own account"
+	switch {
+	case s.Project != "" && s.ProjectID != "" && s.Project != s.ProjectID:
+		where = fmt.Sprintf("project %q (%s)", s.Project, s.ProjectID)
+	case s.Project != "":
+		where = fmt.Sprintf("project %q", s.Project)
+	}
+	if s.Zone == "" {
+		return where + ", all zones"
+	}
+	return fmt.Sprintf("%s, zone %q", where, s.Zone)
+}
+
+// InZone tells whether a VM is in the zone of that name or id; an empty zone is any.
+func InZone(vm *cloudstack.VirtualMachine, zone string) bool {
+	return zone == "" || strings.EqualFold(vm.ZoneName, zone) || strings.EqualFold(vm.ZoneID, zone)
+}

@@ -1,0 +1,150 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+type lookup []cloudstack.VirtualMachine
+
+func (l lookup) ByID(id string) (cloudstack.VirtualMachine, bool) {
+	for _, vm := range l {
+		if vm.ID == id {
+			return vm, true
+		}
+	}
+	return cloudstack.VirtualMachine{}, false
+}
+
+func (l lookup) ByName(name string) (out []cloudstack.VirtualMachine) {
+	for _, vm := range l {
+		if strings.EqualFold(vm.Name, name) {
+			out = append(out, vm)
+		}
+	}
+	return out
+}
+
+func (l lookup) Scope() string { return `project "p", zone "z"` }
+
+func id(n byte) string { return strings.Repeat(string('0'+rune(n)), 8) + someID[8:] }
+
+func vm(n byte, name string, state cloudstack.VMState) cloudstack.VirtualMachine {
+	return cloudstack.VirtualMachine{ID: id(n), Name: name, State: state, ZoneName: "zone-1"}
+}
+
+type nodeOption func(*corev1.Node)
+
+func providerID(s string) nodeOption { return func(n *corev1.Node) { n.Spec.ProviderID = s } }
+func hostLabel(s string) nodeOption {
+	return func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: s} }
+}
+func address(t corev1.NodeAddressType, s string) nodeOption {
+	return func(n *corev1.Node) {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: t, Address: s})
+	}
+}
+
+func newNode(name string, options ...nodeOption) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, o := range options {
+		o(n)
+	}
+	return n
+}
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	vms := lookup{
+		vm(1, "worker-1", cloudstack.VMRunning),
+		vm(2, "Worker-2", cloudstack.VMStopped),
+		vm(3, "twin", cloudstack.VMRunning),
+		vm(4, "TWIN", cloudstack.VMRunning),
+		vm(5, "reborn", cloudstack.VMDestroyed),
+		vm(6, "reborn", cloudstack.VMRunning),
+		vm(7, "dead", cloudstack.VMExpunging),
+		vm(8, "broken", cloudstack.VMError),
+	}
+	for _, c := range []struct {
+		name string
+		node *corev1.Node
+		want byte
+		err  string
+	}{
+		{name: "by provider id", node: newNode("any", providerID("cloudstack:///"+id(1))), want: 1},
+		{name: "the provider id wins over the name", node: newNode("worker-1", providerID("external-cloudstack://"+id(2))), want: 2},
+		{name: "by name", node: newNode("worker-1"), want: 1},
+		{name: "by name without case", node: newNode("worker-2"), want: 2},
+		{name: "by the first label of an FQDN", node: newNode("worker-1.example.org"), want: 1},
+		{name: "by the host name label", node: newNode("ip-10-0-0-1", hostLabel("worker-1")), want: 1},
+		{name: "by the host name in the status", node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org")), want: 2},
+		{name: "foreign provider ids go by name", node: newNode("worker-1", providerID("k3s://worker-1")), want: 1},
+		{name: "a destroyed twin is no twin", node: newNode("reborn"), want: 6},
+		{name: "a VM in error exists", node: newNode("broken"), want: 8},
+		{
+			name: "the provider id decides: no fall-back to the name", node: newNode("worker-1", providerID("cloudstack:///"+id(9))),
+			err: `node "worker-1" has no VM: no VM with the id ` + id(9) + ` (its provider id) in project "p", zone "z"`,
+		},
+		{
+			name: "destroyed, by id", node: newNode("reborn", providerID("cloudstack:///"+id(5))),
+			err: `node "reborn" has no VM: the VM with the id ` + id(5) + ` (its provider id) in project "p", zone "z" is Destroyed`,
+		},
+		{
+			name: "destroyed, by name", node: newNode("dead"),
+			err: `node "dead" has no VM: the VM with the name "dead" in project "p", zone "z" is Expunging`,
+		},
+		{
+			name: "not found", node: newNode("Nobody.example.org"),
+			err: `node "Nobody.example.org" has no VM: no VM with the name "nobody.example.org" or "nobody" in project "p", zone "z"`,
+		},
+		{
+			name: "two of one name", node: newNode("twin"),
+			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", zone "z": twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
+		},
+		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1": "worker-1" is no UUID`},
+		{name: "no name at all", node: newNode(""), err: "has no VM"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Match(vms, c.node)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, id(c.want), got.ID)
+		})
+	}
+}
+
+func TestMatchErrorTypes(t *testing.T) {
+	t.Parallel()
+	twins := lookup{vm(1, "twin", ""), vm(2, "twin", "")}
+	_, err := Match(twins, newNode("twin"))
+	var ambiguous *AmbiguousError
+	require.ErrorAs(t, err, &ambiguous)
+	assert.Len(t, ambiguous.VMs, 2)
+
+	_, err = Match(twins, newNode("n", providerID("cloudstack:///"+id(5))))
+	var notFound *NotFoundError
+	require.ErrorAs(t, err, &notFound)
+	assert.Equal(t, id(5), notFound.ID)
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	n := newNode("Node.example.org", hostLabel("host.example.org"), address(corev1.NodeInternalIP, "10.0.0.1"), address(corev1.NodeHostName, "node.example.org"))
+	assert.Equal(t, []string{"node.example.org", "host.example.org", "node", "host"}, Names(n))
+	assert.Equal(t, []string{"10.0.0.1"}, Names(newNode("10.0.0.1")), "an address has no first label")
+	assert.Empty(t, Names(newNode("")))
+}

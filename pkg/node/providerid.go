@@ -1,0 +1,118 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node maps Kubernetes Nodes to CloudStack virtual machines and back: provider IDs, names,
+// addresses and labels. It is pure: no client, no clock, no context.
+package node
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Kind says who wrote a provider ID.
+type Kind string
+
+// Kinds of provider IDs that a cluster on CloudStack meets.
+const (
+	KindNone       Kind = ""                    // the Node has no provider ID
+	KindExternal   Kind = "external-cloudstack" // upstream's provider and csccm
+	KindCloudStack Kind = "cloudstack"          // Cluster API, the old in-tree provider
+	KindK3s        Kind = "k3s"                 // k3s's own cloud controller: the id is the node's name
+	KindRKE2       Kind = "rke2"                // RKE2's own cloud controller: the id is the node's name
+	KindForeign    Kind = "foreign"             // any other scheme
+)
+
+// IsCloudStack tells whether a provider ID of this kind holds the id of a CloudStack VM.
+func (k Kind) IsCloudStack() bool { return k == KindExternal || k == KindCloudStack }
+
+// Form is the way new provider IDs are written.
+type Form string
+
+// Forms of new provider IDs. A Node's provider ID cannot be changed once it is set, so the form only
+// matters for Nodes that have none.
+const (
+	FormUpstream   Form = "external-cloudstack" // external-cloudstack://ID
+	FormClusterAPI Form = "cloudstack"          // cloudstack:///ID
+)
+
+// ParseForm reads the value of --provider-id-format. It takes the scheme, with or without slashes.
+func ParseForm(s string) (Form, error) {
+	switch f := Form(strings.TrimRight(strings.TrimRight(strings.TrimSpace(s), "/"), ":")); f {
+	case "":
+		return FormUpstream, nil
+	case FormUpstream, FormClusterAPI:
+		return f, nil
+	default:
+		return "", fmt.Errorf("provider id format %q is not known: use %q (external-cloudstack://ID, the default) or %q (cloudstack:///ID, as Cluster API writes it)",
+			s, FormUpstream, FormClusterAPI)
+	}
+}
+
+// vmID is the form of CloudStack's ids. Nothing else is taken for one: an id that the server cannot
+// parse must never end as "this VM does not exist".
+var vmID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ProviderIDError says why a provider ID with a CloudStack scheme, or without any scheme, is unusable.
+type ProviderIDError struct {
+	ProviderID string
+	Reason     string
+}
+
+func (e *ProviderIDError) Error() string {
+	return fmt.Sprintf("provider id %q: %s: want %s or %s", e.ProviderID, e.Reason,
+		ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
+}
+
+// ParseProviderID reads a Node's spec.providerID.
+//
+// It takes external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any count of slashes, and
+// a region or zone ahead of the id (cloudstack://region/ID). The id comes back in lower case. It is empty
+// for KindNone and for foreign kinds, which are no errors: such a Node is found by its name.
+func ParseProviderID(s string) (id string, kind Kind, err error) {
+	if s == "" {
+		return "", KindNone, nil
+	}
+	scheme, rest, ok := strings.Cut(s, ":/")
+	if !ok {
+		// Some users set the kubelet's --provider-id to the bare id.
+		if bare := strings.ToLower(s); vmID.MatchString(bare) {
+			return bare, KindExternal, nil
+		}
+		return "", KindNone, &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
+	}
+	kind = schemeKind(scheme)
+	if !kind.IsCloudStack() {
+		return "", kind, nil
+	}
+	rest = strings.Trim(rest, "/")
+	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	id = strings.ToLower(rest)
+	switch {
+	case id == "":
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it has no id"}
+	case !vmID.MatchString(id):
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is no UUID", rest)}
+	}
+	return id, kind, nil
+}
+
+func schemeKind(scheme string) Kind {
+	switch k := Kind(strings.ToLower(scheme)); k {
+	case KindExternal, KindCloudStack, KindK3s, KindRKE2:
+		return k
+	default:
+		return KindForeign
+	}
+}
+
+// ProviderID writes the id of a VM in the given form; an unknown or empty form is upstream's.
+func ProviderID(form Form, id string) string {
+	if form == FormClusterAPI {
+		return "cloudstack:///" + id
+	}
+	return "external-cloudstack://" + id
+}

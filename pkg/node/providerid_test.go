@@ -1,0 +1,101 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const someID = "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b"
+
+func TestParseProviderID(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   string
+		id   string
+		kind Kind
+		err  string // part of the error
+	}{
+		{in: "", kind: KindNone},
+		{in: "external-cloudstack://" + someID, id: someID, kind: KindExternal},
+		{in: "external-cloudstack:///" + someID, id: someID, kind: KindExternal},
+		{in: "cloudstack://" + someID, id: someID, kind: KindCloudStack},
+		{in: "cloudstack:///" + someID, id: someID, kind: KindCloudStack},
+		{in: "cloudstack:////////" + someID, id: someID, kind: KindCloudStack},
+		{in: "cloudstack:/" + someID, id: someID, kind: KindCloudStack},
+		{in: "cloudstack://region-1/" + someID, id: someID, kind: KindCloudStack},
+		{in: "cloudstack:///" + someID + "/", id: someID, kind: KindCloudStack},
+		{in: "CloudStack:///" + strings.ToUpper(someID), id: someID, kind: KindCloudStack},
+		{in: someID, id: someID, kind: KindExternal},
+		{in: "k3s://worker-1", kind: KindK3s},
+		{in: "rke2://worker-1", kind: KindRKE2},
+		{in: "aws:///eu-1a/i-123", kind: KindForeign},
+		{in: "kind://podman/kind/" + someID, kind: KindForeign},
+		{in: "worker-1", err: "no scheme"},
+		{in: "external-cloudstack://", kind: KindExternal, err: "no id"},
+		{in: "cloudstack:///worker-1", kind: KindCloudStack, err: `"worker-1" is no UUID`},
+		{in: "cloudstack:///" + someID + "x", kind: KindCloudStack, err: "no UUID"},
+		{in: "cloudstack:///12345", kind: KindCloudStack, err: "want external-cloudstack://VM-ID"},
+	} {
+		t.Run(c.in, func(t *testing.T) {
+			t.Parallel()
+			id, kind, err := ParseProviderID(c.in)
+			assert.Equal(t, c.id, id)
+			assert.Equal(t, c.kind, kind)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			var bad *ProviderIDError
+			require.ErrorAs(t, err, &bad)
+			assert.Contains(t, err.Error(), c.err)
+		})
+	}
+}
+
+func TestProviderIDForms(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "external-cloudstack://"+someID, ProviderID("", someID))
+	assert.Equal(t, "external-cloudstack://"+someID, ProviderID(FormUpstream, someID))
+	assert.Equal(t, "cloudstack:///"+someID, ProviderID(FormClusterAPI, someID))
+
+	for in, want := range map[string]Form{
+		"": FormUpstream, "external-cloudstack": FormUpstream, "external-cloudstack://": FormUpstream,
+		"cloudstack": FormClusterAPI, "cloudstack:///": FormClusterAPI, " cloudstack ": FormClusterAPI,
+	} {
+		got, err := ParseForm(in)
+		require.NoError(t, err, in)
+		assert.Equal(t, want, got, in)
+	}
+	_, err := ParseForm("aws")
+	require.ErrorContains(t, err, `"aws" is not known`)
+}
+
+func FuzzParseProviderID(f *testing.F) {
+	for _, s := range []string{"", "external-cloudstack://" + someID, "cloudstack:///" + someID, "k3s://n", "://", "cloudstack:////", "ä://ß"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		id, kind, err := ParseProviderID(s)
+		var bad *ProviderIDError
+		switch {
+		case err != nil && (!errors.As(err, &bad) || id != ""):
+			t.Fatalf("%q: id %q, error %v", s, id, err)
+		case err == nil && kind.IsCloudStack() != (id != ""):
+			t.Fatalf("%q: kind %q with id %q", s, kind, id)
+		case id != "":
+			for _, form := range []Form{FormUpstream, FormClusterAPI} {
+				again, k, err := ParseProviderID(ProviderID(form, id))
+				if err != nil || again != id || k != Kind(form) {
+					t.Fatalf("%q does not survive %s: %q %q %v", s, form, again, k, err)
+				}
+			}
+		}
+	})
+}
