@@ -1,0 +1,121 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// TestServer starts the command on free ports, calls it as its user would and ends it.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	readyFile, keysFile := filepath.Join(dir, "ready.json"), filepath.Join(dir, "keys")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := newCommand(&stdout, &stderr)
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+
+	var r ready
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(readyFile)
+		return err == nil && json.Unmarshal(raw, &r) == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	t.Logf("ready after %s", time.Since(began))
+	for _, f := range []string{readyFile, keysFile} {
+		info, err := os.Stat(f)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), f)
+	}
+	require.Len(t, r.Users, 2)
+
+	resp, err := http.Get(r.IntegrationURL + "?command=listZones&response=json")
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Contains(t, string(body), `"name":"zone-1"`)
+	resp, err = http.Get(r.URL + "?command=listZones&response=json")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+
+	cancel()
+	require.NoError(t, <-done)
+	require.Contains(t, stdout.String(), "CloudStack API:   "+r.URL)
+	require.Contains(t, stderr.String(), "command=listZones")
+	keys, err := os.ReadFile(keysFile)
+	require.NoError(t, err)
+	for _, u := range r.Users {
+		require.Contains(t, string(keys), u.SecretKey)
+		require.NotContains(t, stdout.String()+stderr.String(), u.SecretKey, "a secret was printed although it went to a file")
+	}
+}
+
+// execute runs the command to its end.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newCommand(&out, io.Discard)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestHelpIsOnePage(t *testing.T) {
+	t.Parallel()
+	out, err := execute(t, "--help")
+	require.NoError(t, err)
+	require.Less(t, strings.Count(out, "\n"), 66)
+	for _, want := range []string{"--listen", "--world", "--profile", "integration port", "does not simulate"} {
+		require.Contains(t, out, want)
+	}
+}
+
+func TestVersionAndWorld(t *testing.T) {
+	t.Parallel()
+	out, err := execute(t, "--version")
+	require.NoError(t, err)
+	require.Contains(t, out, "cloudstack-sim v")
+	out, err = execute(t, "--print-world")
+	require.NoError(t, err)
+	_, err = simulator.LoadWorld(strings.NewReader(out))
+	require.NoError(t, err)
+}
+
+func TestWrongInput(t *testing.T) {
+	t.Parallel()
+	bad := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("zones: [{name: z}]\n"), 0o600))
+	for want, args := range map[string][]string{
+		`latency profile "fast" is not known; use instant, simulator or production`: {"--profile", "fast"},
+		`--latency -1s is negative`:       {"--latency", "-1s"},
+		`--world: open nope.yaml`:         {"--world", "nope.yaml"},
+		`zone "z": publicRanges is empty`: {"--world", bad},
+		`--listen 256.0.0.1:0`:            {"--listen", "256.0.0.1:0"},
+		`unknown command "serve"`:         {"serve"},
+		`--keys-file`:                     {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
+	} {
+		_, err := execute(t, args...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}

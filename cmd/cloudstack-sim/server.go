@@ -1,0 +1,164 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// graceful is how long calls in flight may take once the server is asked to end.
+const graceful = 5 * time.Second
+
+// server is the API and, if asked for, the integration port.
+type server struct {
+	apis      []*http.Server
+	listeners []net.Listener
+}
+
+func listen(ctx context.Context, sim *simulator.Simulator, o *options) (*server, error) {
+	s := &server{}
+	for _, e := range []struct {
+		flag, addr string
+		handler    http.Handler
+	}{
+		{"--listen", o.listen, sim.Handler()}, {"--integration-listen", o.integration, sim.IntegrationHandler()},
+	} {
+		if e.addr == "" && e.flag == "--integration-listen" {
+			continue
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
+		if err != nil {
+			s.close()
+			return nil, fmt.Errorf("%s %s: %w", e.flag, e.addr, err)
+		}
+		s.listeners = append(s.listeners, l)
+		s.apis = append(s.apis, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second})
+	}
+	return s, nil
+}
+
+func (s *server) close() {
+	for _, l := range s.listeners {
+		_ = l.Close() // closed already after a normal end
+	}
+}
+
+func (s *server) url(n int) string {
+	if n >= len(s.listeners) {
+		return ""
+	}
+	return "http://" + s.listeners[n].Addr().String() + "/client/api"
+}
+
+// readyUser is a user in the ready file.
+type readyUser struct {
+	Name      string `json:"name"`
+	Domain    string `json:"domain"`
+	Account   string `json:"account"`
+	APIKey    string `json:"apiKey,omitempty"`
+	SecretKey string `json:"secretKey,omitempty"`
+}
+
+// ready is the content of the ready file.
+type ready struct {
+	URL            string      `json:"url"`
+	IntegrationURL string      `json:"integrationURL,omitempty"`
+	PID            int         `json:"pid"`
+	Users          []readyUser `json:"users"`
+}
+
+// announce says where the server is and hands out the keys that it made up.
+func (s *server) announce(sim *simulator.Simulator, o *options, stdout io.Writer) error {
+	r := ready{URL: s.url(0), IntegrationURL: s.url(1), PID: os.Getpid()}
+	for _, u := range sim.Users() {
+		r.Users = append(r.Users, readyUser{Name: u.Name, Domain: u.Domain, Account: u.Account, APIKey: u.APIKey, SecretKey: u.SecretKey})
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "CloudStack API:   %s\n", r.URL)
+	if r.IntegrationURL != "" {
+		fmt.Fprintf(&out, "integration port: %s\n", r.IntegrationURL)
+	}
+	var keys strings.Builder
+	for _, u := range sim.Users() {
+		fmt.Fprintf(&out, "user %s (account %s, domain %s, role %s)\n", u.Name, u.Account, u.Domain, u.Role)
+		if u.Generated {
+			fmt.Fprintf(&keys, "user %s\n  api-key    = %s\n  secret-key = %s\n", u.Name, u.APIKey, u.SecretKey)
+		}
+	}
+	switch {
+	case o.keysFile != "":
+		if err := writePrivate(o.keysFile, []byte(keys.String())); err != nil {
+			return fmt.Errorf("--keys-file: %w", err)
+		}
+		fmt.Fprintf(&out, "generated keys:   %s\n", o.keysFile)
+	case o.printKeys:
+		out.WriteString(keys.String())
+	}
+	if _, err := io.WriteString(stdout, out.String()); err != nil {
+		return fmt.Errorf("print the address: %w", err)
+	}
+	if o.readyFile == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the ready file: %w", err)
+	}
+	if err := writePrivate(o.readyFile, append(data, '\n')); err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	return nil
+}
+
+// writePrivate puts a file with mode 0600 in place at once, so that a reader never sees half of it.
+func writePrivate(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// serve answers until the context ends, then lets the calls in flight finish.
+func (s *server) serve(ctx context.Context) error {
+	errs := make(chan error, len(s.apis))
+	for i, api := range s.apis {
+		go func() { errs <- api.Serve(s.listeners[i]) }()
+	}
+	var first error
+	select {
+	case <-ctx.Done():
+	case first = <-errs:
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+	defer cancel()
+	for _, api := range s.apis {
+		if err := api.Shutdown(stop); err != nil {
+			_ = api.Close()
+		}
+	}
+	if first != nil && !errors.Is(first, http.ErrServerClosed) {
+		return fmt.Errorf("serve the API: %w", first)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// builder turns a World into the state that serves it. Every error names the
+// object, what is wrong with it and what would be right.
+type builder struct {
+	w   *World
+	st  *state
+	now time.Time
+}
+
+// Validate tells what is wrong with the world; nil if it can be served.
+func (w *World) Validate() error {
+	cat, err := loadCatalogue()
+	if err != nil {
+		return err
+	}
+	_, err = buildState(w, cat, time.Unix(0, 0))
+	return err
+}
+
+func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
+	b := &builder{w: w, st: newState(), now: now}
+	b.st.settings = w.Settings
+	b.st.version = w.Version
+	if b.st.version == "" {
+		b.st.version = "4.22.0.0"
+	}
+	b.st.msID = stableID("managementserver", "localhost")
+	b.st.domains.add(&domain{entity: b.entity("domain", "", "ROOT"), name: "ROOT"})
+	b.st.addBuiltinRoles(cat, stableID)
+	if err := b.st.addNetworkOfferings(stableID); err != nil {
+		return nil, err
+	}
+	for _, o := range b.st.netOffs.rows {
+		o.created = b.now
+	}
+	b.st.vms.next = 3 // the first two are the zone's system VMs
+	b.defaultACLs()
+	for _, step := range []func() error{
+		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.vpcs, b.networks, b.machines,
+		b.addresses, b.sourceNATs,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("world: %w", err)
+		}
+	}
+	return b.st, nil
+}
+
+// namespace of the ids that are made from names.
+var namespace = uuid.MustParse("6f1f8a3e-5d0b-5f2e-9b44-0c8f8a3f7c11")
+
+// stableID is the same in every run of the same world.
+func stableID(kind, name string) string {
+	return uuid.NewSHA1(namespace, []byte(kind+"\x00"+name)).String()
+}
+
+// stableKey is a generated API key: long and URL-safe as the real ones, random.
+func newKeys() (apiKey, secretKey string) { return randomKey(64), randomKey(64) }
+
+// entity is the base of a row; an empty id is made from kind and name.
+func (b *builder) entity(kind, id, name string) entity {
+	if id == "" {
+		id = stableID(kind, name)
+	}
+	return entity{uuid: id, created: b.now}
+}
+
+// checkID refuses ids that are no UUIDs or are given twice.
+func checkID[T row](t *table[T], kind, name, id string) error {
+	if id == "" {
+		return nil
+	}
+	if _, err := uuid.Parse(id); err != nil || len(id) != 36 {
+		return fmt.Errorf("%s %q: id %q is not a UUID; leave it out to have one made", kind, name, id)
+	}
+	if _, taken := t.get(id); taken {
+		return fmt.Errorf("%s %q: id %s is used twice", kind, name, id)
+	}
+	return nil
+}
+
+func (b *builder) zones() error {
+	if len(b.w.Zones) == 0 {
+		return fmt.Errorf("zones: there is none; give at least one with a name and publicRanges")
+	}
+	for _, z := range b.w.Zones {
+		if z.Name == "" {
+			return fmt.Errorf("zones: a zone has no name")
+		}
+		if err := checkID(b.st.zones, "zone", z.Name, z.ID); err != nil {
+			return err
+		}
+		if _, dup := b.st.zones.find(func(o *zone) bool { return strings.EqualFold(o.name, z.Name) }); dup {
+			return fmt.Errorf("zone %q: the name is used twice", z.Name)
+		}
+		suffix := b.w.Settings.NetworkDomainSuffix
+		if suffix == "" {
+			suffix = "cloud.internal"
+		}
+		dns := z.DNS1
+		if dns == "" {
+			dns = "8.8.8.8"
+		}
+		row := b.st.zones.add(&zone{
+			entity: b.entity("zone", z.ID, z.Name), name: z.Name, description: z.Description, dns1: dns, internalDNS1: dns,
+			networkDomain: suffix, guestCIDR: "10.1.1.0/24", enabled: !z.Disabled,
+			publicNetID: stableID("publicnetwork", z.Name), physicalNetID: stableID("physicalnetwork", z.Name),
+			zonetoken: uuid.NewMD5(namespace, []byte(z.Name)).String(),
+		})
+		hosts := z.Hosts
+		if len(hosts) == 0 {
+			hosts = []string{"hypervisor-1"}
+		}
+		for _, h := range hosts {
+			b.st.hosts.add(&host{entity: b.entity("host", "", z.Name+"/"+h), name: h, zone: row})
+		}
+		if err := b.publicRange(row, z.PublicRanges); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxRange bounds a public range: a /16 is more than any test needs.
+const maxRange = 1 << 16
+
+func (b *builder) publicRange(z *zone, ranges []string) error {
+	if len(ranges) == 0 {
+		return fmt.Errorf("zone %q: publicRanges is empty; give at least one, such as 203.0.113.10-203.0.113.199", z.name)
+	}
+	for _, r := range ranges {
+		lo, hi, ok := strings.Cut(r, "-")
+		if !ok {
+			hi = lo
+		}
+		first, err1 := netip.ParseAddr(strings.TrimSpace(lo))
+		last, err2 := netip.ParseAddr(strings.TrimSpace(hi))
+		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
+			return fmt.Errorf("zone %q: public range %q is not first-last with two IPv4 addresses in order", z.name, r)
+		}
+		for n, a := 0, first; ; n, a = n+1, a.Next() {
+			if n >= maxRange {
+				return fmt.Errorf("zone %q: public range %q has more than %d addresses", z.name, r, maxRange)
+			}
+			if _, dup := b.st.ips.find(func(o *publicIP) bool { return o.addr == a && n == 0 }); dup {
+				return fmt.Errorf("zone %q: public range %q overlaps another one at %s", z.name, r, a)
+			}
+			b.st.ips.add(&publicIP{entity: b.entity("ip", "", z.name+"/"+a.String()), addr: a, zone: z, state: ipFree})
+			if a == last {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (b *builder) offerings() error {
+	list := b.w.ServiceOfferings
+	if len(list) == 0 {
+		list = []ServiceOffering{
+			{Name: "Small Instance", CPUs: 1, CPUSpeed: 500, Memory: 512}, {Name: "Medium Instance", CPUs: 1, CPUSpeed: 1000, Memory: 1024},
+		}
+	}
+	for _, o := range list {
+		if o.Name == "" || o.CPUs <= 0 || o.Memory <= 0 || o.CPUSpeed <= 0 {
+			return fmt.Errorf("service offering %q: name, cpus, cpuSpeed (MHz) and memoryMiB must be given and positive", o.Name)
+		}
+		if err := checkID(b.st.offerings, "service offering", o.Name, o.ID); err != nil {
+			return err
+		}
+		b.st.offerings.add(&serviceOffering{
+			entity: b.entity("offering", o.ID, o.Name), name: o.Name, display: o.Name, cpuNumber: o.CPUs, cpuSpeed: o.CPUSpeed, memMB: o.Memory,
+			diskOfferingID: stableID("diskoffering", o.Name),
+		})
+	}
+	return nil
+}
+
+func (b *builder) templates() error {
+	list := b.w.Templates
+	if len(list) == 0 {
+		list = []Template{{Name: "CentOS 5.6 (64-bit) no GUI (Simulator)", OS: "CentOS 5.6 (64-bit)"}}
+	}
+	for _, t := range list {
+		if t.Name == "" {
+			return fmt.Errorf("templates: a template has no name")
+		}
+		if err := checkID(b.st.templates, "template", t.Name, t.ID); err != nil {
+			return err
+		}
+		os := t.OS
+		if os == "" {
+			os = "Other Linux (64-bit)"
+		}
+		b.st.templates.add(&template{
+			entity: b.entity("template", t.ID, t.Name), name: t.Name, display: t.Name, osName: os, format: "VHD", typ: "BUILTIN",
+			guestOSID: stableID("guestos", os),
+		})
+	}
+	return nil
+}
+
+func (b *builder) domains() error {
+	for _, d := range b.w.Domains {
+		path := strings.Trim(strings.TrimPrefix(d.Path, "ROOT"), "/")
+		if path == "" {
+			return fmt.Errorf("domain %q: the path must name a domain below ROOT, such as ROOT/k8s", d.Path)
+		}
+		parentPath, name := "", path
+		if i := strings.LastIndexByte(path, '/'); i >= 0 {
+			parentPath, name = path[:i], path[i+1:]
+		}
+		parent, ok := b.st.domainByPath(parentPath)
+		if !ok {
+			return fmt.Errorf("domain %q: its parent %q is not there; list parents before children", d.Path, parentPath)
+		}
+		if err := checkID(b.st.domains, "domain", d.Path, d.ID); err != nil {
+			return err
+		}
+		if _, dup := b.st.domainByPath(path); dup {
+			return fmt.Errorf("domain %q: the path is used twice", d.Path)
+		}
+		b.st.domains.add(&domain{entity: b.entity("domain", d.ID, path), name: name, parent: parent})
+	}
+	return nil
+}
+
+func (b *builder) roles() error {
+	for _, r := range b.w.Roles {
+		if _, ok := accountTypes[r.Type]; !ok || r.Name == "" {
+			return fmt.Errorf("role %q: type %q must be Admin, ResourceAdmin, DomainAdmin or User, and the name given", r.Name, r.Type)
+		}
+		if _, dup := b.st.roles.find(func(o *role) bool { return o.name == r.Name }); dup {
+			return fmt.Errorf("role %q: there is a role of that name already", r.Name)
+		}
+		if err := checkID(b.st.roles, "role", r.Name, r.ID); err != nil {
+			return err
+		}
+		row := &role{entity: b.entity("role", r.ID, r.Name), name: r.Name, kind: r.Type, description: r.Description, public: true}
+		for _, rule := range r.Rules {
+			pattern := rule.Allow + rule.Deny
+			if (rule.Allow == "") == (rule.Deny == "") || !ruleSyntax.MatchString(pattern) {
+				return fmt.Errorf("role %q: a rule is either {allow: PATTERN} or {deny: PATTERN}, of letters and *", r.Name)
+			}
+			row.rules = append(row.rules, &roleRule{uuid: uuid.NewString(), pattern: pattern, allow: rule.Allow != ""})
+		}
+		b.st.roles.add(row)
+	}
+	return nil
+}
+
+// tags renders a map of the world as tags, in a fixed order.
+func tagsOf(m map[string]string) tagged {
+	var t tagged
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		t.tags = append(t.tags, tag{key: k, value: m[k], uuid: uuid.NewString()})
+	}
+	return t
+}

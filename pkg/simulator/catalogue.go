@@ -1,0 +1,154 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// catalogueJSON is what listApis of a CloudStack 4.22 answers to a root admin,
+// with a mark on what a User sees: every command with its parameters (type,
+// length, required, since) and the shape of its answer. It is the declarative
+// parameter table of all commands, implemented or not.
+//
+//go:embed catalogue.json
+var catalogueJSON []byte
+
+type apiParam struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Length   int    `json:"length"` // 0: the default of 255
+	Required bool   `json:"required"`
+	Since    string `json:"since"`
+	Admin    bool   `json:"admin"` // silently dropped for everyone but root admins
+}
+
+func (p *apiParam) maxLength() int {
+	if p.Length == 0 {
+		return 255
+	}
+	return p.Length
+}
+
+type apiSpec struct {
+	Name   string     `json:"name"`
+	Async  bool       `json:"async"`
+	Since  string     `json:"since"`
+	User   bool       `json:"user"` // allowed to role type User
+	Params []apiParam `json:"params"`
+	Shape  int        `json:"shape"`
+
+	lower string
+	cmd   *command // nil: known, not implemented
+}
+
+type apiField struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape *int   `json:"shape"`
+}
+
+type catalogue struct {
+	APIs   []apiSpec    `json:"apis"`
+	Shapes [][]apiField `json:"shapes"`
+
+	byName map[string]*apiSpec
+}
+
+// loadCatalogue decodes the catalogue once and ties the implemented commands to it.
+var loadCatalogue = sync.OnceValues(func() (*catalogue, error) {
+	var c catalogue
+	if err := json.Unmarshal(catalogueJSON, &c); err != nil {
+		return nil, fmt.Errorf("decode the embedded command catalogue: %w", err)
+	}
+	c.byName = make(map[string]*apiSpec, len(c.APIs))
+	for i := range c.APIs {
+		a := &c.APIs[i]
+		a.lower = strings.ToLower(a.Name)
+		c.byName[a.Name] = a
+	}
+	for i := range commands {
+		cmd := &commands[i]
+		a, ok := c.byName[cmd.name]
+		if !ok {
+			return nil, fmt.Errorf("command %s is implemented, but not in the catalogue", cmd.name)
+		}
+		a.cmd = cmd
+		for _, p := range cmd.order {
+			if a.param(p) == nil {
+				return nil, fmt.Errorf("command %s has no parameter %s in the catalogue", cmd.name, p)
+			}
+		}
+		a.reorder(cmd.order)
+	}
+	return &c, nil
+})
+
+// param finds a parameter by its lower-case name.
+func (a *apiSpec) param(name string) *apiParam {
+	for i := range a.Params {
+		if strings.EqualFold(a.Params[i].Name, name) {
+			return &a.Params[i]
+		}
+	}
+	return nil
+}
+
+// reorder puts the named parameters first: the order in which the server processes them.
+func (a *apiSpec) reorder(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	out := make([]apiParam, 0, len(a.Params))
+	done := map[string]bool{}
+	for _, n := range names {
+		p := a.param(n)
+		out = append(out, *p)
+		done[p.Name] = true
+	}
+	for _, p := range a.Params {
+		if !done[p.Name] {
+			out = append(out, p)
+		}
+	}
+	a.Params = out
+}
+
+// command is one implemented command. Exactly one of run and submit is set.
+type command struct {
+	name string
+	// refs says what kind of object each uuid (or list of uuid) parameter names.
+	refs map[string]refKind
+	// order lists the parameters whose processing order is known.
+	order []string
+	// write is set when run changes state.
+	write bool
+	// lock names the row that the create phase locks, as the server does.
+	lock func(*call) string
+	// run answers a synchronous command; its result is put under the envelope's key as it is.
+	run func(*call) (any, error)
+	// submit checks an asynchronous command, does its create phase and returns the job.
+	submit func(*call) (*jobSpec, error)
+	// class is the last part of the Java class name that jobs show.
+	class string
+	// wrapper is the envelope's key where it is not the command's name.
+	wrapper string
+}
+
+// commands is the table of the implemented commands, family by family.
+var commands = func() []command {
+	var all []command
+	for _, family := range [][]command{
+		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
+		memberCommands, firewallCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
+		projectCommands, adminCommands,
+	} {
+		all = append(all, family...)
+	}
+	return all
+}()

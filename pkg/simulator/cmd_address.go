@@ -1,0 +1,382 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+var addressCommands = []command{
+	{name: "listPublicIpAddresses", refs: map[string]refKind{"id": refIP, "networkid": refPublicNet}, run: listPublicIPAddresses},
+	{
+		name: "associateIpAddress", submit: associateIPAddress, class: "user.address.AssociateIPAddrCmd",
+		lock: func(c *call) string { return "account/" + c.addressOwnerKey() },
+	},
+	{name: "disassociateIpAddress", refs: map[string]refKind{"id": refIP}, submit: disassociateIPAddress, class: "user.address.DisassociateIPAddrCmd"},
+}
+
+// ipView is the object publicipaddress (ipaddress in job results).
+type ipView struct {
+	ID        string     `json:"id"`
+	IPAddress string     `json:"ipaddress"`
+	Allocated *timestamp `json:"allocated,omitempty"`
+	ZoneID    string     `json:"zoneid"`
+	ZoneName  string     `json:"zonename"`
+	SourceNAT bool       `json:"issourcenat"`
+	*ownerView
+	VirtualNet    bool      `json:"forvirtualnetwork"`
+	VLANID        string    `json:"vlanid,omitempty"`
+	VLANName      string    `json:"vlanname,omitempty"`
+	StaticNAT     bool      `json:"isstaticnat"`
+	System        bool      `json:"issystem"`
+	VMID          string    `json:"virtualmachineid,omitempty"`
+	VMIPAddress   string    `json:"vmipaddress,omitempty"`
+	VMName        string    `json:"virtualmachinename,omitempty"`
+	VMDisplayName string    `json:"virtualmachinedisplayname,omitempty"`
+	VMType        string    `json:"virtualmachinetype,omitempty"`
+	AssocNetID    string    `json:"associatednetworkid,omitempty"`
+	AssocNetName  string    `json:"associatednetworkname,omitempty"`
+	NetworkID     string    `json:"networkid"`
+	State         string    `json:"state"`
+	PhysicalNet   string    `json:"physicalnetworkid"`
+	VPCID         string    `json:"vpcid,omitempty"`
+	VPCName       string    `json:"vpcname,omitempty"`
+	Tags          []tagView `json:"tags"`
+	Portable      bool      `json:"isportable"`
+	ForDisplay    *bool     `json:"fordisplay,omitempty"`
+	HasRules      bool      `json:"hasrules"`
+	ForSystemVMs  bool      `json:"forsystemvms"`
+	ForProvider   bool      `json:"forprovider"`
+	jobRef
+	HasAnnotations bool `json:"hasannotations"`
+}
+
+func (c *call) viewIP(ip *publicIP) ipView {
+	v := ipView{
+		ID: ip.uuid, IPAddress: ip.addr.String(), Allocated: stamp(ip.allocated), ZoneID: ip.zone.uuid, ZoneName: ip.zone.name, SourceNAT: ip.sourceNAT,
+		VirtualNet: true, StaticNAT: ip.staticVM != nil, System: ip.system, NetworkID: ip.zone.publicNetID, State: ip.state,
+		PhysicalNet: ip.zone.physicalNetID, Tags: viewTags(&ip.tagged), HasRules: ip.hasRules(), jobRef: c.st.jobRef(ip),
+	}
+	if ip.owner != nil {
+		o := viewOwner(ip.owner)
+		v.ownerView = &o
+	}
+	if ip.network != nil {
+		v.AssocNetID, v.AssocNetName = ip.network.uuid, ip.network.name
+	}
+	if ip.vpc != nil {
+		v.VPCID, v.VPCName = ip.vpc.uuid, ip.vpc.name
+	}
+	if m := ip.staticVM; m != nil {
+		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.uuid, ip.staticIP, m.name, m.display, "User"
+	}
+	if c.caller.rootAdmin() {
+		v.ForDisplay = ptr(!ip.hidden)
+		v.VLANID, v.VLANName = stableID("vlan", ip.zone.uuid), "vlan://untagged"
+	}
+	return v
+}
+
+func listPublicIPAddresses(c *call) (any, error) {
+	state := c.str("state")
+	freeState := strings.EqualFold(state, ipFree) || strings.EqualFold(state, ipReserved)
+	allocatedOnly := c.boolOr("allocatedonly", !freeState)
+	if freeState && allocatedOnly {
+		return nil, invalid("Conflict: allocatedonly is true but state is %s", state)
+	}
+	in, err := c.ownerScope(c.byID())
+	if err != nil {
+		return nil, err
+	}
+	var out []*publicIP
+	for _, ip := range c.st.ips.rows {
+		switch {
+		case ip.owner == nil && allocatedOnly, ip.owner != nil && !in(ip.owner):
+		case allocatedOnly && ip.state != ipAllocated, state != "" && !strings.EqualFold(state, ip.state):
+		case !c.ipMatches(ip) || !c.visible("fordisplay", ip.hidden):
+		default:
+			out = append(out, ip)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *publicIP) int { return a.addr.Compare(b.addr) })
+	return page(c, "publicipaddress", out, c.viewIP)
+}
+
+func (c *call) ipMatches(ip *publicIP) bool {
+	if !matches(c, "networkid", ip.zone) { // the public network that the address comes from
+		return false
+	}
+	for name, is := range map[string]bool{"issourcenat": ip.sourceNAT, "isstaticnat": ip.staticVM != nil} {
+		if c.has(name) && c.boolean(name) != is {
+			return false
+		}
+	}
+	switch {
+	case !matches(c, "id", ip), c.has("ipaddress") && c.str("ipaddress") != ip.addr.String(),
+		!matches(c, "zoneid", ip.zone),
+		c.given("associatednetworkid") && (ip.network == nil || !matches(c, "associatednetworkid", ip.network)),
+		c.given("vpcid") && (ip.vpc == nil || !matches(c, "vpcid", ip.vpc)),
+		c.has("forloadbalancing") && c.boolean("forloadbalancing") && !ip.hasRules(),
+		c.has("forvirtualnetwork") && !c.boolean("forvirtualnetwork"),
+		c.has("forsystemvms") && c.boolean("forsystemvms"), c.has("forprovider") && c.boolean("forprovider"),
+		c.given("vlanid"), c.given("physicalnetworkid"),
+		c.has("keyword") && !like(ip.addr.String(), c.str("keyword")), !ip.hasTags(c.tagFilter()):
+		return false
+	}
+	return true
+}
+
+// addressOwnerKey names the account whose row associateIpAddress locks.
+func (c *call) addressOwnerKey() string {
+	if o, err := c.addressOwner(); err == nil {
+		return o.uuid
+	}
+	return c.caller.account.uuid
+}
+
+// addressOwner is the account that a new address will belong to.
+func (c *call) addressOwner() (*account, error) {
+	if name := c.str("account"); name != "" {
+		d := c.caller.account.domain
+		if c.given("domainid") {
+			if d = arg[*domain](c, "domainid"); d == nil {
+				return nil, invalid("Unable to find domain by id %s", c.str("domainid"))
+			}
+		}
+		a, ok := c.st.accountIn(d, name)
+		if !ok {
+			return nil, invalid("Unable to find account %s in domain %s", name, d.uuid)
+		}
+		return a, nil
+	}
+	if c.given("projectid") {
+		p := arg[*project](c, "projectid")
+		if p == nil || p.removed {
+			return nil, invalid("Unable to find project by id %s", c.projectRef())
+		}
+		if p.state != projectActive {
+			return nil, errf(codeAccount, csPermission, "Can't add resources to the project with specified projectId in state=%s as it's no longer active", p.state)
+		}
+		return p.account, nil
+	}
+	if n := arg[*network](c, "networkid"); n != nil {
+		if n.owner == nil { // a domain's network belongs to the system account
+			return nil, denied()
+		}
+		return n.owner, nil
+	}
+	if v := arg[*vpc](c, "vpcid"); v != nil {
+		return v.owner, nil
+	}
+	return c.caller.account, nil
+}
+
+func associateIPAddress(c *call) (*jobSpec, error) {
+	n, v, z := arg[*network](c, "networkid"), arg[*vpc](c, "vpcid"), arg[*zone](c, "zoneid")
+	switch {
+	case z != nil:
+	case v != nil:
+		z = v.zone
+	case n != nil:
+		z = n.zone
+	default:
+		return nil, invalid("Unable to figure out zone to assign IP to. Please specify either zoneId, or networkId, or vpcId in the call")
+	}
+	owner, err := c.addressOwner()
+	if err != nil {
+		return nil, err
+	}
+	if n == nil && v == nil {
+		if n, err = c.onlyNetwork(owner, z); err != nil {
+			return nil, err
+		}
+	}
+	if !c.access(owner) {
+		return nil, denied()
+	}
+	if n != nil && n.typ != typeIsolated {
+		return nil, invalid("Can't acquire IP address for the network of type %s", n.typ)
+	}
+	if !z.enabled && !c.caller.rootAdmin() {
+		return nil, errf(codeAccount, csPermission, "Cannot perform this operation, Zone is currently disabled")
+	}
+	ip, err := c.reserveAddress(owner, z)
+	if err != nil {
+		return nil, err
+	}
+	stranded := false
+	return &jobSpec{
+		objectID: ip.uuid, instanceType: "IpAddress", instanceID: ip.uuid,
+		run: func(time.Time) (any, error) {
+			if ip.owner != owner || ip.state != ipAllocating { // released while the job waited
+				return nil, errf(codeInternal, csRuntime, "Failed to assign ip address")
+			}
+			if v == nil && n.vpc == nil && n.owner != owner {
+				// The address stays in state Allocating, where no default list shows it.
+				stranded = true
+				return nil, errf(codeInternal, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)
+			}
+			return c.attachAddress(ip, n, v)
+		},
+		undo: func() {
+			if !stranded && ip.owner == owner && ip.state == ipAllocating {
+				c.st.release(ip)
+			}
+		},
+	}, nil
+}
+
+// onlyNetwork is the owner's one isolated network of the zone.
+func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
+	var hits []*network
+	for _, n := range c.st.networks.rows {
+		if n.owner == owner && n.zone == z && n.typ == typeIsolated && !n.removed && n.provides("SourceNat") {
+			hits = append(hits, n)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return nil, invalid("Account %s doesn't have virtual networks in zone=%s", accountText(owner), z.uuid)
+	case 1:
+		return hits[0], nil
+	}
+	return nil, invalid("Account has more than one isolated network in the zone")
+}
+
+// reserveAddress is the create phase: it takes an address for the owner.
+func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
+	full := errf(codeCapacity, csGeneric, "Insufficient address capacity")
+	if c.st.countIPs(owner) >= owner.limit("publicIPs") && owner.limit("publicIPs") >= 0 {
+		return nil, errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
+	}
+	var ip *publicIP
+	if want, ok := c.args["ipaddress"]; ok {
+		got, found := c.st.ips.find(func(o *publicIP) bool { return o.zone == z && o.addr.String() == want })
+		mine := found && got.state == ipReserved && got.owner == owner
+		if !found || got.state != ipFree && !mine {
+			return nil, full
+		}
+		ip = got
+	} else {
+		ip = c.st.freeIP(z)
+	}
+	if ip == nil {
+		return nil, full
+	}
+	c.st.takeIP(ip, owner, c.now)
+	ip.hidden = c.has("fordisplay") && !c.boolean("fordisplay")
+	return ip, nil
+}
+
+// limit is the account's maximum of a resource; -1 is unlimited.
+func (a *account) limit(resource string) int64 {
+	if n, ok := a.limits[resource]; ok {
+		return n
+	}
+	if a.rootAdmin() || a.project == nil && a.role.kind == roleAdmin {
+		return -1
+	}
+	return defaultLimits[resource]
+}
+
+// countIPs is how many addresses count against the owner's limit.
+func (st *state) countIPs(owner *account) int64 {
+	var n int64
+	for _, ip := range st.ips.rows {
+		if ip.owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
+// freeIP is the lowest free address of the zone.
+func (st *state) freeIP(z *zone) *publicIP {
+	var best *publicIP
+	for _, ip := range st.ips.rows {
+		if ip.zone == z && ip.state == ipFree && (best == nil || ip.addr.Less(best.addr)) {
+			best = ip
+		}
+	}
+	return best
+}
+
+// takeIP gives a free address to an owner, in state Allocating.
+func (st *state) takeIP(ip *publicIP, owner *account, now time.Time) {
+	ip.state, ip.owner, ip.allocated = ipAllocating, owner, now
+}
+
+type ipAnswer struct {
+	IP ipView `json:"ipaddress"`
+}
+
+// attachAddress is the job of associateIpAddress; an error frees the address again.
+func (c *call) attachAddress(ip *publicIP, n *network, v *vpc) (any, error) {
+	switch {
+	case n != nil && n.vpc != nil && v == nil:
+		return nil, invalid("Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to associate ip address to VPC")
+	case v != nil:
+		ip.state, ip.vpc = ipAllocated, v
+		return ipAnswer{c.viewIP(ip)}, nil
+	case !n.provides("SourceNat"):
+		return nil, invalid("The network id=%d doesn't provide the service SourceNat", n.id)
+	}
+	ip.network = n
+	ip.sourceNAT = !slices.ContainsFunc(c.st.ips.rows, func(o *publicIP) bool { return o.network == n && o.sourceNAT })
+	ans := ipAnswer{c.viewIP(ip)} // built before the final state is stored: it says Allocating
+	ip.state = ipAllocated
+	return ans, nil
+}
+
+func disassociateIPAddress(c *call) (*jobSpec, error) {
+	ip := arg[*publicIP](c, "id")
+	if ip == nil && c.has("ipaddress") {
+		found, ok := c.st.ips.find(func(o *publicIP) bool { return o.addr.String() == c.str("ipaddress") })
+		if !ok {
+			return nil, invalid("Unable to find IP address by address=%s", c.str("ipaddress"))
+		}
+		ip = found
+	}
+	if ip == nil {
+		return nil, invalid("Please specify either IP address or IP address ID")
+	}
+	if ip.owner == nil {
+		return nil, c.internal(csRuntime, "Cannot invoke \"java.lang.Long.longValue()\" because the return value of \"getAccountId()\" is null")
+	}
+	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
+		switch {
+		case ip.owner == nil: // freed while the job waited
+			return success{true}, nil
+		case !c.access(ip.owner):
+			return nil, denied()
+		case ip.sourceNAT && (ip.network == nil || ip.network.state != netAllocated):
+			return nil, &apiError{status: codeParam, job: codeInternal, text: "ip address is used for source nat purposes and can not be disassociated."}
+		case ip.system:
+			return nil, invalid("Can't release system IP address with id %s", ip.uuid)
+		}
+		c.st.release(ip)
+		return success{true}, nil
+	}}, nil
+}
+
+// release frees an address with everything on it: rules, members, tags.
+func (st *state) release(ip *publicIP) {
+	for _, r := range slices.Clone(ip.lbRules) {
+		st.dropLBRule(r)
+	}
+	for _, r := range slices.Clone(ip.fwRules) {
+		st.dropFWRule(r)
+	}
+	if ip.staticVM != nil {
+		for _, n := range ip.staticVM.nics {
+			if n.staticNAT == ip {
+				n.staticNAT = nil
+			}
+		}
+	}
+	ip.tags, ip.owner, ip.network, ip.vpc, ip.staticVM, ip.staticIP = nil, nil, nil, nil, nil, ""
+	ip.sourceNAT, ip.hidden, ip.state, ip.allocated = false, false, ipFree, time.Time{}
+}

@@ -1,0 +1,128 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"sort"
+)
+
+var apiCommands = []command{
+	{name: "listApis", run: listAPIs},
+	{name: "listCapabilities", run: listCapabilities},
+}
+
+type apiView struct {
+	Name     string         `json:"name"`
+	Since    string         `json:"since,omitempty"`
+	IsAsync  bool           `json:"isasync"`
+	Params   []apiParamView `json:"params"`
+	Response []apiFieldView `json:"response"`
+}
+
+type apiParamView struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Length   int    `json:"length"`
+	Required bool   `json:"required"`
+	Since    string `json:"since,omitempty"`
+}
+
+type apiFieldView struct {
+	Name     string         `json:"name,omitempty"`
+	Type     string         `json:"type,omitempty"`
+	Response []apiFieldView `json:"response,omitempty"`
+}
+
+// listAPIs shows the commands that the caller's role allows, each with the
+// parameters that the caller may use.
+func listAPIs(c *call) (any, error) {
+	role := c.caller.account.role
+	var out []*apiSpec
+	for i := range c.s.cat.APIs {
+		a := &c.s.cat.APIs[i]
+		if role.allows(a) && (!c.has("name") || c.str("name") == a.Name) {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errf(codeInternal, csGeneric, "Api Discovery plugin was unable to find an api by that name or process any apis")
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	admin := c.caller.rootAdmin()
+	return whole("api", out, func(a *apiSpec) apiView {
+		v := apiView{Name: a.Name, Since: a.Since, IsAsync: a.Async, Params: []apiParamView{}, Response: c.s.cat.shape(a.Shape)}
+		for j := range a.Params {
+			p := &a.Params[j]
+			if !p.Admin || admin {
+				v.Params = append(v.Params, apiParamView{Name: p.Name, Type: p.Type, Length: p.maxLength(), Required: p.Required, Since: p.Since})
+			}
+		}
+		return v
+	}), nil
+}
+
+// shape expands the description of an answer.
+func (cat *catalogue) shape(n int) []apiFieldView {
+	out := make([]apiFieldView, 0, len(cat.Shapes[n]))
+	for _, f := range cat.Shapes[n] {
+		v := apiFieldView{Name: f.Name, Type: f.Type}
+		if f.Shape != nil {
+			v.Response = cat.shape(*f.Shape)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// capabilityAnswer is the body of listCapabilities: one object, no count.
+type capabilityAnswer struct {
+	Capability struct {
+		SecurityGroups     bool   `json:"securitygroupsenabled"`
+		DynamicRoles       bool   `json:"dynamicrolesenabled"`
+		Version            string `json:"cloudstackversion"`
+		PublicTemplates    bool   `json:"userpublictemplateenabled"`
+		SupportELB         string `json:"supportELB"`
+		ProjectInvite      bool   `json:"projectinviterequired"`
+		UserProjects       bool   `json:"allowusercreateprojects"`
+		MinDisk            int    `json:"customdiskofferingminsize"`
+		MaxDisk            int    `json:"customdiskofferingmaxsize"`
+		RegionSecondary    bool   `json:"regionsecondaryenabled"`
+		KVMSnapshot        bool   `json:"kvmsnapshotenabled"`
+		ThrottleInterval   int    `json:"apilimitinterval,omitempty"`
+		ThrottleMax        int    `json:"apilimitmax,omitempty"`
+		ViewDestroyed      bool   `json:"allowuserviewdestroyedvm"`
+		ExpungeRecover     bool   `json:"allowuserexpungerecovervm"`
+		ExpungeVolume      bool   `json:"allowuserexpungerecovervolume"`
+		ViewDomainAccounts bool   `json:"allowuserviewalldomainaccounts"`
+		ForceStop          bool   `json:"allowuserforcestopvm"`
+		Kubernetes         bool   `json:"kubernetesserviceenabled"`
+		KubernetesExp      bool   `json:"kubernetesclusterexperimentalfeaturesenabled"`
+		CustomHypervisor   string `json:"customhypervisordisplayname"`
+		UIPageSize         int    `json:"defaultuipagesize"`
+		StatsRetention     int    `json:"instancesstatsretentiontime"`
+		StatsUserOnly      bool   `json:"instancesstatsuseronly"`
+		DiskStats          bool   `json:"instancesdisksstatsretentionenabled"`
+		DiskStatsRetention int    `json:"instancesdisksstatsretentiontime"`
+		SharedFSCPU        int    `json:"sharedfsvmmincpucount"`
+		SharedFSRAM        int    `json:"sharedfsvmminramsize"`
+		Lease              bool   `json:"instanceleaseenabled"`
+		DynamicScaling     bool   `json:"dynamicscalingenabled"`
+		AdditionalConfig   bool   `json:"additionalconfigenabled"`
+	} `json:"capability"`
+}
+
+func listCapabilities(c *call) (any, error) {
+	var a capabilityAnswer
+	v := &a.Capability
+	set := c.st.settings
+	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = true, c.st.version, true, "false"
+	v.UserProjects, v.MinDisk, v.MaxDisk, v.KVMSnapshot = true, 1, 1024, true
+	v.ViewDestroyed, v.ExpungeRecover, v.ExpungeVolume, v.ForceStop = set.UserViewDestroyed, set.UserExpungeRecover, true, true
+	v.Kubernetes, v.CustomHypervisor, v.UIPageSize, v.StatsRetention = true, "Custom", 20, 720
+	v.DiskStatsRetention, v.SharedFSCPU, v.SharedFSRAM, v.DynamicScaling = 720, 2, 1024, true
+	if set.ThrottleMax > 0 {
+		v.ThrottleMax, v.ThrottleInterval = set.ThrottleMax, int(set.throttleInterval().Seconds())
+	}
+	return a, nil
+}

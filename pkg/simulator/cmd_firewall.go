@@ -1,0 +1,204 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var firewallCommands = []command{
+	{name: "listFirewallRules", refs: map[string]refKind{"id": refFWRule}, run: listFirewallRules},
+	{
+		name: "createFirewallRule", submit: createFirewallRule, class: "user.firewall.CreateFirewallRuleCmd", lock: lockIP("ipaddressid"),
+		order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
+	},
+	{name: "deleteFirewallRule", refs: map[string]refKind{"id": refRule}, submit: deleteFirewallRule, class: "user.firewall.DeleteFirewallRuleCmd"},
+}
+
+// fwView is the object firewallrule. Its ports are numbers, unlike those of other rules.
+type fwView struct {
+	ID          string    `json:"id"`
+	Protocol    string    `json:"protocol"`
+	StartPort   *int      `json:"startport,omitempty"`
+	EndPort     *int      `json:"endport,omitempty"`
+	IPAddressID string    `json:"ipaddressid"`
+	NetworkID   string    `json:"networkid"`
+	IPAddress   string    `json:"ipaddress"`
+	State       string    `json:"state"`
+	CIDRList    string    `json:"cidrlist"`
+	ICMPType    *int      `json:"icmptype,omitempty"`
+	ICMPCode    *int      `json:"icmpcode,omitempty"`
+	Tags        []tagView `json:"tags"`
+	ForDisplay  *bool     `json:"fordisplay,omitempty"`
+	DestCIDRs   string    `json:"destcidrlist"`
+	TrafficType string    `json:"traffictype"`
+}
+
+func (c *call) viewFW(r *fwRule) fwView {
+	v := fwView{
+		ID: r.uuid, Protocol: r.protocol, StartPort: r.startPort, EndPort: r.endPort, IPAddressID: r.ip.uuid, NetworkID: r.network.uuid,
+		IPAddress: r.ip.addr.String(), State: r.state, CIDRList: strings.Join(r.cidrs, ","), ICMPType: r.icmpType, ICMPCode: r.icmpCode,
+		Tags: viewTags(&r.tagged), TrafficType: "Ingress",
+	}
+	if c.caller.rootAdmin() {
+		v.ForDisplay = ptr(!r.hidden)
+	}
+	return v
+}
+
+func listFirewallRules(c *call) (any, error) {
+	if ip := arg[*publicIP](c, "ipaddressid"); ip != nil {
+		if ip.state != ipAllocated || ip.owner == nil {
+			return nil, invalid("Ip address id=%d not ready for firewall rules yet", ip.id)
+		}
+		if !c.access(ip.owner) {
+			return nil, denied()
+		}
+	}
+	in, err := c.ownerScope(c.byID())
+	if err != nil {
+		return nil, err
+	}
+	var out []*fwRule
+	for _, r := range slices.Backward(c.st.fwRules.rows) {
+		switch {
+		case !in(r.account) || !matches(c, "id", r) || !matches(c, "ipaddressid", r.ip) || !matches(c, "networkid", r.network):
+		case !r.hasTags(c.tagFilter()) || !c.visible("fordisplay", r.hidden):
+		default:
+			out = append(out, r)
+		}
+	}
+	return page(c, "firewallrule", out, c.viewFW)
+}
+
+func createFirewallRule(c *call) (*jobSpec, error) {
+	ip := arg[*publicIP](c, "ipaddressid")
+	if ip == nil {
+		return nil, c.badRef("ipaddressid", c.str("ipaddressid"))
+	}
+	r := &fwRule{
+		entity: entity{created: c.now}, ip: ip, protocol: strings.ToLower(strings.TrimSpace(c.str("protocol"))), startPort: c.optInt("startport"),
+		endPort: c.optInt("endport"), icmpType: c.optInt("icmptype"), icmpCode: c.optInt("icmpcode"), cidrs: c.list("cidrlist"), state: ruleAdd,
+		account: ip.owner, network: ip.network, hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
+	}
+	if err := c.checkFWRule(r); err != nil {
+		return nil, err
+	}
+	c.st.addFWRule(r)
+	return &jobSpec{
+		objectID: r.uuid, instanceType: "FirewallRule", instanceID: r.uuid,
+		run: func(time.Time) (any, error) {
+			if r.removed {
+				return nil, errf(codeInternal, csRuntime, "Failed to create firewall rule")
+			}
+			r.state = ruleActive
+			return fwAnswer{c.viewFW(r)}, nil
+		},
+		undo: func() { c.st.dropFWRule(r) },
+	}, nil
+}
+
+type fwAnswer struct {
+	FW fwView `json:"firewallrule"`
+}
+
+// checkFWRule applies the validations of the create phase and completes the rule.
+func (c *call) checkFWRule(r *fwRule) error {
+	ip := r.ip
+	for _, s := range r.cidrs {
+		if !validCIDR(s) || !strings.Contains(s, "/") {
+			return paramError("Source CIDRs formatting error %s", s)
+		}
+	}
+	if len(r.cidrs) == 0 {
+		r.cidrs = []string{"0.0.0.0/0"}
+	}
+	if ip.owner != nil && !c.access(ip.owner) {
+		return denied()
+	}
+	if r.endPort == nil {
+		r.endPort = r.startPort
+	}
+	if ip.network == nil || ip.state != ipAllocated {
+		return invalid("Unable to create firewall rule for the ipaddress id=%d as ip is not associated with any network and no networkId is passed in", ip.id)
+	}
+	if !ip.network.provides("Firewall") {
+		if ip.hasRules() || ip.staticVM != nil {
+			return invalid("There is no new provider for IP %s of service Firewall!", ip.addr)
+		}
+		return c.internal(4390, "Service Firewall is not supported in the network %s", ip.network.text())
+	}
+	if err := r.checkPorts(ip.zone); err != nil {
+		return err
+	}
+	for _, o := range ip.fwRules {
+		if o.conflicts(r) {
+			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+				*r.startPort, *r.endPort, o.conflictText(), *o.startPort, *o.endPort)
+		}
+	}
+	return nil
+}
+
+func (r *fwRule) checkPorts(z *zone) error {
+	for _, p := range []*int{r.startPort, r.endPort} {
+		if p != nil && (*p < 0 || *p > 65535) {
+			return invalid("publicPort is an invalid value: %d", *p)
+		}
+	}
+	switch {
+	case r.startPort != nil && r.endPort != nil && *r.startPort > *r.endPort:
+		return invalid("Start port can't be bigger than end port")
+	case r.protocol != "tcp" && r.protocol != "udp" && r.protocol != "icmp":
+		return invalid("Protocol %s is not supported in zone %d", r.protocol, z.id)
+	case r.protocol == "icmp" && (r.startPort != nil || r.endPort != nil):
+		return invalid("Can't specify start/end port when protocol is ICMP")
+	case r.protocol != "icmp" && (r.icmpType != nil || r.icmpCode != nil):
+		return invalid("Can specify icmpCode and icmpType for ICMP protocol only")
+	}
+	if r.protocol == "icmp" {
+		for _, p := range []**int{&r.icmpType, &r.icmpCode} {
+			if *p == nil {
+				*p = ptr(-1)
+			}
+		}
+	}
+	return nil
+}
+
+// conflicts: same protocol, ports that overlap and one CIDR text in common.
+func (r *fwRule) conflicts(o *fwRule) bool {
+	if r.protocol != o.protocol || r.startPort == nil || o.startPort == nil {
+		return false
+	}
+	if *r.startPort > *o.endPort || *o.startPort > *r.endPort {
+		return false
+	}
+	return slices.ContainsFunc(r.cidrs, func(s string) bool { return slices.Contains(o.cidrs, s) })
+}
+
+func (r *fwRule) conflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.id, r.network.id, r.state, r.uuid)
+}
+
+func deleteFirewallRule(c *call) (*jobSpec, error) {
+	switch r := c.refs["id"].obj.(type) {
+	case *fwRule:
+		return &jobSpec{run: func(time.Time) (any, error) {
+			if !c.access(r.account) {
+				return nil, denied()
+			}
+			c.st.dropFWRule(r)
+			return success{true}, nil
+		}}, nil
+	case *lbRule:
+		return &jobSpec{run: func(time.Time) (any, error) {
+			return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose LoadBalancing", r.uuid)
+		}}, nil
+	}
+	return nil, c.badRef("id", c.str("id"))
+}

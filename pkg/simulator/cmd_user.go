@@ -1,0 +1,142 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"strings"
+	"time"
+)
+
+var userRefs = map[string]refKind{"id": refUser}
+
+var userCommands = []command{
+	{name: "listUsers", refs: userRefs, run: listUsers},
+	{name: "getUser", run: getUser},
+	{name: "createUser", write: true, run: createUser, order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"}},
+	{name: "enableUser", refs: userRefs, write: true, run: enableUser},
+	{name: "disableUser", refs: userRefs, submit: disableUser, class: "admin.user.DisableUserCmd"},
+	{name: "registerUserKeys", refs: userRefs, write: true, run: registerUserKeys},
+	{name: "getUserKeys", refs: userRefs, run: getUserKeys},
+}
+
+func listUsers(c *call) (any, error) {
+	in, err := c.identityScope()
+	if err != nil {
+		return nil, err
+	}
+	var out []*user
+	for _, u := range c.st.users.rows {
+		switch {
+		case u.removed || !in(u.account) || !matches(c, "id", u):
+		case c.has("username") && !strings.EqualFold(c.str("username"), u.username):
+		case c.has("state") && !strings.EqualFold(c.str("state"), u.state):
+		case c.has("accounttype") && c.integer("accounttype") != u.account.typ():
+		case c.has("keyword") && !like(u.username, c.str("keyword")) && !like(u.firstName, c.str("keyword")) &&
+			!like(u.lastName, c.str("keyword")) && !like(u.email, c.str("keyword")):
+		case c.has("usersource") && !strings.EqualFold(c.str("usersource"), "native"):
+		default:
+			out = append(out, u)
+		}
+	}
+	return page(c, "user", out, func(u *user) userView { return c.withAdminView(c.viewUser(u), u) })
+}
+
+type userAnswer struct {
+	User userView `json:"user"`
+}
+
+func getUser(c *call) (any, error) {
+	u := c.st.apiKeys[c.str("userapikey")]
+	if u == nil || u.removed {
+		return nil, invalid("User with specified API key does not exist")
+	}
+	return userAnswer{c.viewUser(u)}, nil
+}
+
+func createUser(c *call) (any, error) {
+	d := c.caller.account.domain
+	if c.given("domainid") {
+		if d = arg[*domain](c, "domainid"); d == nil || d.removed {
+			return nil, invalid("Domain does not exist.")
+		}
+	}
+	a, ok := c.st.accountIn(d, c.str("account"))
+	if !ok {
+		return nil, invalid("Unable to find account %s in domain id=%d to create user", c.str("account"), d.id)
+	}
+	if !c.access(a) {
+		return nil, denied()
+	}
+	if _, taken := c.st.userIn(d, c.str("username")); taken {
+		return nil, errf(codeInternal, csRuntime, "The user %s already exists in domain %d", c.str("username"), d.id)
+	}
+	return userAnswer{c.viewUser(c.st.newUser(c, a))}, nil
+}
+
+// targetUser returns the user of a command and whether the caller may touch it.
+func (c *call) targetUser() (*user, error) {
+	u := arg[*user](c, "id")
+	if u == nil || u.removed {
+		return nil, invalid("unable to find user by id")
+	}
+	me := c.caller
+	switch {
+	case u.account == me.account:
+	case u.account.rootAdmin() && !me.rootAdmin(), !c.access(u.account):
+		return nil, denied()
+	}
+	return u, nil
+}
+
+func enableUser(c *call) (any, error) {
+	u, err := c.targetUser()
+	if err != nil {
+		return nil, err
+	}
+	u.state = stateEnabled
+	return userAnswer{c.viewUser(u)}, nil
+}
+
+func disableUser(c *call) (*jobSpec, error) {
+	u, err := c.targetUser()
+	if err != nil {
+		return nil, err
+	}
+	return &jobSpec{instanceType: "User", instanceID: u.uuid, run: func(time.Time) (any, error) {
+		u.state = stateDisabled
+		return userAnswer{c.viewUser(u)}, nil
+	}}, nil
+}
+
+// keysView is the object userkeys.
+type keysView struct {
+	APIKey    string `json:"apikey,omitempty"`
+	SecretKey string `json:"secretkey,omitempty"`
+	Access    *bool  `json:"apikeyaccess,omitempty"`
+}
+
+type keysAnswer struct {
+	Keys keysView `json:"userkeys"`
+}
+
+// registerUserKeys makes a new pair every time; the old one is dead at once.
+func registerUserKeys(c *call) (any, error) {
+	u, err := c.targetUser()
+	if err != nil {
+		return nil, err
+	}
+	delete(c.st.apiKeys, u.apiKey)
+	u.apiKey, u.secretKey = newKeys()
+	u.printKeys = false
+	c.st.apiKeys[u.apiKey] = u
+	return keysAnswer{keysView{APIKey: u.apiKey, SecretKey: u.secretKey}}, nil
+}
+
+func getUserKeys(c *call) (any, error) {
+	u, err := c.targetUser()
+	if err != nil {
+		return nil, err
+	}
+	return keysAnswer{keysView{APIKey: u.apiKey, SecretKey: u.secretKey, Access: ptr(u.keyAccess != "disabled")}}, nil
+}

@@ -1,0 +1,119 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command schemagen writes world.schema.json from the types and comments of world.go.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+)
+
+func main() {
+	if err := run("world.go", "world.schema.json"); err != nil {
+		fmt.Fprintln(os.Stderr, "schemagen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(src, dst string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), src, nil, parser.ParseComments)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", src, err)
+	}
+	defs := map[string]any{}
+	for _, d := range file.Decls {
+		gen, ok := d.(*ast.GenDecl)
+		if !ok || gen.Tok != token.TYPE {
+			continue
+		}
+		for _, s := range gen.Specs {
+			ts, ok := s.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			if st, ok := ts.Type.(*ast.StructType); ok {
+				def, err := object(st, text(gen.Doc))
+				if err != nil {
+					return fmt.Errorf("type %s: %w", ts.Name.Name, err)
+				}
+				defs[ts.Name.Name] = def
+			}
+		}
+	}
+	schema := map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "World of cloudstack-sim", "$ref": "#/$defs/World", "$defs": defs,
+	}
+	out, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the schema: %w", err)
+	}
+	return os.WriteFile(dst, append(out, '\n'), 0o644) //nolint:gosec // a source file
+}
+
+func object(st *ast.StructType, doc string) (map[string]any, error) {
+	props, required := map[string]any{}, []string{}
+	for _, f := range st.Fields.List {
+		if f.Tag == nil || len(f.Names) != 1 {
+			return nil, fmt.Errorf("every field needs one name and a json tag")
+		}
+		name, options, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+		p, err := typeOf(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		if t := text(f.Doc) + text(f.Comment); t != "" {
+			p["description"] = t
+		}
+		props[name] = p
+		if !strings.Contains(options, "omitempty") {
+			required = append(required, name)
+		}
+	}
+	def := map[string]any{"type": "object", "additionalProperties": false, "properties": props}
+	if doc != "" {
+		def["description"] = doc
+	}
+	if len(required) > 0 {
+		def["required"] = required
+	}
+	return def, nil
+}
+
+func typeOf(e ast.Expr) (map[string]any, error) {
+	switch t := e.(type) {
+	case *ast.Ident:
+		switch t.Name {
+		case "string":
+			return map[string]any{"type": "string"}, nil
+		case "bool":
+			return map[string]any{"type": "boolean"}, nil
+		case "int", "int64":
+			return map[string]any{"type": "integer"}, nil
+		}
+		return map[string]any{"$ref": "#/$defs/" + t.Name}, nil
+	case *ast.StarExpr:
+		return typeOf(t.X)
+	case *ast.ArrayType:
+		items, err := typeOf(t.Elt)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"type": "array", "items": items}, nil
+	case *ast.MapType:
+		values, err := typeOf(t.Value)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"type": "object", "additionalProperties": values}, nil
+	}
+	return nil, fmt.Errorf("a type that the schema has no word for")
+}
+
+func text(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }

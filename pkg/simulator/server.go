@@ -1,0 +1,328 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// outcome is what a call ends with.
+type outcome struct {
+	body   any
+	err    *apiError
+	caller string
+	cut    bool // cut the connection instead of answering
+}
+
+// serve answers one HTTP request.
+func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bool) {
+	if s.closed.Load() {
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	switch r.URL.Path {
+	case "/client/api", "/client/api/":
+	case "/client", "/client/":
+		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at /client/api</body></html>\n"
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(page))
+		return
+	default:
+		notFoundPage(w, r)
+		return
+	}
+	req, perr := parseRequest(r)
+	if perr != nil {
+		htmlError(w, perr.status, perr.text)
+		return
+	}
+	o := s.handle(w, r, req, integration)
+	entry := Call{Command: req.command, Caller: o.caller, Params: req.public(), Status: http.StatusOK}
+	switch {
+	case o.cut:
+		entry.Status = 0
+	case o.err != nil:
+		entry.Status, entry.ErrorCode = o.err.status, o.err.status
+	}
+	s.ledger.add(entry)
+	s.log.Debug("call", "command", entry.Command, "caller", entry.Caller, "status", entry.Status, "params", entry.Params)
+	if o.cut {
+		panic(http.ErrAbortHandler) // the server cuts the connection without an answer
+	}
+	s.answer(w, r, req, o)
+}
+
+// handle runs the checks in the server's order and then the command.
+func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request, integration bool) outcome {
+	faults := s.faults.match(req.command)
+	if f := pick(faults, FaultDelay); f != nil {
+		if err := sleep(r.Context(), s.clock, f.Delay); err != nil {
+			return outcome{cut: true}
+		}
+	}
+	if pick(faults, FaultCutBefore) != nil {
+		return outcome{cut: true}
+	}
+	if f := pick(faults, FaultErrorBefore); f != nil {
+		return outcome{err: f.apiError()}
+	}
+	s.runDue()
+	o := s.dispatch(r.Context(), w, r, req, integration, faults)
+	if pick(faults, FaultLostAnswer) != nil {
+		o.cut = true
+	}
+	return o
+}
+
+// runDue ends the jobs whose time has come.
+func (s *Simulator) runDue() {
+	next := s.nextDue.Load()
+	if next == 0 || s.clock.Now().UnixNano() < next {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runDueLocked()
+}
+
+func (s *Simulator) runDueLocked() {
+	s.st.runDue(s.clock.Now())
+	s.nextDue.Store(s.st.nextDue())
+}
+
+func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *request, integration bool, faults []*Fault) outcome {
+	now := s.clock.Now()
+	if req.command == "login" && !integration {
+		body, err := s.login(w, req, now)
+		return outcome{body: body, err: err, caller: req.values["username"]}
+	}
+	api := s.cat.byName[req.command]
+	c := &call{s: s, now: now, req: req, api: api, faults: faults}
+	s.mu.RLock()
+	c.st = s.st
+	err := s.identify(c, r, integration)
+	s.mu.RUnlock()
+	if err != nil {
+		return outcome{err: err, caller: c.callerName()}
+	}
+	o := outcome{caller: c.callerName()}
+	if req.command == "logout" {
+		if c.caller.session != nil {
+			s.sessions.end(c.caller.session.id)
+		}
+		o.body = map[string]string{"description": "success"}
+		return o
+	}
+	if !req.json {
+		o.err = errf(codeInternal, csGeneric, "the simulator answers JSON only: send response=json")
+		return o
+	}
+	if api.cmd == nil {
+		o.err = errf(codeInternal, csGeneric, "the simulator does not implement the command %s", api.Name)
+		return o
+	}
+	if err := sleep(ctx, s.clock, s.latency.call(api.Name)); err != nil {
+		o.cut = true
+		return o
+	}
+	o.body, o.err = s.execute(ctx, c)
+	o.cut = errors.Is(ctx.Err(), context.Canceled) && o.body == nil && o.err == nil
+	return o
+}
+
+func (c *call) callerName() string {
+	if c.caller.user == nil {
+		return ""
+	}
+	return c.caller.user.username
+}
+
+// execute processes the parameters and runs the command.
+func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
+	cmd := c.api.cmd
+	c.args = make(map[string]string, len(c.req.values))
+	for k, v := range c.req.values {
+		c.args[k] = v
+	}
+	if cmd.run != nil && !cmd.write {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if err := c.processParams(); err != nil {
+			return nil, err
+		}
+		return result(cmd.run(c))
+	}
+	if cmd.lock != nil {
+		// The create phase runs under the lock of an address' or account's row.
+		s.mu.RLock()
+		err := c.processParams()
+		key := ""
+		if err == nil {
+			key = cmd.lock(c)
+		}
+		s.mu.RUnlock()
+		if err != nil {
+			return nil, err
+		}
+		if key != "" {
+			release, err := s.locks.acquire(ctx, key)
+			if err != nil {
+				return nil, nil
+			}
+			defer release()
+			if s.latency.LockRetry > 0 {
+				if err := sleep(ctx, s.clock, createTime); err != nil {
+					return nil, nil
+				}
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.now = s.clock.Now()
+	s.runDueLocked()
+	if err := c.processParams(); err != nil {
+		return nil, err
+	}
+	if cmd.run != nil {
+		return result(cmd.run(c))
+	}
+	spec, err := cmd.submit(c)
+	if err != nil {
+		return nil, asAPIError(err)
+	}
+	return result(c.submit(spec))
+}
+
+// createTime is how long a create phase holds its row where profiles have latency.
+const createTime = 20 * time.Millisecond
+
+func result(body any, err error) (any, *apiError) {
+	if err != nil {
+		return nil, asAPIError(err)
+	}
+	return body, nil
+}
+
+// bufs recycles the buffers of answers.
+var bufs = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// answer renders the outcome.
+func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request, o outcome) {
+	if o.err != nil && o.err.plain {
+		w.Header().Set("Content-Type", "application/json;charset=utf-8") // a text, whatever the type says
+		w.WriteHeader(o.err.status)
+		_, _ = w.Write([]byte(o.err.text))
+		return
+	}
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-XSS-Protection", "1;mode=block")
+	h.Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; frame-ancestors 'self'")
+	status, key, body := http.StatusOK, s.envelopeKey(req, o.err), o.body
+	if o.err != nil {
+		status, body = o.err.status, o.err.body()
+		h.Set("X-Description", headerText(o.err.text))
+	}
+	if !req.json {
+		h.Set("Content-Type", "text/xml; charset=UTF-8")
+		w.WriteHeader(status)
+		if o.err != nil {
+			_, _ = w.Write(errorXML(key, o.err))
+		}
+		return
+	}
+	buf, ok := bufs.Get().(*bytes.Buffer)
+	if !ok {
+		buf = new(bytes.Buffer)
+	}
+	defer bufs.Put(buf)
+	buf.Reset()
+	buf.WriteString(`{"` + key + `":`)
+	if err := encode(buf, body); err != nil {
+		htmlError(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	buf.WriteByte('}')
+	h.Set("Content-Type", "application/json;charset=utf-8")
+	write(w, r, status, buf.Bytes())
+}
+
+// gzipFrom is the size from which answers are compressed for clients that ask.
+const gzipFrom = 4096
+
+func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	if len(body) < gzipFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.WriteHeader(status)
+	gz, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return
+	}
+	_, _ = gz.Write(body)
+	_ = gz.Close()
+}
+
+// envelopeKey is the one member of the answer's outer object.
+func (s *Simulator) envelopeKey(req *request, err *apiError) string {
+	switch {
+	case err != nil && err.key != "":
+		return err.key
+	case req.command == "":
+		return "null"
+	}
+	api := s.cat.byName[req.command]
+	if api == nil {
+		return "errorresponse"
+	}
+	if api.cmd != nil && api.cmd.wrapper != "" {
+		return api.cmd.wrapper
+	}
+	return api.lower + "response"
+}
+
+// encode writes JSON the way CloudStack does: without HTML escapes.
+func encode(buf *bytes.Buffer, v any) error {
+	if l, ok := v.(listAnswer); ok {
+		return l.encode(buf) // not by json.Marshaler: that would scan the answer once more
+	}
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - 1) // Encode ends with a newline
+	return nil
+}
+
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := encode(&buf, v); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// headerText makes an error text fit into a header.
+func headerText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,159 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// sessionTimeout is session.timeout: sessions end after this long without a call.
+const sessionTimeout = 30 * time.Minute
+
+// session is a login.
+type session struct {
+	id, key string
+	user    *user
+	used    time.Time
+}
+
+// sessions are the live logins by JSESSIONID.
+type sessions struct {
+	mu   sync.Mutex
+	byID map[string]*session
+}
+
+func newSessions() *sessions { return &sessions{byID: map[string]*session{}} }
+
+func (s *sessions) start(u *user, now time.Time) *session {
+	ses := &session{id: randomKey(18), key: randomKey(20), user: u, used: now}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[ses.id] = ses
+	return ses
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, id)
+}
+
+// of returns the session of a request's cookie, if it is alive.
+func (s *sessions) of(r *http.Request, now time.Time) *session {
+	cookie, err := r.Cookie("JSESSIONID")
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses := s.byID[cookie.Value]
+	if ses == nil {
+		return nil
+	}
+	if now.Sub(ses.used) > sessionTimeout {
+		delete(s.byID, ses.id)
+		return nil
+	}
+	ses.used = now
+	return ses
+}
+
+// keyMatches wants the session key as parameter and, like the default of
+// api.sessionkey.check.locations, as cookie.
+func (ses *session) keyMatches(r *http.Request, sent string) bool {
+	cookie, err := r.Cookie("sessionkey")
+	if err != nil {
+		return false
+	}
+	same := func(a string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(ses.key)) == 1 }
+	return same(sent) && same(cookie.Value)
+}
+
+// randomKey returns n random bytes as URL-safe text.
+func randomKey(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// loginView is the body of loginresponse.
+type loginView struct {
+	Username       string `json:"username"`
+	UserID         string `json:"userid"`
+	DomainID       string `json:"domainid"`
+	Timeout        int    `json:"timeout"`
+	Account        string `json:"account"`
+	FirstName      string `json:"firstname"`
+	LastName       string `json:"lastname"`
+	Type           string `json:"type"`
+	Timezone       string `json:"timezone,omitempty"`
+	TimezoneOffset string `json:"timezoneoffset,omitempty"`
+	Registered     string `json:"registered"`
+	SessionKey     string `json:"sessionkey"`
+	Is2FAEnabled   string `json:"is2faenabled"`
+	Is2FAVerified  string `json:"is2faverified"`
+	IssuerFor2FA   string `json:"issuerfor2fa"`
+	ManagementID   string `json:"managementserverid,omitempty"`
+}
+
+// login answers the command login and sets the session's cookies.
+func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (any, *apiError) {
+	if !req.post {
+		return nil, &apiError{status: http.StatusMethodNotAllowed, text: "Please use HTTP POST to authenticate using this API", plain: true}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	st := s.st
+	dom, found := st.domainByPath(req.values["domain"])
+	if id, ok := req.values["domainid"]; ok {
+		if dom, found = st.domains.get(id); !found {
+			n, err := strconv.ParseInt(id, 10, 64)
+			if err == nil {
+				dom, found = st.domains.byID(n)
+			}
+		}
+	}
+	name := req.values["username"]
+	refuse := func(id string) *apiError {
+		return &apiError{status: codeAccount, text: "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials"}
+	}
+	if !found {
+		return nil, &apiError{status: codeAccount, text: "Unable to find the domain from the path " + req.values["domain"]}
+	}
+	u, ok := st.userIn(dom, name)
+	if !ok || u.password == "" || subtle.ConstantTimeCompare([]byte(u.password), []byte(req.values["password"])) != 1 ||
+		u.state != stateEnabled || u.account.state != stateEnabled {
+		return nil, refuse(strconv.FormatInt(dom.id, 10))
+	}
+	ses := s.sessions.start(u, now)
+	for k, v := range map[string]string{"JSESSIONID": ses.id, "sessionkey": ses.key} {
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // as CloudStack: Secure on https only, and this server speaks http
+			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		})
+	}
+	view := loginView{
+		Username: u.username, UserID: u.uuid, DomainID: u.account.domain.uuid, Timeout: int(sessionTimeout.Seconds()),
+		Account: u.account.name, FirstName: u.firstName, LastName: u.lastName, Type: strconv.Itoa(u.account.typ()),
+		Registered: "false", SessionKey: ses.key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: "CloudStack",
+	}
+	if u.timezone != "" {
+		view.Timezone, view.TimezoneOffset = u.timezone, "0.0"
+	}
+	if u.account.rootAdmin() {
+		view.ManagementID = st.msID
+	}
+	return view, nil
+}
+
+func (s *sessions) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}

@@ -1,0 +1,135 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/utils/clock"
+)
+
+// Options configure a simulator.
+type Options struct {
+	World   *World           // nil: the shipped example
+	Clock   clock.WithTicker // nil: real time
+	Latency LatencyProfile   // zero: instant
+	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
+}
+
+// Simulator is a CloudStack management server in memory. Its handlers may be
+// used by any number of clients at once.
+type Simulator struct {
+	clock    clock.WithTicker
+	latency  LatencyProfile
+	log      *slog.Logger
+	cat      *catalogue
+	ledger   *Ledger
+	faults   faultSet
+	sessions *sessions
+	locks    *rowLocks
+	throttle throttle
+	nextDue  atomic.Int64 // end of the next job in nanoseconds; 0: none
+	closed   atomic.Bool
+
+	mu sync.RWMutex
+	st *state
+}
+
+// New builds the world and returns its server.
+func New(o Options) (*Simulator, error) {
+	cat, err := loadCatalogue()
+	if err != nil {
+		return nil, err
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.World == nil {
+		o.World = ExampleWorld()
+	}
+	st, err := buildState(o.World, cat, o.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Simulator{
+		clock: o.Clock, latency: o.Latency, log: o.Logger, cat: cat, ledger: newLedger(), sessions: newSessions(),
+		locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
+	}, nil
+}
+
+// Handler serves the API at /client/api to callers with keys or a session.
+func (s *Simulator) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) })
+}
+
+// IntegrationHandler serves the same API without credentials, with the rights
+// of a root admin: what CloudStack offers at integration.api.port.
+func (s *Simulator) IntegrationHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
+}
+
+// Keys returns the API keys of a user. A name that several domains have is
+// written with its domain: k8s/kubeadmin.
+func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	dom, name := s.st.root(), username
+	if i := strings.LastIndexByte(username, '/'); i >= 0 {
+		d, found := s.st.domainByPath(username[:i])
+		if !found {
+			return "", "", false
+		}
+		dom, name = d, username[i+1:]
+	}
+	u, found := s.st.userIn(dom, name)
+	if !found && dom == s.st.root() {
+		u, found = s.st.users.find(func(u *user) bool { return strings.EqualFold(u.username, name) })
+	}
+	if !found || u.apiKey == "" {
+		return "", "", false
+	}
+	return u.apiKey, u.secretKey, true
+}
+
+// Ledger returns the record of all calls.
+func (s *Simulator) Ledger() *Ledger { return s.ledger }
+
+// Inject arms a fault until remove is called.
+func (s *Simulator) Inject(f Fault) (remove func()) { return s.faults.inject(f) }
+
+// Close ends the simulator: every later call is answered with 503.
+func (s *Simulator) Close() { s.closed.Store(true) }
+
+// UserInfo is a user of the world with its keys.
+type UserInfo struct {
+	Name, Domain, Account, Role string
+	APIKey, SecretKey           string
+	Generated                   bool // the keys were made up because the world gave none
+}
+
+// Users lists the users in the order of their creation.
+func (s *Simulator) Users() []UserInfo {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []UserInfo
+	for _, u := range s.st.users.rows {
+		if !u.removed {
+			out = append(out, UserInfo{
+				Name: u.username, Domain: u.account.domain.display(), Account: u.account.name, Role: u.account.role.name,
+				APIKey: u.apiKey, SecretKey: u.secretKey, Generated: u.printKeys,
+			})
+		}
+	}
+	return out
+}
+
+var errClosed = errors.New("the simulator is closed")

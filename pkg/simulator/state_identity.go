@@ -1,0 +1,176 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "strings"
+
+// domain is a node of the tree of domains; path is "/" for ROOT, "/a/b/" below.
+type domain struct {
+	entity
+	name   string
+	parent *domain
+}
+
+// path is the internal path: "/" for ROOT, "/k8s/" for a child.
+func (d *domain) path() string {
+	if d.parent == nil {
+		return "/"
+	}
+	return d.parent.path() + d.name + "/"
+}
+
+// display is the path as answers show it: "ROOT", "ROOT/k8s".
+func (d *domain) display() string {
+	if d.parent == nil {
+		return "ROOT"
+	}
+	return d.parent.display() + "/" + d.name
+}
+
+// within tells whether d is root or lies below it.
+func (d *domain) within(root *domain) bool {
+	for ; d != nil; d = d.parent {
+		if d == root {
+			return true
+		}
+	}
+	return false
+}
+
+// Role types, spelled as the API does.
+const (
+	roleAdmin         = "Admin"
+	roleResourceAdmin = "ResourceAdmin"
+	roleDomainAdmin   = "DomainAdmin"
+	roleUser          = "User"
+)
+
+// accountTypes maps role types to the digit that accounts carry; 5 marks a project's hidden account.
+var accountTypes = map[string]int{roleUser: 0, roleAdmin: 1, roleDomainAdmin: 2, roleResourceAdmin: 3}
+
+const projectAccountType = 5
+
+// role decides which commands an account may call.
+type role struct {
+	entity
+	name, kind, description string
+	public, builtin         bool
+	rules                   []*roleRule
+}
+
+// roleRule allows or denies the commands that its pattern matches.
+type roleRule struct {
+	uuid, pattern, description string
+	allow                      bool
+}
+
+const (
+	stateEnabled  = "enabled"
+	stateDisabled = "disabled"
+	stateLocked   = "locked"
+)
+
+// account owns resources; a project has a hidden account of its own.
+type account struct {
+	entity
+	name          string
+	domain        *domain
+	role          *role
+	state         string
+	project       *project // set on the hidden account of a project
+	networkDomain string
+	limits        map[string]int64
+	users         []*user
+}
+
+func (a *account) typ() int {
+	if a.project != nil {
+		return projectAccountType
+	}
+	return accountTypes[a.role.kind]
+}
+
+func (a *account) rootAdmin() bool   { return a.project == nil && a.role.kind == roleAdmin }
+func (a *account) domainAdmin() bool { return a.project == nil && a.role.kind == roleDomainAdmin }
+func (a *account) normal() bool      { return !a.rootAdmin() && !a.domainAdmin() }
+
+// user is a login of an account, with at most one pair of API keys.
+type user struct {
+	entity
+	username, password         string
+	firstName, lastName, email string
+	timezone                   string
+	account                    *account
+	state                      string
+	apiKey, secretKey          string
+	keyAccess                  string // inherit, enabled, disabled
+	builtin                    bool
+	printKeys                  bool // keys were generated at start, not given in the world
+}
+
+// project groups accounts around one hidden account that owns its resources.
+type project struct {
+	entity
+	tagged
+	name, display string
+	domain        *domain
+	account       *account
+	members       []projectMember
+	state         string
+}
+
+type projectMember struct {
+	account *account
+	admin   bool
+}
+
+func (p *project) member(a *account) bool {
+	for _, m := range p.members {
+		if m.account == a {
+			return true
+		}
+	}
+	return false
+}
+
+// accountIn finds the account of a domain by name (case-insensitive), project accounts left out.
+func (st *state) accountIn(d *domain, name string) (*account, bool) {
+	return st.accounts.find(func(a *account) bool {
+		return a.project == nil && a.domain == d && strings.EqualFold(a.name, name)
+	})
+}
+
+// userIn finds a user of a domain by login name.
+func (st *state) userIn(d *domain, name string) (*user, bool) {
+	return st.users.find(func(u *user) bool { return u.account.domain == d && strings.EqualFold(u.username, name) })
+}
+
+// domainByPath finds a domain by "/a/b", "ROOT/a/b", "a/b", "/" or "".
+func (st *state) domainByPath(path string) (*domain, bool) {
+	path = strings.Trim(path, "/")
+	if strings.EqualFold(path, "ROOT") {
+		path = ""
+	} else if len(path) > 5 && strings.EqualFold(path[:5], "ROOT/") {
+		path = path[5:]
+	}
+	want := "/"
+	if path != "" {
+		want = "/" + path + "/"
+	}
+	return st.domains.find(func(d *domain) bool { return strings.EqualFold(d.path(), want) })
+}
+
+// root is the domain ROOT.
+func (st *state) root() *domain { return st.domains.rows[0] }
+
+// accountUsers returns the live users of the account.
+func (a *account) accountUsers() []*user {
+	var out []*user
+	for _, u := range a.users {
+		if !u.removed {
+			out = append(out, u)
+		}
+	}
+	return out
+}

@@ -1,0 +1,321 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// zone is an advanced zone with one range of public addresses per entry of ranges.
+type zone struct {
+	entity
+	tagged
+	name, description, dns1, dns2, internalDNS1 string
+	networkDomain, guestCIDR                    string
+	enabled                                     bool
+	publicNetID, physicalNetID                  string
+	zonetoken                                   string
+}
+
+// serviceOffering is the size of a VM.
+type serviceOffering struct {
+	entity
+	name, display              string
+	cpuNumber, cpuSpeed, memMB int
+	diskOfferingID             string
+	system                     bool
+}
+
+// template is what VMs are made from; only its description shows.
+type template struct {
+	entity
+	name, display, osName, format, typ, guestOSID string
+}
+
+// host is a hypervisor; shown to root admins only.
+type host struct {
+	entity
+	name string
+	zone *zone
+}
+
+const (
+	netAllocated   = "Allocated"
+	netImplemented = "Implemented"
+	netSetup       = "Setup"
+
+	typeIsolated = "Isolated"
+	typeShared   = "Shared"
+	typeL2       = "L2"
+)
+
+// network is a guest network: isolated, shared, L2 or a tier of a VPC.
+type network struct {
+	entity
+	tagged
+	name, display string
+	zone          *zone
+	offering      *networkOffering
+	owner         *account // nil: owned by the domain
+	domain        *domain
+	subdomains    bool
+	typ, state    string
+	cidr          netip.Prefix
+	gateway       string
+	domainName    string
+	vlan          int
+	vpc           *vpc
+	acl           *aclList
+	used          []*nic
+}
+
+func (n *network) provides(service string) bool {
+	_, ok := n.offering.service(service)
+	return ok
+}
+
+// vpc groups tiers behind one router.
+type vpc struct {
+	entity
+	tagged
+	name, display, cidr, domainName string
+	zone                            *zone
+	owner                           *account
+	enabled                         bool
+	offeringID, offeringName        string
+}
+
+// aclList is a list of network ACL items; the two default lists have no VPC and cannot be changed.
+type aclList struct {
+	entity
+	name, description string
+	vpc               *vpc
+}
+
+// aclItem is one numbered rule of an ACL list.
+type aclItem struct {
+	entity
+	tagged
+	list                      *aclList
+	number                    int
+	protocol, traffic, action string
+	startPort, endPort        *int
+	icmpType, icmpCode        *int
+	cidrs                     []string
+	reason, state             string
+}
+
+// States of a VM.
+const (
+	vmStarting  = "Starting"
+	vmRunning   = "Running"
+	vmStopping  = "Stopping"
+	vmStopped   = "Stopped"
+	vmDestroyed = "Destroyed"
+	vmExpunging = "Expunging"
+	vmError     = "Error"
+)
+
+// vm is a user's virtual machine.
+type vm struct {
+	entity
+	tagged
+	name, display string
+	owner         *account
+	user          *user
+	zone          *zone
+	offering      *serviceOffering
+	template      *template
+	host          *host
+	state         string
+	updated       time.Time
+	nics          []*nic
+	details       map[string]string
+	hypervisor    string
+	haEnabled     bool
+	dynScalable   bool
+	protected     bool
+	hidden        bool // displayvm=false
+	bootKnown     bool // bootmode shows from deployment until the first stop
+}
+
+// gone tells whether the VM is out of reach of load balancing.
+func (v *vm) gone() bool {
+	return v.removed || v.state == vmDestroyed || v.state == vmExpunging
+}
+
+// nicIn returns the VM's NIC in the network.
+func (v *vm) nicIn(n *network) *nic {
+	for _, c := range v.nics {
+		if c.network == n {
+			return c
+		}
+	}
+	return nil
+}
+
+// nic connects a VM to a network.
+type nic struct {
+	uuid       string
+	network    *network
+	device     int
+	isDefault  bool
+	ip, mac    string
+	ip6        string
+	secondary  []secondaryIP
+	staticNAT  *publicIP
+	extraDHCPs []extraDHCP
+}
+
+type secondaryIP struct{ uuid, ip string }
+
+type extraDHCP struct {
+	uuid, name, value string
+	code              int
+}
+
+// States of a public address.
+const (
+	ipFree       = "Free"
+	ipAllocating = "Allocating"
+	ipAllocated  = "Allocated"
+	ipReleasing  = "Releasing"
+	ipReserved   = "Reserved"
+)
+
+// publicIP is one address of a zone's public range; the row stays while the address comes and goes.
+type publicIP struct {
+	entity
+	tagged
+	addr      netip.Addr
+	zone      *zone
+	state     string
+	owner     *account
+	allocated time.Time
+	network   *network
+	vpc       *vpc
+	sourceNAT bool
+	system    bool
+	staticVM  *vm // static NAT target
+	staticIP  string
+	hidden    bool
+	lbRules   []*lbRule
+	fwRules   []*fwRule
+}
+
+// States of a rule.
+const (
+	ruleAdd    = "Add"
+	ruleActive = "Active"
+	ruleRevoke = "Deleting"
+)
+
+// lbRule is a load balancer rule of a public address.
+type lbRule struct {
+	entity
+	tagged
+	name, description, algorithm string
+	protocol                     string
+	hasProtocol                  bool
+	cidrs                        string
+	hasCIDRs                     bool
+	ip                           *publicIP
+	network                      *network
+	publicPort, privatePort      int
+	state                        string
+	members                      []*lbMember
+	related                      *fwRule // opened by openfirewall=true
+	account                      *account
+	hidden                       bool
+}
+
+type lbMember struct {
+	vm *vm
+	ip string
+}
+
+// fwRule is an ingress firewall rule of a public address.
+type fwRule struct {
+	entity
+	tagged
+	ip                 *publicIP
+	network            *network
+	protocol           string
+	startPort, endPort *int
+	icmpType, icmpCode *int
+	cidrs              []string
+	state              string
+	account            *account
+	hidden             bool
+}
+
+// addLBRule stores a rule and links it to its address.
+func (st *state) addLBRule(r *lbRule) {
+	st.lbRules.addWithID(r, st.ruleID())
+	r.ip.lbRules = append(r.ip.lbRules, r)
+}
+
+// dropLBRule deletes a rule for good, with its members and tags.
+func (st *state) dropLBRule(r *lbRule) {
+	if r.removed {
+		return
+	}
+	st.lbRules.drop(r)
+	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
+	r.members = nil
+}
+
+// addFWRule stores a rule and links it to its address.
+func (st *state) addFWRule(r *fwRule) {
+	st.fwRules.addWithID(r, st.ruleID())
+	r.ip.fwRules = append(r.ip.fwRules, r)
+}
+
+// dropFWRule deletes a rule for good, with its tags.
+func (st *state) dropFWRule(r *fwRule) {
+	if r.removed {
+		return
+	}
+	st.fwRules.drop(r)
+	r.ip.fwRules = slices.DeleteFunc(r.ip.fwRules, func(o *fwRule) bool { return o == r })
+}
+
+// hasRules tells whether the address has any rule.
+func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules) > 0 }
+
+// like is SQL's LIKE %k% with the database's case-insensitive collation; _ and % in k are wildcards.
+func like(s, k string) bool {
+	s, k = strings.ToLower(s), strings.ToLower(k)
+	if !strings.ContainsAny(k, "_%") {
+		return strings.Contains(s, k)
+	}
+	return likeMatch([]rune(s), []rune("%"+k+"%"))
+}
+
+// likeMatch matches s against a LIKE pattern in time proportional to the product of their lengths.
+func likeMatch(s, p []rune) bool {
+	i, j, star, mark := 0, 0, -1, 0
+	for i < len(s) {
+		switch {
+		case j < len(p) && p[j] == '%':
+			star, mark = j, i
+			j++
+		case j < len(p) && (p[j] == '_' || p[j] == s[i]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = mark, star+1
+		default:
+			return false
+		}
+	}
+	for j < len(p) && p[j] == '%' {
+		j++
+	}
+	return j == len(p)
+}

@@ -1,0 +1,44 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// throttle counts the calls of each account per interval (api.throttling.*).
+type throttle struct {
+	mu      sync.Mutex
+	windows map[*account]*throttleWindow
+}
+
+type throttleWindow struct {
+	start time.Time
+	used  int
+}
+
+// admit counts a call and refuses it beyond the limit. Root admins are exempt.
+func (t *throttle) admit(a *account, limit int, interval time.Duration, now time.Time) *apiError {
+	if limit <= 0 || a.rootAdmin() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.windows == nil {
+		t.windows = map[*account]*throttleWindow{}
+	}
+	w := t.windows[a]
+	if w == nil || now.Sub(w.start) >= interval {
+		w = &throttleWindow{start: now}
+		t.windows[a] = w
+	}
+	w.used++
+	if w.used <= limit {
+		return nil
+	}
+	return errf(http.StatusTooManyRequests, csGeneric, "The given user has reached his/her account api limit, please retry after [%d] ms.",
+		w.start.Add(interval).Sub(now).Milliseconds())
+}

@@ -1,0 +1,331 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:generate go run ./internal/schemagen
+
+package simulator
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// World describes everything that a simulated CloudStack has when it starts.
+// Objects refer to each other by name; ids are made from kind and name, the
+// same in every run, unless an id is given. See example-world.yaml.
+type World struct {
+	// Version is what listCapabilities shows (default 4.22.0.0).
+	Version string `json:"version,omitempty"`
+	// Settings are global settings of the management server.
+	Settings Settings `json:"settings,omitempty"`
+	// Zones are advanced zones; at least one.
+	Zones []Zone `json:"zones"`
+	// ServiceOfferings are sizes of VMs (default Small Instance and Medium Instance).
+	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
+	// Templates are what VMs are made from (default one).
+	Templates []Template `json:"templates,omitempty"`
+	// Domains below ROOT, parents before children.
+	Domains []Domain `json:"domains,omitempty"`
+	// Roles beside the default ones (Root Admin, Domain Admin, User ...).
+	Roles []Role `json:"roles,omitempty"`
+	// Accounts with their users; the account admin with role Root Admin is made if it is not given.
+	Accounts []Account `json:"accounts,omitempty"`
+	// Projects of accounts.
+	Projects []Project `json:"projects,omitempty"`
+	// VPCs with their ACL lists.
+	VPCs []VPC `json:"vpcs,omitempty"`
+	// Networks are guest networks, tiers of VPCs included.
+	Networks []Network `json:"networks,omitempty"`
+	// VirtualMachines with their NICs.
+	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
+	// PublicIPs are allocated addresses with their rules.
+	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
+}
+
+// Settings are global settings. Zero values mean CloudStack's defaults.
+type Settings struct {
+	// DefaultPageSize is default.page.size, which is also the largest page (500).
+	DefaultPageSize int `json:"defaultPageSize,omitempty"`
+	// JobExpireMinutes is job.expire.minutes (1440).
+	JobExpireMinutes int `json:"jobExpireMinutes,omitempty"`
+	// ThrottleMax is api.throttling.max: calls per account and interval; 0 switches throttling off.
+	ThrottleMax int `json:"throttleMax,omitempty"`
+	// ThrottleIntervalSeconds is api.throttling.interval (1).
+	ThrottleIntervalSeconds int `json:"throttleIntervalSeconds,omitempty"`
+	// EnforcePost is enforce.post.requests.and.timestamps.
+	EnforcePost bool `json:"enforcePost,omitempty"`
+	// UserViewDestroyed is allow.user.view.destroyed.vm.
+	UserViewDestroyed bool `json:"userViewDestroyed,omitempty"`
+	// UserExpungeRecover is allow.user.expunge.recover.vm.
+	UserExpungeRecover bool `json:"userExpungeRecover,omitempty"`
+	// NetworkDomainSuffix is guest.domain.suffix (cloud.internal).
+	NetworkDomainSuffix string `json:"networkDomainSuffix,omitempty"`
+}
+
+func (s Settings) pageSize() int {
+	if s.DefaultPageSize > 0 {
+		return s.DefaultPageSize
+	}
+	return 500
+}
+
+func (s Settings) jobExpiry() time.Duration {
+	if s.JobExpireMinutes > 0 {
+		return time.Duration(s.JobExpireMinutes) * time.Minute
+	}
+	return 24 * time.Hour
+}
+
+func (s Settings) throttleInterval() time.Duration {
+	if s.ThrottleIntervalSeconds > 0 {
+		return time.Duration(s.ThrottleIntervalSeconds) * time.Second
+	}
+	return time.Second
+}
+
+// Zone is an advanced zone.
+type Zone struct {
+	ID          string `json:"id,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Disabled    bool   `json:"disabled,omitempty"`
+	DNS1        string `json:"dns1,omitempty"`
+	// PublicRanges are public addresses, each "first-last" or one address.
+	PublicRanges []string `json:"publicRanges"`
+	Hosts        []string `json:"hosts,omitempty"`
+}
+
+// ServiceOffering is a size of VMs.
+type ServiceOffering struct {
+	ID       string `json:"id,omitempty"`
+	Name     string `json:"name"`
+	CPUs     int    `json:"cpus"`
+	CPUSpeed int    `json:"cpuSpeed"`  // MHz
+	Memory   int    `json:"memoryMiB"` // MiB
+}
+
+// Template is an image that VMs are made from.
+type Template struct {
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	OS   string `json:"os,omitempty"`
+}
+
+// Domain is a domain below ROOT.
+type Domain struct {
+	ID   string `json:"id,omitempty"`
+	Path string `json:"path"` // "ROOT/k8s" or "k8s"
+}
+
+// Role is a custom role.
+type Role struct {
+	ID          string     `json:"id,omitempty"`
+	Name        string     `json:"name"`
+	Type        string     `json:"type"` // Admin, ResourceAdmin, DomainAdmin or User
+	Description string     `json:"description,omitempty"`
+	Rules       []RoleRule `json:"rules,omitempty"`
+}
+
+// RoleRule has exactly one of its two members.
+type RoleRule struct {
+	Allow string `json:"allow,omitempty"` // command or pattern with *
+	Deny  string `json:"deny,omitempty"`
+}
+
+// Account owns resources.
+type Account struct {
+	ID     string           `json:"id,omitempty"`
+	Name   string           `json:"name"`
+	Domain string           `json:"domain,omitempty"` // default ROOT
+	Role   string           `json:"role,omitempty"`   // default User
+	State  string           `json:"state,omitempty"`  // enabled, disabled or locked
+	Limits map[string]int64 `json:"limits,omitempty"` // resource name (publicIPs, virtualMachines ...) to maximum; -1 is unlimited
+	Users  []User           `json:"users,omitempty"`
+}
+
+// User is a login of an account.
+type User struct {
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name"`
+	Password  string `json:"password,omitempty"` // without one the user cannot log in
+	FirstName string `json:"firstName,omitempty"`
+	LastName  string `json:"lastName,omitempty"`
+	Email     string `json:"email,omitempty"`
+	State     string `json:"state,omitempty"` // enabled, disabled or locked
+	// APIKey and SecretKey are given together; without them a pair is generated, unless NoKeys.
+	APIKey    string `json:"apiKey,omitempty"`
+	SecretKey string `json:"secretKey,omitempty"`
+	NoKeys    bool   `json:"noKeys,omitempty"`
+}
+
+// Project groups accounts around resources of its own.
+type Project struct {
+	ID          string           `json:"id,omitempty"`
+	Name        string           `json:"name"`
+	DisplayText string           `json:"displayText,omitempty"`
+	Owner       string           `json:"owner"`             // account
+	Members     []string         `json:"members,omitempty"` // further accounts
+	State       string           `json:"state,omitempty"`   // Active, Suspended or Disabled
+	Limits      map[string]int64 `json:"limits,omitempty"`
+}
+
+// VPC is a virtual private cloud.
+type VPC struct {
+	ID       string    `json:"id,omitempty"`
+	Name     string    `json:"name"`
+	Zone     string    `json:"zone,omitempty"` // default: the first zone
+	CIDR     string    `json:"cidr"`
+	Account  string    `json:"account,omitempty"`
+	Project  string    `json:"project,omitempty"`
+	ACLLists []ACLList `json:"aclLists,omitempty"`
+}
+
+// ACLList is a list of network ACL items of a VPC.
+type ACLList struct {
+	ID          string    `json:"id,omitempty"`
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	Items       []ACLItem `json:"items,omitempty"`
+}
+
+// ACLItem is one rule of an ACL list.
+type ACLItem struct {
+	ID          string   `json:"id,omitempty"`
+	Number      int      `json:"number"`
+	Protocol    string   `json:"protocol"`
+	StartPort   *int     `json:"startPort,omitempty"`
+	EndPort     *int     `json:"endPort,omitempty"`
+	CIDRs       []string `json:"cidrs,omitempty"`       // default 0.0.0.0/0
+	TrafficType string   `json:"trafficType,omitempty"` // Ingress (default) or Egress
+	Action      string   `json:"action,omitempty"`      // Allow (default) or Deny
+	Reason      string   `json:"reason,omitempty"`
+}
+
+// Network is a guest network.
+type Network struct {
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"` // Isolated (default), Shared or L2
+	Zone string `json:"zone,omitempty"`
+	// Offering is a network offering by name; default: CloudStack's usual one for the type.
+	Offering string `json:"offering,omitempty"`
+	Account  string `json:"account,omitempty"`
+	Project  string `json:"project,omitempty"`
+	// Domain owns a shared network, with its subdomains.
+	Domain string `json:"domain,omitempty"`
+	CIDR   string `json:"cidr,omitempty"`
+	VPC    string `json:"vpc,omitempty"`
+	ACL    string `json:"acl,omitempty"` // ACL list of the VPC, default_allow or default_deny
+	// State is Allocated, Implemented or Setup; default: Implemented with VMs, else Allocated (Setup when shared).
+	State string `json:"state,omitempty"`
+	// SourceNAT is the source NAT address of an isolated network that is Implemented; default: the next free one.
+	SourceNAT string `json:"sourceNAT,omitempty"`
+	// Tags of the network.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// VirtualMachine is a VM.
+type VirtualMachine struct {
+	ID          string            `json:"id,omitempty"`
+	Name        string            `json:"name"`
+	DisplayName string            `json:"displayName,omitempty"`
+	Account     string            `json:"account,omitempty"`
+	Project     string            `json:"project,omitempty"`
+	Zone        string            `json:"zone,omitempty"`
+	Offering    string            `json:"offering,omitempty"` // service offering; default: the first
+	Template    string            `json:"template,omitempty"`
+	State       string            `json:"state,omitempty"` // Running (default), Stopped, Destroyed ...
+	NICs        []NIC             `json:"nics"`            // the first one is the default NIC unless another says so
+	Tags        map[string]string `json:"tags,omitempty"`
+}
+
+// NIC connects a VM to a network.
+type NIC struct {
+	ID        string   `json:"id,omitempty"`
+	Network   string   `json:"network"`
+	IP        string   `json:"ip,omitempty"` // default: the next free one
+	IPv6      string   `json:"ipv6,omitempty"`
+	MAC       string   `json:"mac,omitempty"`
+	Secondary []string `json:"secondary,omitempty"`
+	Default   bool     `json:"default,omitempty"`
+}
+
+// PublicIP is an allocated public address.
+type PublicIP struct {
+	ID      string `json:"id,omitempty"`
+	Address string `json:"address"`
+	Network string `json:"network,omitempty"` // isolated network it serves; of a VPC address: the tier
+	VPC     string `json:"vpc,omitempty"`
+	Account string `json:"account,omitempty"` // owner; needed without network and vpc
+	Project string `json:"project,omitempty"`
+	State   string `json:"state,omitempty"` // Allocated (default), Allocating or Reserved
+	// StaticNAT is the VM that the address is mapped to.
+	StaticNAT         string             `json:"staticNAT,omitempty"`
+	Tags              map[string]string  `json:"tags,omitempty"`
+	LoadBalancerRules []LoadBalancerRule `json:"loadBalancerRules,omitempty"`
+	FirewallRules     []FirewallRule     `json:"firewallRules,omitempty"`
+}
+
+// LoadBalancerRule is a rule of a public address.
+type LoadBalancerRule struct {
+	ID          string            `json:"id,omitempty"`
+	Name        string            `json:"name"`
+	Description string            `json:"description,omitempty"`
+	PublicPort  int               `json:"publicPort"`
+	PrivatePort int               `json:"privatePort"`
+	Protocol    string            `json:"protocol,omitempty"`  // tcp, tcp-proxy, ssl; empty: created without one, as old providers did
+	Algorithm   string            `json:"algorithm,omitempty"` // roundrobin (default), leastconn, source
+	CIDRs       []string          `json:"cidrs,omitempty"`
+	Members     []string          `json:"members,omitempty"` // VMs by name
+	Tags        map[string]string `json:"tags,omitempty"`
+}
+
+// FirewallRule is an ingress rule of a public address.
+type FirewallRule struct {
+	ID        string            `json:"id,omitempty"`
+	Protocol  string            `json:"protocol"`
+	StartPort *int              `json:"startPort,omitempty"`
+	EndPort   *int              `json:"endPort,omitempty"`
+	ICMPType  *int              `json:"icmpType,omitempty"`
+	ICMPCode  *int              `json:"icmpCode,omitempty"`
+	CIDRs     []string          `json:"cidrs,omitempty"` // default 0.0.0.0/0
+	Tags      map[string]string `json:"tags,omitempty"`
+}
+
+//go:embed example-world.yaml
+var exampleWorld []byte
+
+// ExampleYAML returns the text of the shipped example.
+func ExampleYAML() []byte { return bytes.Clone(exampleWorld) }
+
+// ExampleWorld returns the shipped example: one zone, a network with three VMs of a Kubernetes cluster, and
+// an address with load balancer rules of an old provider.
+func ExampleWorld() *World {
+	w, err := LoadWorld(bytes.NewReader(exampleWorld))
+	if err != nil {
+		panic(fmt.Sprintf("the embedded example world: %v", err)) // a test loads it
+	}
+	return w
+}
+
+// LoadWorld reads a world from YAML. Unknown keys are errors, and so is
+// anything that the world's objects cannot be.
+func LoadWorld(r io.Reader) (*World, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read the world: %w", err)
+	}
+	var w World
+	if err := yaml.UnmarshalStrict(data, &w); err != nil {
+		return nil, fmt.Errorf("read the world: %w", err)
+	}
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	return &w, nil
+}

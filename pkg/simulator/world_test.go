@@ -1,0 +1,131 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+func readSchema(t *testing.T) map[string]any {
+	t.Helper()
+	raw, err := os.ReadFile("world.schema.json")
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(raw, &m))
+	return m
+}
+
+func TestExampleFitsSchema(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("world.schema.json", any(readSchema(t))))
+	schema, err := c.Compile("world.schema.json")
+	require.NoError(t, err)
+	var doc any
+	require.NoError(t, yaml.Unmarshal(ExampleYAML(), &doc))
+	require.NoError(t, schema.Validate(doc))
+	doc.(map[string]any)["zonez"] = []any{}
+	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
+}
+
+// TestSchemaHasEveryField compares the schema with the Go types, both ways.
+func TestSchemaHasEveryField(t *testing.T) {
+	t.Parallel()
+	defs := readSchema(t)["$defs"].(map[string]any)
+	seen := map[string]bool{}
+	var visit func(reflect.Type)
+	visit = func(typ reflect.Type) {
+		switch typ.Kind() { //nolint:exhaustive // the other kinds have no fields
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			visit(typ.Elem())
+		case reflect.Struct:
+			if seen[typ.Name()] {
+				return
+			}
+			seen[typ.Name()] = true
+			def, ok := defs[typ.Name()].(map[string]any)
+			require.True(t, ok, "schema has no definition %s", typ.Name())
+			props := def["properties"].(map[string]any)
+			require.Len(t, props, typ.NumField(), "properties of %s", typ.Name())
+			for i := range typ.NumField() {
+				name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+				require.Contains(t, props, name, "%s.%s: run go generate", typ.Name(), typ.Field(i).Name)
+				visit(typ.Field(i).Type)
+			}
+		}
+	}
+	visit(reflect.TypeFor[World]())
+	require.Len(t, defs, len(seen), "definitions without a Go type")
+}
+
+func TestExampleWorld(t *testing.T) {
+	t.Parallel()
+	w := ExampleWorld()
+	require.Equal(t, []string{"203.0.113.10-203.0.113.199"}, w.Zones[0].PublicRanges)
+	began := time.Now()
+	h := start(t, Options{World: w})
+	require.Less(t, time.Since(began), time.Second)
+	rules := h.call("k8s-owner", "listLoadBalancerRules").items("loadbalancerrule")
+	require.Len(t, rules, 2)
+	require.Equal(t, "a0123456789abcdef0123456789abcde-80", rules[0]["name"])
+	require.NotContains(t, rules[0], "protocol")
+	require.Equal(t, "203.0.113.20", rules[0]["publicip"])
+	require.Equal(t, ruleActive, rules[0]["state"])
+	require.Len(t, h.call("k8s-owner", "listLoadBalancerRuleInstances", "id", id(rules[1])).items("loadbalancerruleinstance"), 2)
+	require.Len(t, h.call("k8s-owner", "listFirewallRules").items("firewallrule"), 2)
+	nat := h.first(h.call("k8s-owner", "listPublicIpAddresses", "issourcenat", "true"), "publicipaddress")
+	require.Equal(t, "203.0.113.10", nat["ipaddress"])
+	require.Equal(t, netImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
+}
+
+func TestSameIDsInEveryRun(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, Options{}), start(t, Options{})
+	require.Equal(t, id(a.first(a.call("k8s-owner", "listVirtualMachines"), "virtualmachine")), id(b.first(b.call("k8s-owner", "listVirtualMachines"), "virtualmachine")))
+}
+
+// TestWorldErrors wants each error to name the object and what would be right.
+func TestWorldErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ old, new, want string }{
+		"unknown key":        {"zones:", "zonez: []\nzones:", `unknown field "zonez"`},
+		"no such network":    {"nics: [{network: k8s-net, ip: 10.1.1.11}]", "nics: [{network: nope}]", `virtual machine "demo-cp-1": network "nope" is not among`},
+		"address outside":    {"ip: 10.1.1.11", "ip: 10.9.1.11", `ip "10.9.1.11" is no address of network "k8s-net" (10.1.1.0/24)`},
+		"public ip outside":  {"address: 203.0.113.20", "address: 198.51.100.1", `public ip "198.51.100.1": the address lies in no publicRanges`},
+		"bad range":          {"203.0.113.10-203.0.113.199", "203.0.113.199-203.0.113.10", `zone "zone-1": public range`},
+		"unknown account":    {"account: k8s\n    cidr", "account: k9s\n    cidr", `network "k8s-net": it: account "k9s" is not among the world's accounts`},
+		"unknown role":       {"role: User", "role: Users", `account "k8s": role "Users" is not there; use Root Admin`},
+		"unknown member":     {"members: [demo-worker-1, demo-worker-2]", "members: [demo-worker-9]", `load balancer rule "a0123456789abcdef0123456789abcde-80": virtual machine "demo-worker-9"`},
+		"port twice":         {"publicPort: 443", "publicPort: 80", `public port 80 is that of rule`},
+		"bad protocol":       {"privatePort: 30080", "privatePort: 30080\n        protocol: sctp", `protocol "sctp" must be one of tcp, udp`},
+		"bad state":          {"- name: demo-cp-1", "- name: demo-cp-1\n    state: Asleep", `state "Asleep" must be one of`},
+		"source nat taken":   {"sourceNAT: 203.0.113.10", "sourceNAT: 10.0.0.1", `network "k8s-net": sourceNAT 10.0.0.1 is no free address`},
+		"half a key pair":    {"name: k8s-owner,", "name: k8s-owner, apiKey: abc,", `user "k8s-owner": give apiKey and secretKey together`},
+		"bad id":             {"- name: demo-cp-1", "- name: demo-cp-1\n    id: 7", `id`},
+		"bad host name":      {"- name: demo-cp-1", "- name: demo_cp_1", `the name must be letters, digits and hyphens`},
+		"unknown offering":   {"offering: Small Instance\n    nics: [{network: k8s-net, ip: 10.1.1.11}]", "offering: Huge\n    nics: [{network: k8s-net, ip: 10.1.1.11}]", `service offering "Huge" is not among`},
+		"bad limit":          {"  - name: k8s\n", "  - name: k8s\n    limits: {ips: 3}\n", `limit "ips" is not known; use one of`},
+		"firewall protocol":  {"{protocol: tcp, startPort: 80, endPort: 80}", "{protocol: gre}", `firewall rule 1: protocol "gre" must be tcp, udp or icmp`},
+		"network type":       {"    cidr: 10.1.1.0/24", "    type: Bridged\n    cidr: 10.1.1.0/24", `types are Isolated, Shared and L2`},
+		"duplicate vm state": {"publicRanges:\n      - 203.0.113.10-203.0.113.199", "publicRanges: []", `publicRanges is empty`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(string(ExampleYAML()), tc.old, tc.new, 1)
+			require.NotEqual(t, string(ExampleYAML()), text, "the case changes nothing")
+			_, err := LoadWorld(bytes.NewReader([]byte(text)))
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
