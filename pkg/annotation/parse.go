@@ -1,0 +1,206 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Spec is what a Service asks of its load balancer beyond its ports.
+type Spec struct {
+	ProxyProtocol bool
+	Hostname      string
+	// SourceRanges are the IPv4 ranges that may connect, masked and sorted.
+	// Empty means that nobody may.
+	SourceRanges []string
+	// Address is the requested public address; empty for any.
+	Address   string
+	KeepIP    bool
+	Algorithm string // roundrobin, leastconn or source
+	// Records is what the controller wrote earlier.
+	Records Records
+	// AllocatedByPredecessor is upstream's record that it acquired the address.
+	AllocatedByPredecessor bool
+	// Warnings are settings that have no effect, one sentence each.
+	Warnings []string
+}
+
+// DenyAll tells whether nobody may connect.
+func (s Spec) DenyAll() bool { return len(s.SourceRanges) == 0 }
+
+// InvalidError is a value that does not parse.
+type InvalidError struct {
+	Name    string // annotation or field
+	Value   string
+	Problem string // optional detail
+	Allowed string // what would be right
+}
+
+func (e *InvalidError) Error() string {
+	text := fmt.Sprintf("%s: %q is not allowed", e.Name, e.Value)
+	if e.Problem != "" {
+		text += " (" + e.Problem + ")"
+	}
+	return text + "; allowed: " + e.Allowed
+}
+
+// Parse reads a Service. Its error names every value that does not parse
+// (each an *InvalidError); the Spec then still holds the records, so that a
+// Service with a wrong value can be deleted.
+func Parse(svc *corev1.Service) (Spec, error) {
+	p := parser{svc: svc}
+	records, err := ParseRecords(svc.Annotations)
+	if err != nil {
+		p.errs = append(p.errs, err)
+	}
+	spec := Spec{
+		ProxyProtocol: p.boolean(ProxyProtocol),
+		Hostname:      p.hostname(),
+		SourceRanges:  p.sourceRanges(),
+		Address:       p.address(),
+		KeepIP:        p.keepIP(),
+		Algorithm:     p.algorithm(),
+		Records:       records,
+	}
+	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
+	p.unknown()
+	spec.Warnings = p.warnings
+	return spec, errors.Join(p.errs...)
+}
+
+type parser struct {
+	svc      *corev1.Service
+	errs     []error
+	warnings []string
+}
+
+func (p *parser) refuse(name, value, problem, allowedValues string) {
+	p.errs = append(p.errs, &InvalidError{Name: name, Value: value, Problem: problem, Allowed: allowedValues})
+}
+
+func (p *parser) boolean(name string) bool {
+	value, set := p.svc.Annotations[name]
+	if !set {
+		return false
+	}
+	b, ok := Bool(value)
+	if !ok {
+		p.refuse(name, value, "", allowed(name))
+	}
+	return b
+}
+
+// keepIP keeps in doubt: a Service with a wrong value is refused, but can be deleted.
+func (p *parser) keepIP() bool {
+	before := len(p.errs)
+	return p.boolean(KeepIP) || len(p.errs) > before
+}
+
+func (p *parser) hostname() string {
+	value, set := p.svc.Annotations[Hostname]
+	if !set || strings.TrimSpace(value) == "" {
+		return "" // as upstream: an empty hostname is none
+	}
+	value = strings.TrimSpace(value)
+	if _, err := netip.ParseAddr(value); err == nil {
+		p.refuse(Hostname, value, "an address is no name", allowed(Hostname))
+		return ""
+	}
+	if problems := validation.IsDNS1123Subdomain(value); len(problems) > 0 {
+		p.refuse(Hostname, value, "", allowed(Hostname))
+		return ""
+	}
+	return value
+}
+
+func (p *parser) algorithm() string {
+	affinity := p.svc.Spec.SessionAffinity == corev1.ServiceAffinityClientIP
+	value, set := p.svc.Annotations[Algorithm]
+	if !set {
+		if affinity {
+			return Source
+		}
+		return RoundRobin
+	}
+	algorithm := strings.ToLower(strings.TrimSpace(value))
+	if !slices.Contains([]string{RoundRobin, LeastConn, Source}, algorithm) {
+		p.refuse(Algorithm, value, "", allowed(Algorithm))
+		return RoundRobin
+	}
+	if affinity && algorithm != Source {
+		p.refuse(Algorithm, value, "spec.sessionAffinity is ClientIP", "source, or spec.sessionAffinity None")
+	}
+	return algorithm
+}
+
+func (p *parser) address() string {
+	fromSpec := strings.TrimSpace(p.svc.Spec.LoadBalancerIP)
+	fromAnnotation := strings.TrimSpace(p.svc.Annotations[Address])
+	read := func(name, value string) string {
+		if value == "" {
+			return ""
+		}
+		addr, err := netip.ParseAddr(value)
+		if err != nil || !addr.Is4() {
+			p.refuse(name, value, "", allowed(Address))
+			return ""
+		}
+		return addr.String()
+	}
+	a, b := read("spec.loadBalancerIP", fromSpec), read(Address, fromAnnotation)
+	if a != "" && b != "" && a != b {
+		p.refuse(Address, fromAnnotation, "spec.loadBalancerIP is "+a, "the same address in both, or only one of them")
+	}
+	if b != "" {
+		return b
+	}
+	return a
+}
+
+func (p *parser) sourceRanges() []string {
+	ranges := []netip.Prefix{netip.MustParsePrefix(Anyone)}
+	restrict := func(name, value string, items []string) {
+		v4, v6, err := ParseRanges(items)
+		if err != nil {
+			p.refuse(name, value, err.Error(), allowed(SourceCIDRs))
+			return
+		}
+		for _, r := range v6 {
+			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s has no effect, public addresses are IPv4", name, r))
+		}
+		ranges = Intersect(ranges, v4)
+	}
+	// A spec field cannot be told from an empty one: only the annotations can deny all.
+	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
+		restrict("spec.loadBalancerSourceRanges", strings.Join(items, ","), items)
+	}
+	if value, set := p.svc.Annotations[SourceRangesBeta]; set && strings.TrimSpace(value) != "" {
+		restrict(SourceRangesBeta, value, splitList(value))
+	}
+	if value, set := p.svc.Annotations[SourceCIDRs]; set {
+		restrict(SourceCIDRs, value, splitList(value))
+	}
+	return Strings(ranges)
+}
+
+// unknown warns of annotations under the prefix that nobody reads: most are typos.
+func (p *parser) unknown() {
+	known := map[string]bool{}
+	for _, d := range Table() {
+		known[d.Name] = true
+	}
+	for name := range p.svc.Annotations {
+		if strings.HasPrefix(name, Prefix) && !known[name] {
+			p.warnings = append(p.warnings, fmt.Sprintf("annotation %s is not known and has no effect", name))
+		}
+	}
+	slices.Sort(p.warnings)
+}

@@ -1,0 +1,101 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Records is what the controller remembers on a Service about its addresses.
+// It outlives the process; the rest of a load balancer is found by it.
+type Records struct {
+	Addresses []AddressRecord
+	Pending   []PendingAllocation
+}
+
+// AddressRecord is one public address that the Service uses.
+type AddressRecord struct {
+	ID        string `json:"id"`
+	IP        string `json:"ip"`
+	NetworkID string `json:"network,omitempty"`
+	// Allocated is true when this controller (or, at takeover, its predecessor) acquired the address.
+	Allocated bool `json:"allocated,omitempty"`
+	// Tagged is true when ownership tags were set: their absence later means that
+	// the address was released and acquired anew by somebody else.
+	Tagged bool `json:"tagged,omitempty"`
+}
+
+// PendingAllocation is an acquisition whose outcome is not known.
+type PendingAllocation struct {
+	JobID     string    `json:"job"` // UUID sent as customjobid
+	NetworkID string    `json:"network"`
+	IP        string    `json:"ip,omitempty"` // requested address
+	Since     time.Time `json:"since"`
+}
+
+// Empty tells whether there is nothing to remember.
+func (r Records) Empty() bool { return len(r.Addresses) == 0 && len(r.Pending) == 0 }
+
+// Clone returns a deep copy.
+func (r Records) Clone() Records {
+	return Records{Addresses: slices.Clone(r.Addresses), Pending: slices.Clone(r.Pending)}
+}
+
+// Equal compares two records.
+func (r Records) Equal(o Records) bool {
+	return slices.Equal(r.Addresses, o.Addresses) &&
+		slices.EqualFunc(r.Pending, o.Pending, func(a, b PendingAllocation) bool {
+			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.IP == b.IP && a.Since.Equal(b.Since)
+		})
+}
+
+// Address returns the record of an address by its id.
+func (r Records) Address(id string) (AddressRecord, bool) {
+	for _, a := range r.Addresses {
+		if a.ID == id {
+			return a, true
+		}
+	}
+	return AddressRecord{}, false
+}
+
+// Values returns the annotations that hold the records; an empty value means
+// that the annotation is to be removed.
+func (r Records) Values() map[string]string {
+	out := map[string]string{Addresses: "", Allocation: ""}
+	if len(r.Addresses) > 0 {
+		out[Addresses] = compactJSON(r.Addresses)
+	}
+	if len(r.Pending) > 0 {
+		out[Allocation] = compactJSON(r.Pending)
+	}
+	return out
+}
+
+// ParseRecords reads the records from a Service's annotations.
+func ParseRecords(annotations map[string]string) (Records, error) {
+	var r Records
+	if v := annotations[Addresses]; v != "" {
+		if err := json.Unmarshal([]byte(v), &r.Addresses); err != nil {
+			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", Addresses, err)
+		}
+	}
+	if v := annotations[Allocation]; v != "" {
+		if err := json.Unmarshal([]byte(v), &r.Pending); err != nil {
+			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", Allocation, err)
+		}
+	}
+	return r, nil
+}
+
+func compactJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // strings, booleans and times only
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,99 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const booleans = "true, false, enabled, disabled, yes, no, on, off"
+
+// Bool reads a boolean in any of its spellings and any case.
+func Bool(value string) (b, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "true", "enabled", "yes", "on":
+		return true, true
+	case "false", "disabled", "no", "off":
+		return false, true
+	}
+	return false, false
+}
+
+// Algorithms of CloudStack's load balancer.
+const (
+	RoundRobin = "roundrobin"
+	LeastConn  = "leastconn"
+	Source     = "source"
+)
+
+// Anyone is the source range that lets everybody in.
+const Anyone = "0.0.0.0/0"
+
+// ParseRanges reads source ranges. IPv4 ranges come back masked, sorted and
+// without repetitions; a bare address is a /32. IPv6 ranges are returned apart.
+func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
+	for _, item := range items {
+		text := strings.TrimSpace(item)
+		prefix, perr := netip.ParsePrefix(text)
+		if perr != nil {
+			addr, aerr := netip.ParseAddr(text)
+			if aerr != nil {
+				return nil, nil, fmt.Errorf("%q is no CIDR; 10.0.0.0/8 would be one", text)
+			}
+			prefix = netip.PrefixFrom(addr.WithZone(""), addr.BitLen())
+		}
+		if !prefix.Addr().Is4() {
+			v6 = append(v6, text)
+			continue
+		}
+		v4 = append(v4, prefix.Masked())
+	}
+	return Normalise(v4), v6, nil
+}
+
+// Normalise sorts prefixes and removes repetitions.
+func Normalise(in []netip.Prefix) []netip.Prefix {
+	out := slices.Clone(in)
+	slices.SortFunc(out, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return slices.Compact(out)
+}
+
+// Intersect returns the addresses that are in both lists, as prefixes.
+func Intersect(a, b []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case x.Bits() <= y.Bits() && x.Contains(y.Addr()):
+				out = append(out, y)
+			case y.Bits() <= x.Bits() && y.Contains(x.Addr()):
+				out = append(out, x)
+			}
+		}
+	}
+	return Normalise(out)
+}
+
+// Strings formats prefixes.
+func Strings(prefixes []netip.Prefix) []string {
+	out := make([]string, 0, len(prefixes))
+	for _, p := range prefixes {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// splitList splits a comma separated value; blanks alone are an empty list.
+func splitList(value string) []string {
+	if strings.TrimSpace(value) == "" {
+		return nil
+	}
+	return strings.Split(value, ",")
+}

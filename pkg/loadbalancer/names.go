@@ -1,0 +1,75 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loadbalancer
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Protocols of CloudStack's load balancer rules.
+const (
+	ProtocolTCP      = "tcp"
+	ProtocolUDP      = "udp"
+	ProtocolTCPProxy = "tcp-proxy" // TCP with a PROXY protocol header towards the backends
+	ProtocolSSL      = "ssl"
+)
+
+var ruleProtocols = []string{ProtocolTCPProxy, ProtocolTCP, ProtocolUDP, ProtocolSSL}
+
+// lbName is what cloudprovider.DefaultLoadBalancerName makes of a Service's UID.
+var lbName = regexp.MustCompile(`^a[0-9a-f]{31}$`)
+
+// RuleName is the name of the rule of one port: <lb>-<protocol>-<port>, as
+// apache/cloudstack-kubernetes-provider v1.2 names it.
+func RuleName(lb, protocol string, port int) string {
+	return lb + "-" + protocol + "-" + strconv.Itoa(port)
+}
+
+// ParseRuleName splits a rule's name. legacy is true for <lb>-<port>, as older
+// providers named rules; protocol is then empty. ok is false when no provider
+// of Kubernetes gave the name.
+func ParseRuleName(name string) (lb, protocol string, port int, legacy, ok bool) {
+	lb, rest, found := strings.Cut(name, "-")
+	if !found || !lbName.MatchString(lb) {
+		return "", "", 0, false, false
+	}
+	protocol, port, legacy, ok = parseRuleSuffix(rest)
+	if !ok {
+		return "", "", 0, false, false
+	}
+	return lb, protocol, port, legacy, true
+}
+
+// parseOwnRuleName is ParseRuleName for a load balancer whose name is known.
+func parseOwnRuleName(lb, name string) (protocol string, port int, legacy, ok bool) {
+	rest, found := strings.CutPrefix(name, lb+"-")
+	if !found || lb == "" {
+		return "", 0, false, false
+	}
+	return parseRuleSuffix(rest)
+}
+
+func parseRuleSuffix(rest string) (protocol string, port int, legacy, ok bool) {
+	if port, ok = parsePort(rest); ok {
+		return "", port, true, true
+	}
+	for _, p := range ruleProtocols {
+		if digits, found := strings.CutPrefix(rest, p+"-"); found {
+			if port, ok = parsePort(digits); ok {
+				return p, port, false, true
+			}
+		}
+	}
+	return "", 0, false, false
+}
+
+func parsePort(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != s {
+		return 0, false
+	}
+	return n, true
+}

@@ -1,0 +1,216 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loadbalancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// world makes random desired states and random things that others left.
+type world struct{ *rand.Rand }
+
+var somePorts = []int{22, 80, 81, 82, 443, 444, 8443}
+
+var someRanges = [][]string{
+	{annotation.Anyone}, {"10.0.0.0/8"}, {"10.1.0.0/16"}, {"10.0.0.0/8", "192.168.0.0/16"}, {"192.168.0.0/16"}, {},
+}
+
+func (w world) desired() Desired {
+	var ports []int
+	for _, p := range somePorts {
+		if w.IntN(2) == 0 {
+			ports = append(ports, p)
+		}
+	}
+	if len(ports) == 0 {
+		ports = []int{80}
+	}
+	d := desired(ports)
+	d.Ranges = someRanges[w.IntN(len(someRanges))]
+	protocol, algorithm, shift := ProtocolTCP, "roundrobin", 0
+	if w.IntN(3) == 0 {
+		protocol = ProtocolTCPProxy
+	}
+	if w.IntN(3) == 0 {
+		algorithm = "source"
+	}
+	if w.IntN(3) == 0 {
+		shift = 1
+	}
+	for i := range d.Rules {
+		r := &d.Rules[i]
+		r.Name, r.Protocol, r.Algorithm, r.CIDRs = RuleName(testLB, protocol, r.PublicPort), protocol, algorithm, d.Ranges
+		r.PrivatePort += shift
+		if len(d.Ranges) == 0 {
+			r.CIDRs = nil
+		}
+	}
+	d.Members = nil
+	for i := range 4 {
+		if w.IntN(2) == 0 {
+			d.Members = append(d.Members, fmt.Sprintf("vm%d", i))
+		}
+	}
+	d.KeepAddress = w.IntN(4) == 0
+	if w.IntN(4) == 0 {
+		d.Address = fmt.Sprintf("203.0.113.%d", 60+w.IntN(2))
+	}
+	return d
+}
+
+// litter adds what others may have put beside ours.
+func (w world) litter(a Actual) Actual {
+	a = a.Clone()
+	for i := range a.Addresses {
+		x := &a.Addresses[i]
+		if w.IntN(3) == 0 {
+			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Owner: Foreign})
+			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange{"tcp", 7000, 7000, []string{annotation.Anyone}}, "foreign-fw"})
+		}
+		if w.IntN(3) == 0 {
+			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange{"tcp", 1, 65535, []string{"198.51.100.0/24"}}, "foreign-wide"})
+		}
+		if w.IntN(3) == 0 {
+			x.Allocated = false
+		}
+		// drift of our own
+		if w.IntN(3) == 0 && len(x.Rules) > 0 {
+			x.Rules[0].Members = nil
+		}
+		if w.IntN(3) == 0 && len(x.Firewall) > 0 {
+			x.Firewall = x.Firewall[1:]
+		}
+	}
+	return a
+}
+
+func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
+	a = a.Clone()
+	d.Rules, d.Members = slices.Clone(d.Rules), slices.Clone(d.Members)
+	w.Shuffle(len(d.Rules), func(i, j int) { d.Rules[i], d.Rules[j] = d.Rules[j], d.Rules[i] })
+	w.Shuffle(len(a.Addresses), func(i, j int) { a.Addresses[i], a.Addresses[j] = a.Addresses[j], a.Addresses[i] })
+	for k := range a.Addresses {
+		x := &a.Addresses[k]
+		w.Shuffle(len(x.Rules), func(i, j int) { x.Rules[i], x.Rules[j] = x.Rules[j], x.Rules[i] })
+		w.Shuffle(len(x.Firewall), func(i, j int) { x.Firewall[i], x.Firewall[j] = x.Firewall[j], x.Firewall[i] })
+	}
+	return d, a
+}
+
+// access is who reaches which port of which address through rules of ours.
+func access(a Actual) map[string]bool {
+	out := map[string]bool{}
+	probes := map[string]string{"everybody": "203.0.113.1/32", "ten": "10.2.0.1/32", "ten-one": "10.1.0.1/32", "home": "192.168.0.1/32"}
+	for i := range a.Addresses {
+		x := &a.Addresses[i]
+		for _, r := range x.ownRules() {
+			for who, probe := range probes {
+				byRule := len(r.CIDRs) == 0 || containsRanges(r.CIDRs, []string{probe})
+				byFirewall := slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool {
+					return f.Protocol == "tcp" && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && containsRanges(f.CIDRs, []string{probe})
+				})
+				if byRule && byFirewall {
+					out[fmt.Sprintf("%s:%d %s", x.IP, r.PublicPort, who)] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// touchesForeign names an action that takes away what is not ours.
+func touchesForeign(before Actual, plan []Action) string {
+	for _, act := range plan {
+		if act.RuleID == "foreign-rule" || act.FirewallID == "foreign-fw" || act.FirewallID == "foreign-wide" {
+			return act.Label
+		}
+		if act.Kind != ReleaseAddress {
+			continue
+		}
+		x := before.find(act.AddressID)
+		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Mine }) ||
+			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return f.ID == "foreign-fw" || f.ID == "foreign-wide" })
+		if foreign || !x.Allocated {
+			return act.Label
+		}
+	}
+	return ""
+}
+
+func TestPropertiesOfPlans(t *testing.T) {
+	for seed := range uint64(1000) {
+		w := world{rand.New(rand.NewPCG(seed, 1))}
+		limits := Limits{NoTags: w.IntN(4) == 0, NoCIDRUpdate: w.IntN(4) == 0}
+		before := w.litter(built(w.desired()))
+		want := w.desired()
+		if w.IntN(5) == 0 {
+			want = Desired{Absent: true, KeepAddress: w.IntN(2) == 0}
+		}
+		plan := Plan(want, before, limits)
+
+		// Order of inputs does not matter.
+		d2, a2 := w.shuffle(want, before)
+		if got := Plan(d2, a2, limits); !slices.Equal(kinds(got), kinds(plan)) {
+			t.Fatalf("seed %d: the plan depends on the order of its inputs:\n%v\n%v", seed, kinds(got), kinds(plan))
+		}
+
+		// The plan leads to its fixpoint.
+		after := run(before, plan)
+		after = run(after, Plan(want, after, limits)) // the tag of a new address
+		if rest := Plan(want, after, limits); len(rest) > 0 {
+			t.Fatalf("seed %d: not a fixpoint: %v", seed, kinds(rest))
+		}
+		if label := touchesForeign(before, plan); label != "" {
+			t.Fatalf("seed %d: %q touches what is not ours", seed, label)
+		}
+
+		// Every prefix is safe.
+		old, final := access(before), access(after)
+		state := before.Clone()
+		replaced := map[int]bool{}
+		for _, act := range plan {
+			if act.Kind == DeleteRule {
+				replaced[act.Port] = true
+			}
+		}
+		for i, act := range plan {
+			state.effect(act, outcomeFor(act, i))
+			for who := range access(state) {
+				if !old[who] && !final[who] {
+					t.Fatalf("seed %d: after %q %s has access, which neither before nor after has", seed, act.Label, who)
+				}
+			}
+			checkMembers(t, seed, before, state, want, replaced, act)
+		}
+	}
+}
+
+// checkMembers: a rule that had members and shall have some always has some.
+func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired, replaced map[int]bool, act Action) {
+	t.Helper()
+	if len(want.Members) == 0 || want.Absent {
+		return
+	}
+	for _, x := range before.Addresses {
+		now := state.find(x.ID)
+		if now == nil {
+			continue
+		}
+		for _, r := range x.ownRules() {
+			if len(r.Members) == 0 || replaced[r.PublicPort] {
+				continue
+			}
+			for _, n := range now.ownRules() {
+				if n.ID == r.ID && len(n.Members) == 0 {
+					t.Fatalf("seed %d: after %q the rule of port %d has no members", seed, act.Label, r.PublicPort)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import "slices"
+
+// Command is a command of the CloudStack API that the controller may call.
+type Command struct {
+	Name string
+	// Optional commands are made up for when the role refuses them; Without says how.
+	Optional bool
+	Without  string
+}
+
+// Commands are all commands that the controller may call. Every one is allowed to the default User role.
+var Commands = []Command{
+	// nodes
+	{Name: "listVirtualMachines"},
+	{Name: "listZones", Optional: true, Without: "the zone of the cloud-config is not checked at start"},
+	{Name: "listProjects", Optional: true, Without: "project-id in the cloud-config must be an id, not a name"},
+
+	// load balancers
+	{Name: "listNetworks"},
+	{Name: "listPublicIpAddresses"},
+	{Name: "associateIpAddress"},
+	{Name: "disassociateIpAddress"},
+	{Name: "listLoadBalancerRules"},
+	{Name: "createLoadBalancerRule"},
+	{Name: "updateLoadBalancerRule"},
+	{Name: "deleteLoadBalancerRule"},
+	{Name: "assignToLoadBalancerRule"},
+	{Name: "removeFromLoadBalancerRule"},
+	{Name: "listLoadBalancerRuleInstances"},
+	{Name: "listFirewallRules"},
+	{Name: "createFirewallRule"},
+	{Name: "deleteFirewallRule"},
+	{Name: "createTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
+	{Name: "deleteTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
+
+	// jobs
+	{Name: "queryAsyncJobResult"},
+	{Name: "listAsyncJobs", Optional: true, Without: "each job is polled on its own"},
+}
+
+// RequiredCommands are the names of Commands: what the minimal role allows.
+var RequiredCommands = names(func(Command) bool { return true })
+
+// OptionalCommands are the names of those that the controller can do without.
+var OptionalCommands = names(func(c Command) bool { return c.Optional })
+
+func names(want func(Command) bool) []string {
+	var out []string
+	for _, c := range Commands {
+		if want(c) {
+			out = append(out, c.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,119 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+const (
+	contactFirstPause = time.Second
+	contactLastPause  = time.Minute
+)
+
+// contact says in the log whether CloudStack can be used as configured, and what is lacking. It tries until
+// it can; the controllers work, or fail, on their own meanwhile.
+func (p *Provider) contact(ctx context.Context) {
+	pause := contactFirstPause
+	for {
+		vms, err := p.tryContact(ctx)
+		if err == nil {
+			klog.InfoS("CloudStack can be used", "scope", vms.Scope())
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		klog.ErrorS(err, "CloudStack cannot be used", "remedy", remedy(err), "retryIn", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.options.Clock.After(pause):
+		}
+		pause = min(2*pause, contactLastPause)
+	}
+}
+
+// tryContact makes the calls that the Nodes need as well; what it learns stays in the inventory.
+func (p *Provider) tryContact(ctx context.Context) (*inventory.VMSnapshot, error) {
+	vms, err := p.inventory.VMs(ctx, vmAge)
+	if err != nil {
+		return nil, err
+	}
+	return vms, p.checkZone(ctx)
+}
+
+// checkZone looks for the configured zone. A role that may not list zones goes without the check.
+func (p *Provider) checkZone(ctx context.Context) error {
+	if p.config.Zone == "" {
+		return nil
+	}
+	zones, err := p.inventory.Zones(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		klog.InfoS("The role of the API key's user may not list zones: the zone is not checked", "zone", p.config.Zone)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var known []string
+	for i := range zones {
+		if strings.EqualFold(zones[i].Name, p.config.Zone) || strings.EqualFold(zones[i].ID, p.config.Zone) {
+			return nil
+		}
+		known = append(known, fmt.Sprintf("%q", zones[i].Name))
+	}
+	slices.Sort(known)
+	return &zoneError{zone: p.config.Zone, known: known}
+}
+
+// zoneError says that the configured zone does not exist.
+type zoneError struct {
+	zone  string
+	known []string
+}
+
+func (e *zoneError) Error() string {
+	if len(e.known) == 0 {
+		return fmt.Sprintf("zone %q not found: the API key's user sees no zone", e.zone)
+	}
+	return fmt.Sprintf("zone %q not found: the zones are %s", e.zone, strings.Join(e.known, ", "))
+}
+
+// remedy says what an operator can do about a failed first contact.
+func remedy(err error) string {
+	var (
+		api     *cloudstack.Error
+		zone    *zoneError
+		project *inventory.ProjectError
+	)
+	switch {
+	case errors.As(err, &zone):
+		return "correct or remove zone in the cloud-config"
+	case errors.As(err, &project):
+		return "correct project-id in the cloud-config"
+	case !errors.As(err, &api):
+		return "see the error"
+	}
+	switch api.Kind {
+	case cloudstack.KindAuth:
+		return "check api-key and secret-key in the cloud-config, and that the user and its account are enabled"
+	case cloudstack.KindNotPermitted:
+		return "allow the command to the role of the API key's user, and check that the user belongs to the project"
+	case cloudstack.KindTransient, cloudstack.KindThrottled:
+		return "none needed if CloudStack is down or busy; else check api-url and the way there"
+	default:
+		return "check api-url and project-id in the cloud-config"
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// Reasons of Events on Services that are found out here; the others come from
+// the load balancer (see ServiceEvents).
+const (
+	ReasonAmbiguousNode     loadbalancer.Reason = "AmbiguousNode"
+	ReasonSettingWithout    loadbalancer.Reason = "SettingWithoutEffect"
+	reasonServiceWithoutVMs loadbalancer.Reason = "NodeWithoutVM"
+)
+
+// ServiceEvent documents one reason of Events on Services.
+type ServiceEvent struct {
+	Reason  loadbalancer.Reason
+	Warning bool
+	Means   string
+}
+
+// ServiceEvents are all reasons of the controller's own Events on Services.
+var ServiceEvents = []ServiceEvent{
+	{loadbalancer.ReasonAllocatedAddress, false, "an address was acquired for the Service"},
+	{loadbalancer.ReasonAddressReleased, false, "the address was released with the Service, or because another is used now"},
+	{loadbalancer.ReasonAddressKept, false, "the address stays in the account, and why"},
+	{loadbalancer.ReasonAddressLost, true, "the address was released by somebody else; a new one is acquired"},
+	{loadbalancer.ReasonAddressLimit, true, "the account may not acquire more addresses"},
+	{loadbalancer.ReasonNoFreeAddress, true, "CloudStack has no free address"},
+	{loadbalancer.ReasonAddressUnavailable, true, "the requested address cannot be used"},
+	{loadbalancer.ReasonPortTaken, true, "a port of the address is taken by somebody else's rule"},
+	{loadbalancer.ReasonInvalidAnnotation, true, "an annotation does not parse; nothing was changed"},
+	{loadbalancer.ReasonUnsupportedProto, true, "a port's protocol is not supported"},
+	{loadbalancer.ReasonMixedProtocols, true, "one port is wanted for two protocols"},
+	{loadbalancer.ReasonInvalidPort, true, "a port is out of range, or there is none"},
+	{loadbalancer.ReasonReservedPort, true, "a port is taken by the virtual router"},
+	{loadbalancer.ReasonNoNodePort, true, "a port has no node port"},
+	{loadbalancer.ReasonNoNodes, true, "there is no node yet, so that the network is not known"},
+	{loadbalancer.ReasonSeveralNetworks, true, "the nodes are in several networks"},
+	{loadbalancer.ReasonUnsupportedNetwork, true, "the nodes' network cannot balance load"},
+	{loadbalancer.ReasonNoBackends, true, "no node serves the Service"},
+	{loadbalancer.ReasonRuleReplaced, false, "a rule had to be deleted and made anew, with a short gap"},
+	{loadbalancer.ReasonDriftRepaired, true, "others changed the load balancer in CloudStack; it is put right"},
+	{loadbalancer.ReasonForeignFirewall, true, "a firewall rule of others lets more in than the Service says"},
+	{loadbalancer.ReasonTagsRefused, true, "the role may not tag; names and annotations prove ownership"},
+	{reasonServiceWithoutVMs, true, "nodes have no VM and do not serve"},
+	{ReasonAmbiguousNode, true, "nodes cannot be told from other VMs and do not serve"},
+	{ReasonSettingWithout, true, "a setting of the Service has no effect"},
+}
+
+// serviceEvents writes Events on one Service.
+type serviceEvents struct {
+	recorder record.EventRecorder
+	service  *corev1.Service
+}
+
+func (e serviceEvents) notice(n loadbalancer.Notice) {
+	kind := corev1.EventTypeNormal
+	if n.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	e.recorder.Event(e.service, kind, string(n.Reason), n.Message)
+}
+
+func (e serviceEvents) warn(reason loadbalancer.Reason, message string) {
+	e.notice(loadbalancer.Notice{Warning: true, Reason: reason, Message: message})
+}

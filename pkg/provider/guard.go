@@ -1,0 +1,128 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account
+// that lost its VMs from sight, a server that lies. Each VM on its own may look destroyed then; that many
+// of them do so at once gives it away.
+type guard struct {
+	options GuardOptions
+	clock   clock.PassiveClock
+
+	mu      sync.Mutex
+	deleted map[string]time.Time // Nodes given up for deletion, by name
+	// The verdict of one snapshot serves all Nodes that are asked about in one round of the framework.
+	snapshot *inventory.VMSnapshot
+	judged   time.Time
+	verdict  error
+}
+
+// verdictAge is less than the framework's period of 5 s between rounds.
+const verdictAge = 2 * time.Second
+
+// RefusedError says that a Node is not deleted although its VM cannot be seen.
+type RefusedError struct {
+	Missing, Total int
+	Nodes          []string // some of the missing
+	Scope          string
+	Window         time.Duration
+	Percent        int
+}
+
+func (e *RefusedError) Error() string {
+	names := strings.Join(e.Nodes, ", ")
+	if e.Missing > len(e.Nodes) {
+		names += ", ..."
+	}
+	if e.Missing == e.Total {
+		return fmt.Sprintf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
+			e.Total, names, e.Scope)
+	}
+	return fmt.Sprintf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
+		e.Missing, e.Total, names, e.Window, e.Percent, e.Scope)
+}
+
+func newGuard(o GuardOptions, c clock.PassiveClock) *guard {
+	return &guard{options: o, clock: c, deleted: map[string]time.Time{}}
+}
+
+var errNoNodes = errors.New("the list of Nodes is not loaded yet")
+
+// check tells whether Nodes may be deleted on the evidence of a snapshot. list is the cluster's Nodes.
+func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.snapshot == s && g.clock.Since(g.judged) < verdictAge {
+		return g.verdict
+	}
+	nodes, err := list()
+	if err != nil {
+		return fmt.Errorf("cannot tell how many nodes lost their VMs: %w", err)
+	}
+	g.snapshot, g.judged, g.verdict = s, g.clock.Now(), g.judge(s, nodes)
+	return g.verdict
+}
+
+func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
+	var missing []string
+	total, seen := 0, make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		seen[n.Name] = true
+		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		if err != nil {
+			continue
+		}
+		_, err = node.Match(s, n)
+		var gone *node.NotFoundError
+		switch {
+		case !errors.As(err, &gone):
+			total++ // it is there, maybe twice
+		case kind.IsCloudStack():
+			total++
+			missing = append(missing, n.Name)
+		default: // no VM of CloudStack, or not yet known to be one
+		}
+	}
+	now := g.clock.Now()
+	for name, at := range g.deleted {
+		switch {
+		case now.Sub(at) > g.options.Window:
+			delete(g.deleted, name)
+		case !seen[name]: // else it was counted above, or has come back
+			total++
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	tooMany := len(missing) >= guardMinimum && len(missing)*100 > g.options.Percent*total
+	if len(missing) == 0 || len(missing) < total && !tooMany {
+		return nil
+	}
+	return &RefusedError{
+		Missing: len(missing), Total: total, Nodes: missing[:min(5, len(missing))],
+		Scope: s.Scope(), Window: g.options.Window, Percent: g.options.Percent,
+	}
+}
+
+// deleting notes that a Node is being given up.
+func (g *guard) deleting(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deleted[name] = g.clock.Now()
+}

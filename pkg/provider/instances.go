@@ -1,0 +1,188 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// How old a list of VMs may be. All callers share one list for its age: M Nodes cost what one does.
+const (
+	// vmAge serves what is found in the list.
+	vmAge = 30 * time.Second
+	// missAge serves what is not found: the VM may be newer than the list. It also is the shortest time
+	// between two lists that unknown Nodes can cause.
+	missAge = 3 * time.Second
+)
+
+// vmInventory is what instances need of an *inventory.Inventory.
+type vmInventory interface {
+	VMs(ctx context.Context, maxAge time.Duration) (*inventory.VMSnapshot, error)
+	VM(ctx context.Context, id string) (vm cloudstack.VirtualMachine, found bool, err error)
+}
+
+// instances implements cloudprovider.InstancesV2.
+type instances struct {
+	vms      vmInventory
+	metadata node.Options // but for the Node
+	nodes    func() ([]*corev1.Node, error)
+	guard    *guard
+	events   func() *nodeEvents // nil before Initialize
+	metrics  *nodeMetrics
+}
+
+var _ cloudprovider.InstancesV2 = (*instances)(nil)
+
+// InstanceMetadata describes the Node's VM. The framework initialises a Node with it, and asks again every
+// few minutes for the addresses.
+func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	vm, err := i.find(ctx, n)
+	if err != nil {
+		i.report(n, err)
+		return nil, err
+	}
+	o := i.metadata
+	o.Node = n
+	return node.Metadata(vm, o)
+}
+
+// find returns the Node's VM, from the shared list where possible.
+func (i *instances) find(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMachine, error) {
+	s, err := i.vms.VMs(ctx, vmAge)
+	if err != nil {
+		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	vm, err := node.Match(s, n)
+	var missing *node.NotFoundError
+	if err == nil || !errors.As(err, &missing) {
+		return vm, err
+	}
+	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless
+	// so many are asked for that the list would have been cheaper.
+	if missing.ID != "" && s.Pages() > 1 && s.Added() < s.Pages() {
+		vm, found, err := i.vms.VM(ctx, missing.ID)
+		if err != nil {
+			return vm, fmt.Errorf("node %q: %w", n.Name, err)
+		}
+		if found && !node.Gone(vm.State) {
+			return vm, nil
+		}
+		return vm, missing
+	}
+	if s, err = i.vms.VMs(ctx, missAge); err != nil {
+		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	return node.Match(s, n)
+}
+
+// InstanceShutdown tells whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
+func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, error) {
+	vm, err := i.find(ctx, n)
+	if err == nil {
+		return node.Off(vm.State), nil
+	}
+	var missing *node.NotFoundError
+	if _, kind, idErr := node.ParseProviderID(n.Spec.ProviderID); idErr == nil && foreign(kind) && errors.As(err, &missing) {
+		return false, nil // another provider's Node
+	}
+	return false, err
+}
+
+// InstanceExists tells whether the Node's VM exists. The framework asks for Nodes that are not ready, every
+// 5 s, and deletes the Node at once when the answer is no. So the answer is no only when all of this holds:
+//
+//   - the Node bears a CloudStack id,
+//   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
+//   - the server, asked for the id alone, does not show it either,
+//   - not too many Nodes lost their VMs (see guard).
+//
+// Whatever else is in doubt is an error, which leaves the Node alone.
+func (i *instances) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error) {
+	id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("node %q: %w", n.Name, err)
+		i.report(n, err)
+		return false, err
+	case foreign(kind):
+		return true, nil // not ours to judge
+	case !kind.IsCloudStack():
+		if _, err := i.find(ctx, n); err != nil {
+			return false, fmt.Errorf("existence cannot be judged without a provider id: %w", err)
+		}
+		return true, nil
+	}
+	exists, err := i.existsByID(ctx, n, id)
+	if err != nil {
+		i.report(n, err)
+		return false, err
+	}
+	if !exists {
+		i.guard.deleting(n.Name)
+		klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
+	}
+	return exists, nil
+}
+
+func (i *instances) existsByID(ctx context.Context, n *corev1.Node, id string) (bool, error) {
+	for _, age := range []time.Duration{vmAge, missAge} {
+		s, err := i.vms.VMs(ctx, age)
+		if err != nil {
+			return false, fmt.Errorf("node %q: %w", n.Name, err)
+		}
+		if vm, ok := s.ByID(id); ok && !node.Gone(vm.State) {
+			return true, nil
+		}
+		// Asked first with the older list, a standing refusal costs no call.
+		if err := i.guard.check(s, i.nodes); err != nil {
+			return false, err
+		}
+	}
+	vm, found, err := i.vms.VM(ctx, id)
+	if err != nil {
+		return false, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	return found && !node.Gone(vm.State), nil
+}
+
+func foreign(k node.Kind) bool { return k != node.KindNone && !k.IsCloudStack() }
+
+// report tells the Node's owner what is wrong with the Node. What is wrong with CloudStack, the framework's
+// log says; there is no need to write it on every Node.
+func (i *instances) report(n *corev1.Node, err error) {
+	var (
+		missing   *node.NotFoundError
+		ambiguous *node.AmbiguousError
+		invalid   *node.ProviderIDError
+		refused   *RefusedError
+		reason    string
+	)
+	switch {
+	case errors.As(err, &missing):
+		reason = ReasonNodeWithoutVM
+	case errors.As(err, &ambiguous):
+		reason = ReasonAmbiguousVM
+	case errors.As(err, &invalid):
+		reason = ReasonInvalidProviderID
+	case errors.As(err, &refused):
+		reason = ReasonNodeDeletionRefused
+		i.metrics.refused()
+	default:
+		return
+	}
+	if e := i.events(); e != nil {
+		e.warn(n, reason, err.Error())
+	}
+}

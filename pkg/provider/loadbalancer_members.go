@@ -1,0 +1,146 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+const (
+	// lbVMAge is how old the list of VMs may be when it holds every node and nothing failed. The node
+	// controller keeps it younger than that; what counts is that re-syncs need no list of their own.
+	lbVMAge = 10 * time.Minute
+	// missingPause is how long a node without VM does not make the list be read again.
+	missingPause = 30 * time.Second
+	// namedNodes is how many nodes an Event names.
+	namedNodes = 5
+)
+
+// members finds the nodes' VMs. Nodes without one are named in an Event and do
+// not serve; that is no error as long as some node does. complete is false when any is missing.
+func (lb *loadBalancer) members(ctx context.Context, svc types.UID, nodes []*corev1.Node, events serviceEvents) (members []loadbalancer.Member, complete bool, err error) {
+	if len(nodes) == 0 {
+		return nil, true, nil
+	}
+	age := lbVMAge
+	lb.mu.Lock()
+	if lb.doubtful[svc] {
+		age = time.Second // CloudStack may have refused a VM that is no longer there
+	}
+	lb.mu.Unlock()
+	vms, err := lb.deps.Inventory.VMs(ctx, age)
+	if err != nil {
+		return nil, false, err
+	}
+	members, failed := match(vms, nodes)
+	if len(failed) > 0 && lb.worthAnother(failed, vms) {
+		// The list may be older than the node.
+		if vms, err = lb.deps.Inventory.VMs(ctx, time.Second); err != nil {
+			return nil, false, err
+		}
+		members, failed = match(vms, nodes)
+		lb.noteMissing(failed)
+	}
+	var missing, ambiguous []string
+	for _, f := range failed {
+		if _, is := errors.AsType[*node.AmbiguousError](f.err); is {
+			ambiguous = append(ambiguous, f.err.Error())
+		} else {
+			missing = append(missing, f.err.Error())
+		}
+	}
+	tell := func(reason loadbalancer.Reason, problems []string) {
+		if len(problems) == 0 {
+			return
+		}
+		slices.Sort(problems)
+		more := ""
+		if n := len(problems) - namedNodes; n > 0 {
+			problems, more = problems[:namedNodes], fmt.Sprintf("; and %d more", n)
+		}
+		events.warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
+	}
+	tell(reasonServiceWithoutVMs, missing)
+	tell(ReasonAmbiguousNode, ambiguous)
+	if len(members) == 0 {
+		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
+		return nil, false, &loadbalancer.RefusalError{
+			Reason:  loadbalancer.ReasonNoBackends,
+			Message: fmt.Sprintf("none of the %d eligible nodes has a VM; the load balancer is left as it is", len(nodes)),
+			Remedy:  "check project-id and zone of the cloud-config and the nodes' names",
+		}
+	}
+	return members, len(failed) == 0, nil
+}
+
+type unmatched struct {
+	node *corev1.Node
+	err  error
+}
+
+func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []loadbalancer.Member, failed []unmatched) {
+	for _, n := range nodes {
+		vm, err := node.Match(vms, n)
+		switch {
+		case err != nil:
+			failed = append(failed, unmatched{n, err})
+		case len(vm.NICs) == 0:
+			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)})
+		default:
+			nic := vm.NICs[0] // the default one
+			members = append(members, loadbalancer.Member{Node: n.Name, VMID: vm.ID, NetworkID: nic.NetworkID, NetworkName: nic.NetworkName})
+		}
+	}
+	return members, failed
+}
+
+// worthAnother tells whether a newer list could know more.
+func (lb *loadBalancer) worthAnother(failed []unmatched, vms *inventory.VMSnapshot) bool {
+	now := lb.deps.Clock.Now()
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	for _, f := range failed {
+		found, known := lb.missing[f.node.UID]
+		if !known || (now.Sub(found) >= missingPause && now.Sub(vms.Taken) >= missingPause) {
+			return true
+		}
+	}
+	return false
+}
+
+func (lb *loadBalancer) noteMissing(failed []unmatched) {
+	now := lb.deps.Clock.Now()
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	for uid, at := range lb.missing {
+		if now.Sub(at) > time.Hour {
+			delete(lb.missing, uid)
+		}
+	}
+	for _, f := range failed {
+		lb.missing[f.node.UID] = now
+	}
+}
+
+// nodesKey tells node sets apart as far as members are concerned.
+func nodesKey(nodes []*corev1.Node) string {
+	keys := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, "\n")
+}

@@ -1,0 +1,97 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for.
+type Options struct {
+	// ProviderIDFormat of Nodes without one: external-cloudstack or cloudstack.
+	ProviderIDFormat string
+	// InstanceTypeFormat of the instance type label: keep-separators or upstream.
+	InstanceTypeFormat string
+	// DriftPeriod is how long the state of a load balancer, once read, is trusted; zero means for ever.
+	DriftPeriod time.Duration
+	// ClusterID is written into the tags of what the controller creates. Empty means the cloud-config's
+	// cluster-id, then ClusterName.
+	ClusterID string
+	// ClusterName is the framework's --cluster-name.
+	ClusterName string
+	// DeletionGuard limits the deletion of Nodes.
+	DeletionGuard GuardOptions
+
+	// RegisterMetrics, if set, is given the provider's metrics once.
+	RegisterMetrics func(...prometheus.Collector)
+	// Clock is the real one when nil.
+	Clock clock.WithTicker
+}
+
+// GuardOptions say when the disappearance of VMs is taken for an error in what we see.
+type GuardOptions struct {
+	// Percent of the cluster's Nodes that may vanish within Window; 100 leaves only the check that not
+	// all of them vanish.
+	Percent int
+	// Window within which deletions are counted together.
+	Window time.Duration
+}
+
+// guardMinimum is the number of vanished Nodes below which a share says nothing.
+const guardMinimum = 3
+
+// DefaultOptions returns the values used when nothing else is said.
+func DefaultOptions() Options {
+	return Options{
+		ProviderIDFormat:   string(node.FormUpstream),
+		InstanceTypeFormat: string(node.LabelKeepSeparators),
+		DriftPeriod:        5 * time.Minute,
+		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
+	}
+}
+
+// AddFlags adds the settings to the flags of cloudstack-ccm; the values that o has are the defaults.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ProviderIDFormat, "provider-id-format", o.ProviderIDFormat,
+		"How the provider ID of a Node that has none is written: external-cloudstack (external-cloudstack://ID) or cloudstack (cloudstack:///ID, as Cluster API does). All forms are understood.")
+	fs.StringVar(&o.InstanceTypeFormat, "instance-type-format", o.InstanceTypeFormat,
+		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream (SmallInstance).")
+	fs.DurationVar(&o.DriftPeriod, "drift-period", o.DriftPeriod,
+		"How long the state of a load balancer, once read from CloudStack, is trusted. A later sync reads it again and repairs what others changed. 0 trusts it until the controller starts anew.")
+	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
+		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
+	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
+		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
+	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
+		"See --node-deletion-limit.")
+}
+
+// Validate returns all that is wrong with the options, joined.
+func (o *Options) Validate() error {
+	var errs []error
+	if _, err := node.ParseForm(o.ProviderIDFormat); err != nil {
+		errs = append(errs, fmt.Errorf("--provider-id-format: %w", err))
+	}
+	if _, err := node.ParseLabelForm(o.InstanceTypeFormat); err != nil {
+		errs = append(errs, fmt.Errorf("--instance-type-format: %w", err))
+	}
+	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
+		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller starts anew", o.DriftPeriod))
+	}
+	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
+		errs = append(errs, fmt.Errorf("--node-deletion-limit: %d is no percentage: 0 to 100", o.DeletionGuard.Percent))
+	}
+	if o.DeletionGuard.Window < 0 {
+		errs = append(errs, fmt.Errorf("--node-deletion-window: %s is negative", o.DeletionGuard.Window))
+	}
+	return errors.Join(errs...)
+}
