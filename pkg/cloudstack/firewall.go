@@ -58,8 +58,7 @@ func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleReq
 	if len(r.CIDRs) == 0 {
 		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "source ranges are missing, without which the rule would be open to everyone; name 0.0.0.0/0 if that is meant"}
 	}
-	var id, jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.Firewall.NewCreateFirewallRuleParams(r.PublicIPID, r.Protocol)
 		p.SetCidrlist(r.CIDRs)
 		if r.StartPort != 0 || r.EndPort != 0 {
@@ -71,30 +70,21 @@ func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleReq
 			p.SetEndport(end)
 		}
 		answer, err := l.sdk.Firewall.CreateFirewallRule(p)
-		if err == nil {
-			id, jobID = answer.Id, answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{ID: answer.Id, JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, id, jobID)
 }
 
 // DeleteFirewallRule deletes an ingress rule; one that is gone is KindNotFound.
 func (c *Client) DeleteFirewallRule(ctx context.Context, id string) (Submitted, error) {
 	const command = "deleteFirewallRule"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		answer, err := l.sdk.Firewall.DeleteFirewallRule(l.sdk.Firewall.NewDeleteFirewallRuleParams(id))
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }

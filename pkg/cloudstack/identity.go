@@ -290,18 +290,13 @@ func (c *Client) userKeys(ctx context.Context, command, userID string) (*UserKey
 // AddAccountToProject makes an account a member of a project.
 func (c *Client) AddAccountToProject(ctx context.Context, projectID, account string) (Submitted, error) {
 	const command = "addAccountToProject"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.Project.NewAddAccountToProjectParams(projectID)
 		p.SetAccount(account)
 		answer, err := l.sdk.Project.AddAccountToProject(p)
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }

@@ -131,13 +131,22 @@ type submittedJSON struct {
 	JobID string `json:"jobid"`
 }
 
-// submitted checks that the server has answered with a job.
-func submitted(command, id, jobID string) (Submitted, error) {
-	if jobID == "" {
-		return Submitted{ID: id}, &Error{
+// submit sends an asynchronous command and checks that the server has answered with a job.
+func (c *Client) submit(ctx context.Context, command string, send func(*lane) (Submitted, error)) (Submitted, error) {
+	var s Submitted
+	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+		var err error
+		s, err = send(l)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Submitted{}, err
+	case s.JobID == "":
+		return s, &Error{
 			Kind: KindTransient, Command: command, HTTPCode: http.StatusOK,
 			Text: "the answer names no job", MayHaveHappened: true,
 		}
 	}
-	return Submitted{ID: id, JobID: jobID}, nil
+	return s, nil
 }

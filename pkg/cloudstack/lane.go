@@ -85,16 +85,19 @@ func (c *Client) withSDK(ctx context.Context, command string, opts callOptions, 
 // custom sends a command that the SDK has no (working) types for and decodes
 // the answer's inner object into out.
 func (c *Client) custom(ctx context.Context, command string, params map[string]string, opts callOptions, out any) error {
-	return c.withSDK(ctx, command, opts, func(l *lane) error {
-		if l.custom == nil {
-			return errors.New("the SDK has no custom service")
-		}
-		p := &csapi.CustomServiceParams{}
-		for k, v := range params {
-			p.SetParam(k, v)
-		}
-		return l.custom.CustomRequest(command, p, out)
-	})
+	return c.withSDK(ctx, command, opts, func(l *lane) error { return l.request(command, params, out) })
+}
+
+// request sends a command by its name with plain parameters, for what the SDK's own types do not have.
+func (l *lane) request(command string, params map[string]string, out any) error {
+	if l.custom == nil {
+		return errors.New("the SDK has no custom service")
+	}
+	p := &csapi.CustomServiceParams{}
+	for k, v := range params {
+		p.SetParam(k, v)
+	}
+	return l.custom.CustomRequest(command, p, out)
 }
 
 // RoundTrip takes the form out of the SDK's request, whatever way it is sent,

@@ -90,8 +90,7 @@ type CreateLoadBalancerRuleRequest struct {
 // after the other; the server locks them with long sleeps.
 func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
 	const command = "createLoadBalancerRule"
-	var id, jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.LoadBalancer.NewCreateLoadBalancerRuleParams(r.Algorithm, r.Name, r.PrivatePort, r.PublicPort)
 		p.SetOpenfirewall(r.OpenFirewall)
 		if r.PublicIPID != "" {
@@ -110,15 +109,11 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 			p.SetCidrlist(r.CIDRs)
 		}
 		answer, err := l.sdk.LoadBalancer.CreateLoadBalancerRule(p)
-		if err == nil {
-			id, jobID = answer.Id, answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{ID: answer.Id, JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, id, jobID)
 }
 
 // UpdateLoadBalancerRuleRequest changes a rule in place. Send Protocol always:
@@ -131,8 +126,7 @@ type UpdateLoadBalancerRuleRequest struct {
 // UpdateLoadBalancerRule changes name, algorithm, protocol, description or source ranges.
 func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalancerRuleRequest) (Submitted, error) {
 	const command = "updateLoadBalancerRule"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.LoadBalancer.NewUpdateLoadBalancerRuleParams(r.ID)
 		if r.Name != "" {
 			p.SetName(r.Name)
@@ -150,69 +144,50 @@ func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalance
 			p.SetCidrlist(*r.CIDRs)
 		}
 		answer, err := l.sdk.LoadBalancer.UpdateLoadBalancerRule(p)
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }
 
 // DeleteLoadBalancerRule deletes a rule; one that is gone is KindNotFound.
 func (c *Client) DeleteLoadBalancerRule(ctx context.Context, id string) (Submitted, error) {
 	const command = "deleteLoadBalancerRule"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		answer, err := l.sdk.LoadBalancer.DeleteLoadBalancerRule(l.sdk.LoadBalancer.NewDeleteLoadBalancerRuleParams(id))
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }
 
 // AssignToLoadBalancerRule adds VMs by id. It is all or nothing: one VM that is
 // already a member, or cannot be one, fails the job for all.
 func (c *Client) AssignToLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
 	const command = "assignToLoadBalancerRule"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.LoadBalancer.NewAssignToLoadBalancerRuleParams(ruleID)
 		p.SetVirtualmachineids(vmIDs)
 		answer, err := l.sdk.LoadBalancer.AssignToLoadBalancerRule(p)
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }
 
 // RemoveFromLoadBalancerRule removes VMs with all their addresses; VMs that are no members do no harm.
 func (c *Client) RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
 	const command = "removeFromLoadBalancerRule"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.LoadBalancer.NewRemoveFromLoadBalancerRuleParams(ruleID)
 		p.SetVirtualmachineids(vmIDs)
 		answer, err := l.sdk.LoadBalancer.RemoveFromLoadBalancerRule(p)
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }

@@ -72,26 +72,21 @@ func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitt
 	// By the custom service: the SDK's type has no customjobid.
 	f := filter{}.set("networkid", r.NetworkID).set("vpcid", r.VPCID).set("projectid", r.ProjectID).
 		set("ipaddress", r.Address).set("customjobid", r.CustomJobID)
-	var s submittedJSON
-	if err := c.custom(ctx, command, f, callOptions{}, &s); err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, s.ID, s.JobID)
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
+		var answer submittedJSON
+		err := l.request(command, f, &answer)
+		return Submitted(answer), err
+	})
 }
 
 // DisassociateIP releases an address; its rules and tags go with it.
 func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, error) {
 	const command = "disassociateIpAddress"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
-		r, err := l.sdk.Address.DisassociateIpAddress(l.sdk.Address.NewDisassociateIpAddressParams(id))
-		if err == nil {
-			jobID = r.JobID
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
+		answer, err := l.sdk.Address.DisassociateIpAddress(l.sdk.Address.NewDisassociateIpAddressParams(id))
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }

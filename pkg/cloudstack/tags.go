@@ -13,18 +13,13 @@ import (
 // A key that a resource already has fails the job for all.
 func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (Submitted, error) {
 	const command = "createTags"
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		answer, err := l.sdk.Resourcetags.CreateTags(l.sdk.Resourcetags.NewCreateTagsParams(ids, resourceType, tags))
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }
 
 // DeleteTags removes the tags with the given keys, whatever their values. keys
@@ -38,20 +33,15 @@ func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []stri
 	for _, k := range keys {
 		tags[k] = "" // the SDK leaves an empty value out; a missing one matches any
 	}
-	var jobID string
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
+	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		p := l.sdk.Resourcetags.NewDeleteTagsParams(ids, resourceType)
 		p.SetTags(tags)
 		answer, err := l.sdk.Resourcetags.DeleteTags(p)
-		if err == nil {
-			jobID = answer.JobID
+		if err != nil {
+			return Submitted{}, err
 		}
-		return err
+		return Submitted{JobID: answer.JobID}, nil
 	})
-	if err != nil {
-		return Submitted{}, err
-	}
-	return submitted(command, "", jobID)
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
