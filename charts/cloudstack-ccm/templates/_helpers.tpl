@@ -1,0 +1,52 @@
+{{/* Copyright The csccm Authors. SPDX-License-Identifier: Apache-2.0 */}}
+
+{{/* Name of the Deployment and prefix of the other objects. */}}
+{{- define "cloudstack-ccm.fullname" -}}
+{{- default "cloudstack-cloud-controller-manager" .Values.fullnameOverride -}}
+{{- end -}}
+
+{{- define "cloudstack-ccm.serviceAccountName" -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
+{{- else if .Values.serviceAccount.create -}}
+{{- include "cloudstack-ccm.fullname" . -}}
+{{- else -}}
+default
+{{- end -}}
+{{- end -}}
+
+{{/* Frozen: the selector of a Deployment cannot be changed. */}}
+{{- define "cloudstack-ccm.selectorLabels" -}}
+app.kubernetes.io/name: cloudstack-ccm
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "cloudstack-ccm.labels" -}}
+{{ include "cloudstack-ccm.selectorLabels" . }}
+app.kubernetes.io/component: cloud-controller-manager
+app.kubernetes.io/part-of: csccm
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "cloudstack-ccm.image" -}}
+{{- $tag := default .Chart.AppVersion .Values.image.tag | replace "+" "_" -}}
+{{- if .Values.image.digest -}}
+{{- if .Values.image.tag -}}
+{{- printf "%s:%s@%s" .Values.image.repository $tag .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- end -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository $tag -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if the controller in .name runs, empty if not. */}}
+{{- define "cloudstack-ccm.runs" -}}
+{{- if or (not .root.Values.controllers) (has .name .root.Values.controllers) -}}true{{- end -}}
+{{- end -}}

@@ -1,0 +1,282 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	"k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/cloud-provider/options"
+	cliflag "k8s.io/component-base/cli/flag"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+func TestSelectorIsFrozen(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": releaseName}
+	for name, values := range valueSets(t) {
+		d := deployment(t, values)
+		assert.Equal(t, want, d.Spec.Selector.MatchLabels, name)
+		for key, value := range want {
+			assert.Equal(t, value, d.Spec.Template.Labels[key], name)
+		}
+		for _, key := range []string{"helm.sh/chart", "app.kubernetes.io/version"} {
+			assert.NotContains(t, d.Spec.Template.Labels, key, "a new version of the chart alone must not restart the Pods")
+		}
+	}
+}
+
+// Every rule of the Pod Security Standard "restricted", and of "baseline" all but the host's network.
+func TestPodsAreRestricted(t *testing.T) {
+	t.Parallel()
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := deployment(t, values).Spec.Template.Spec
+			require.NotNil(t, pod.SecurityContext)
+			assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
+			assert.True(t, *pod.SecurityContext.RunAsNonRoot)
+			assert.EqualValues(t, 65532, *pod.SecurityContext.RunAsUser)
+			assert.False(t, pod.HostPID)
+			assert.False(t, pod.HostIPC)
+			require.Len(t, pod.Containers, 1)
+			assert.Empty(t, pod.InitContainers)
+			c := pod.Containers[0]
+			assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+			assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
+			assert.True(t, *c.SecurityContext.RunAsNonRoot)
+			assert.Nil(t, c.SecurityContext.Privileged)
+			assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, c.SecurityContext.Capabilities)
+			for _, v := range pod.Volumes {
+				assert.True(t, v.Secret != nil || v.ConfigMap != nil || v.EmptyDir != nil, "volume %s", v.Name)
+			}
+		})
+	}
+}
+
+func TestDefaultPod(t *testing.T) {
+	t.Parallel()
+	d := deployment(t, nil)
+	assert.Equal(t, "cloudstack-cloud-controller-manager", d.Name)
+	assert.Equal(t, namespace, d.Namespace)
+	assert.EqualValues(t, 2, *d.Spec.Replicas)
+	assert.Equal(t, 0, d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue())
+	assert.Equal(t, 1, d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
+
+	pod := d.Spec.Template.Spec
+	assert.True(t, pod.HostNetwork)
+	assert.Equal(t, corev1.DNSDefault, pod.DNSPolicy)
+	assert.Equal(t, "system-cluster-critical", pod.PriorityClassName)
+	for _, taint := range []corev1.Taint{
+		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectPreferNoSchedule},
+		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoExecute}, // RKE2
+		{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute},
+		{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoExecute},
+		{Key: "node.kubernetes.io/network-unavailable", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoExecute},
+	} {
+		assert.True(t, tolerates(pod.Tolerations, taint), "taint %s", taint.ToString())
+	}
+	assert.False(t, tolerates(pod.Tolerations, corev1.Taint{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}))
+
+	c := pod.Containers[0]
+	assert.Equal(t, []string{"/cloudstack-ccm"}, c.Command)
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		require.NotNil(t, probe)
+		assert.Equal(t, "/healthz", probe.HTTPGet.Path)
+		assert.Equal(t, corev1.URISchemeHTTPS, probe.HTTPGet.Scheme)
+		assert.Empty(t, probe.HTTPGet.Host, "the Pod's own address")
+	}
+	assert.Equal(t, "/etc/cloudstack", c.VolumeMounts[0].MountPath)
+	assert.Empty(t, c.VolumeMounts[0].SubPath, "a file by subPath is never updated")
+	assert.False(t, *pod.Volumes[0].Secret.Optional)
+	assert.NotNil(t, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	assert.Nil(t, pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+}
+
+func tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
+	for _, toleration := range tolerations {
+		if (toleration.Key == "" || toleration.Key == taint.Key) &&
+			(toleration.Effect == "" || toleration.Effect == taint.Effect) &&
+			(toleration.Operator == corev1.TolerationOpExists || toleration.Value == taint.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// The controller itself reads the arguments that the chart gives it. One after the other, because the framework's commands share flags of the process.
+func TestArgumentsAreFlagsOfTheController(t *testing.T) {
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			o, err := options.NewCloudControllerManagerOptions()
+			require.NoError(t, err)
+			ours := provider.DefaultOptions()
+			var sections cliflag.NamedFlagSets
+			ours.AddFlags(sections.FlagSet("cloudstack"))
+			initializer := func(*config.CompletedConfig) cloudprovider.Interface { return nil }
+			command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, nil)
+
+			var args []string
+			for _, arg := range deployment(t, values).Spec.Template.Spec.Containers[0].Args {
+				if strings.HasPrefix(arg, "--feature-gates=") {
+					continue // the gates of that value set are invented
+				}
+				args = append(args, strings.ReplaceAll(arg, "$(POD_IP)", "10.1.1.11"))
+			}
+			require.NoError(t, command.ParseFlags(args))
+			require.NoError(t, ours.Validate())
+			var controllers []string
+			for controller := range app.DefaultInitFuncConstructors {
+				controllers = append(controllers, controller)
+			}
+			require.NoError(t, o.Validate(controllers, nil, names.CCMControllerAliases(), nil, nil))
+			assert.Equal(t, provider.Name, o.KubeCloudShared.CloudProvider.Name)
+			assert.True(t, o.Generic.LeaderElection.LeaderElect)
+		})
+	}
+}
+
+func TestDisruptionBudget(t *testing.T) {
+	t.Parallel()
+	budgets := func(values map[string]any) (count int) {
+		for _, object := range objects(t, render(t, values)) {
+			if _, ok := object.(*policyv1.PodDisruptionBudget); ok {
+				count++
+			}
+		}
+		return count
+	}
+	assert.Equal(t, 1, budgets(nil))
+	assert.Equal(t, 0, budgets(map[string]any{"replicaCount": 1}), "it would block the drain of the only node")
+	assert.Equal(t, 0, budgets(map[string]any{"podDisruptionBudget": map[string]any{"enabled": false}}))
+}
+
+func TestImageReference(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for want, image := range map[string]map[string]any{
+		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion(): {},
+		"ghcr.io/csccm/cloudstack-ccm:v9":                      {"tag": "v9"},
+		"ghcr.io/csccm/cloudstack-ccm:v9_b":                    {"tag": "v9+b"},
+		"ghcr.io/csccm/cloudstack-ccm@" + digest:               {"digest": digest},
+		"x.org:5000/a:v9@" + digest:                            {"repository": "x.org:5000/a", "tag": "v9", "digest": digest},
+	} {
+		assert.Equal(t, want, deployment(t, map[string]any{"image": image}).Spec.Template.Spec.Containers[0].Image)
+	}
+}
+
+func TestPermissionsShrinkWithTheControllers(t *testing.T) {
+	t.Parallel()
+	const (
+		node      = "cloud-node-controller"
+		lifecycle = "cloud-node-lifecycle-controller"
+		service   = "service-lb-controller"
+	)
+	always := []string{
+		" events create", " events patch", " events update",
+		"events.k8s.io events create", "events.k8s.io events patch", "events.k8s.io events update",
+		" nodes get", " nodes list", " nodes watch",
+	}
+	services := []string{
+		" services get", " services list", " services watch", " services patch",
+		" services/status patch", " services/status update",
+	}
+	initialise := []string{" nodes update", " nodes patch", " nodes/status patch", " nodes/status update"}
+	for name, tc := range map[string]struct {
+		controllers []any
+		want        [][]string
+	}{
+		"all":       {nil, [][]string{always, services, initialise, {" nodes delete"}}},
+		"node":      {[]any{node}, [][]string{always, initialise}},
+		"lifecycle": {[]any{lifecycle}, [][]string{always, {" nodes patch", " nodes delete"}}},
+		"service":   {[]any{service}, [][]string{always, services}},
+		"nodes":     {[]any{node, lifecycle}, [][]string{always, initialise, {" nodes delete"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			values := map[string]any{}
+			if tc.controllers != nil {
+				values["controllers"] = tc.controllers
+			}
+			var want, have []string
+			for _, part := range tc.want {
+				want = append(want, part...)
+			}
+			for _, rule := range find[*rbacv1.ClusterRole](t, objects(t, render(t, values))).Rules {
+				have = append(have, flat(rule)...)
+			}
+			assert.ElementsMatch(t, want, have)
+		})
+	}
+}
+
+func flat(rule rbacv1.PolicyRule) (all []string) {
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all = append(all, strings.TrimSpace(strings.Join(rule.ResourceNames, ","))+group+" "+resource+" "+verb)
+			}
+		}
+	}
+	return all
+}
+
+func TestRolesAndBindings(t *testing.T) {
+	t.Parallel()
+	all := objects(t, render(t, nil))
+	lease := find[*rbacv1.Role](t, all)
+	assert.Equal(t, "kube-system", lease.Namespace)
+	require.Len(t, lease.Rules, 2)
+	assert.Equal(t, []string{"create"}, lease.Rules[0].Verbs)
+	assert.Equal(t, []string{"cloud-controller-manager"}, lease.Rules[1].ResourceNames)
+	assert.Equal(t, []string{"get", "update"}, lease.Rules[1].Verbs)
+
+	bound := map[string]string{}
+	account := find[*corev1.ServiceAccount](t, all)
+	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+	for _, object := range all {
+		switch binding := object.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = ""
+			assert.Equal(t, subject, binding.Subjects)
+		case *rbacv1.RoleBinding:
+			bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = binding.Namespace
+			assert.Equal(t, subject, binding.Subjects)
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"ClusterRole cloudstack-cloud-controller-manager":          "",
+		"ClusterRole system:auth-delegator":                        "",
+		"Role extension-apiserver-authentication-reader":           "kube-system",
+		"Role cloudstack-cloud-controller-manager:leader-election": "kube-system",
+	}, bound)
+	assert.Equal(t, account.Name, deployment(t, nil).Spec.Template.Spec.ServiceAccountName)
+}
+
+func TestNothingOfRBACWithoutIt(t *testing.T) {
+	t.Parallel()
+	for _, object := range objects(t, render(t, map[string]any{"rbac": map[string]any{"create": false}})) {
+		assert.NotEqual(t, rbacv1.GroupName, groupOf(object))
+	}
+}
+
+func groupOf(object runtime.Object) string {
+	return object.GetObjectKind().GroupVersionKind().Group
+}

@@ -1,0 +1,36 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"io/fs"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/charts"
+)
+
+// The packaged chart is compared in release/internal/chartpkg.
+func TestEmbeddedChartIsTheFolder(t *testing.T) {
+	t.Parallel()
+	read := func(files fs.FS) map[string]string {
+		all := map[string]string{}
+		require.NoError(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(files, path)
+			all[path] = string(data)
+			return err
+		}))
+		return all
+	}
+	embedded := read(charts.FS())
+	assert.Equal(t, read(os.DirFS(charts.Name)), embedded)
+	assert.Contains(t, embedded, "templates/_helpers.tpl")
+	assert.Contains(t, embedded, "Chart.yaml")
+}

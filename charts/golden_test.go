@@ -1,0 +1,162 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/helm"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	releaseName = "cloudstack-ccm"
+	namespace   = "kube-system"
+	kubeVersion = "v1.37.1"
+)
+
+// valueSets are the values of testdata/golden by their name.
+func valueSets(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("testdata/golden/*.values.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	sets := map[string]map[string]any{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		values := map[string]any{}
+		require.NoError(t, yaml.Unmarshal(raw, &values))
+		sets[strings.TrimSuffix(filepath.Base(file), ".values.yaml")] = values
+	}
+	return sets
+}
+
+func load(t *testing.T) *helm.Chart {
+	t.Helper()
+	// From the folder: the embedded one carries the version of the test binary.
+	chart, err := helm.Load(charts.Name, "")
+	require.NoError(t, err)
+	return chart
+}
+
+func render(t *testing.T, values map[string]any) string {
+	t.Helper()
+	out, err := helm.Template(t.Context(), namespace, helm.ApplyRequest{
+		Name: releaseName, Chart: load(t), Values: values, KubeVersion: kubeVersion,
+	})
+	require.NoError(t, err)
+	return out
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			have := render(t, values)
+			file := filepath.Join("testdata", "golden", name+".golden.yaml")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(have), 0o644))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(have, "\n")); diff != "" {
+				t.Errorf("%s differs (go test ./charts -update writes it anew):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func TestLintStrict(t *testing.T) {
+	t.Parallel()
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lint := action.NewLint()
+			lint.Strict = true
+			lint.Namespace = namespace
+			result := lint.Run([]string{charts.Name}, values)
+			assert.Equal(t, 1, result.TotalChartsLinted)
+			assert.Empty(t, result.Errors)
+			for _, message := range result.Messages {
+				t.Errorf("lint: %s", message)
+			}
+		})
+	}
+}
+
+// objects decodes a manifest the way an API server with strict field validation does.
+func objects(t *testing.T, manifest string) []runtime.Object {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	var all []runtime.Object
+	for _, doc := range documents(manifest) {
+		object, _, err := decoder.Decode([]byte(doc), nil, nil)
+		if runtime.IsNotRegisteredError(err) {
+			require.Contains(t, err.Error(), "monitoring.coreos.com", "the only kinds that Kubernetes itself does not have")
+			continue
+		}
+		require.NoError(t, err, doc)
+		all = append(all, object)
+	}
+	return all
+}
+
+func documents(manifest string) []string {
+	var docs []string
+	for _, doc := range strings.Split(manifest, "\n---\n") {
+		doc = strings.TrimPrefix(doc, "---\n")
+		if len(bytes.TrimSpace([]byte(doc))) > 0 {
+			docs = append(docs, doc)
+		}
+	}
+	return docs
+}
+
+func find[T runtime.Object](t *testing.T, all []runtime.Object) T {
+	t.Helper()
+	var found []T
+	for _, object := range all {
+		if typed, ok := object.(T); ok {
+			found = append(found, typed)
+		}
+	}
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+func deployment(t *testing.T, values map[string]any) *appsv1.Deployment {
+	t.Helper()
+	return find[*appsv1.Deployment](t, objects(t, render(t, values)))
+}
+
+func TestManifestsAreValidObjects(t *testing.T) {
+	t.Parallel()
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := objects(t, render(t, values))
+			find[*appsv1.Deployment](t, all)
+			assert.Contains(t, find[*appsv1.Deployment](t, all).Name, "cloud-controller-manager")
+		})
+	}
+}

@@ -1,0 +1,306 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	kubefake "helm.sh/helm/v3/pkg/kube/fake"
+	"helm.sh/helm/v3/pkg/release"
+)
+
+func TestApplyInstallsThenUpgrades(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+
+	first, err := f.Apply(t.Context(), request(t, map[string]any{"clusterName": "one", "securePort": 10300}))
+	require.NoError(t, err)
+	assert.Equal(t, 1, first.Revision)
+	assert.True(t, first.Deployed())
+	assert.Contains(t, first.Manifest, "name: cloudstack-cloud-controller-manager")
+	assert.Contains(t, first.Notes, "csccm doctor")
+	assert.Equal(t, "v"+first.ChartVersion, first.AppVersion)
+
+	second, err := f.Apply(t.Context(), request(t, map[string]any{"clusterName": "two"}))
+	require.NoError(t, err)
+	assert.Equal(t, 2, second.Revision)
+	assert.Equal(t, []string{"1 superseded", "2 deployed"}, f.statuses(t))
+	assert.Contains(t, second.Manifest, "--cluster-name=two")
+	assert.Contains(t, second.Manifest, "--secure-port=10300", "values of the deployed revision stay")
+
+	reset := request(t, nil)
+	reset.ResetValues = true
+	third, err := f.Apply(t.Context(), reset)
+	require.NoError(t, err)
+	assert.Contains(t, third.Manifest, "--secure-port=10258")
+	assert.Empty(t, third.Values)
+}
+
+func TestApplyKeepsAFewRevisions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range maxHistory + 3 {
+		_, err := f.Apply(t.Context(), request(t, nil))
+		require.NoError(t, err)
+	}
+	revisions, err := f.History(t.Context(), testName)
+	require.NoError(t, err)
+	assert.Len(t, revisions, maxHistory)
+	assert.Equal(t, maxHistory+3, revisions[0].Revision)
+}
+
+func TestApplyDoesNotChangeTheRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	values := map[string]any{"image": map[string]any{"tag": "v9"}}
+	req := request(t, values)
+	_, err := f.Apply(t.Context(), req)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"image": map[string]any{"tag": "v9"}}, values)
+	assert.Equal(t, embedded(t).DefaultValues(), req.Chart.DefaultValues())
+}
+
+func TestApplyRepairs(t *testing.T) {
+	t.Parallel()
+	old := 2 * pendingGrace
+	for name, tc := range map[string]struct {
+		before func(t *testing.T, f *fixture)
+		want   []string
+		said   string
+	}{
+		"first install died": {
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, old, nil) },
+			[]string{"1 superseded", "2 deployed"},
+			"revision 1 was left pending-install, marking it as failed",
+		},
+		"first install failed": {
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusFailed, old, nil) },
+			[]string{"1 superseded", "2 deployed"},
+			"upgrading release",
+		},
+		"upgrade died": {
+			func(t *testing.T, f *fixture) {
+				f.put(t, 1, release.StatusDeployed, old, map[string]any{"clusterName": "kept"})
+				f.put(t, 2, release.StatusPendingUpgrade, old, nil)
+			},
+			[]string{"1 superseded", "2 failed", "3 deployed"},
+			"revision 2 was left pending-upgrade",
+		},
+		"rollback died": {
+			func(t *testing.T, f *fixture) {
+				f.put(t, 1, release.StatusDeployed, old, nil)
+				f.put(t, 2, release.StatusPendingRollback, old, nil)
+			},
+			[]string{"1 superseded", "2 failed", "3 deployed"},
+			"revision 2 was left pending-rollback",
+		},
+		"uninstall died": {
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalling, old, nil) },
+			[]string{"1 deployed"},
+			"finishing an uninstall",
+		},
+		"uninstalled with its history kept": {
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalled, old, nil) },
+			[]string{"1 superseded", "2 deployed"},
+			"installing release",
+		},
+		"pending in the future, by another clock": {
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, -time.Hour, nil) },
+			[]string{"1 superseded", "2 deployed"},
+			"marking it as failed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			tc.before(t, f)
+			rel, err := f.Apply(t.Context(), request(t, nil))
+			require.NoError(t, err)
+			assert.True(t, rel.Deployed())
+			assert.Equal(t, tc.want, f.statuses(t))
+			assert.Contains(t, f.logged(), tc.said)
+		})
+	}
+}
+
+func TestApplyForgetsValuesThatNeverWorked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(t, 1, release.StatusFailed, time.Hour, map[string]any{"clusterName": "wrong"})
+	rel, err := f.Apply(t.Context(), request(t, nil))
+	require.NoError(t, err)
+	assert.NotContains(t, rel.Manifest, "--cluster-name=wrong")
+}
+
+func TestApplyWaitsForAnotherOperation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(t, 1, release.StatusPendingInstall, 0, nil)
+	done := make(chan error, 1)
+	req := request(t, nil)
+	go func() {
+		_, err := f.Apply(context.WithoutCancel(t.Context()), req)
+		done <- err
+	}()
+	require.Eventually(t, f.clock.HasWaiters, 10*time.Second, time.Millisecond, "waits while the other may be at work")
+
+	other, err := f.store.Last(testName)
+	require.NoError(t, err)
+	other.SetStatus(release.StatusDeployed, "by the other one")
+	require.NoError(t, f.store.Update(other))
+	f.clock.Step(pendingPoll)
+	require.NoError(t, <-done)
+	assert.Equal(t, []string{"1 superseded", "2 deployed"}, f.statuses(t))
+	assert.NotContains(t, f.logged(), "marking it as failed")
+}
+
+func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(t, 1, release.StatusPendingInstall, 0, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	req := request(t, nil)
+	go func() {
+		_, err := f.Apply(ctx, req)
+		done <- err
+	}()
+	require.Eventually(t, f.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	cancel()
+	err := <-done
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "revision 1 is still pending-install")
+	assert.Equal(t, []string{"1 pending-install"}, f.statuses(t))
+}
+
+// blockingKube ends the caller's context while Helm creates objects.
+type blockingKube struct {
+	*kubefake.FailingKubeClient
+	during func()
+}
+
+func (b *blockingKube) IsReachable() error {
+	b.during()
+	return nil
+}
+
+func TestApplyIsNotInterruptedOnceBegun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	configuration := f.configuration
+	f.configuration = func() (*action.Configuration, error) {
+		cfg, err := configuration()
+		if err == nil {
+			cfg.KubeClient = &blockingKube{f.kube, cancel}
+		}
+		return cfg, err
+	}
+	rel, err := f.Apply(ctx, request(t, nil))
+	require.NoError(t, err)
+	require.Error(t, ctx.Err())
+	assert.True(t, rel.Deployed())
+
+	_, err = f.Apply(ctx, request(t, nil))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "nothing was changed")
+	assert.Equal(t, []string{"1 deployed"}, f.statuses(t))
+}
+
+func TestApplyFailureIsStoredAndRetried(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.Apply(t.Context(), request(t, map[string]any{"clusterName": "one"}))
+	require.NoError(t, err)
+
+	f.kube.UpdateError = errors.New("admission webhook says no")
+	rel, err := f.Apply(t.Context(), request(t, map[string]any{"clusterName": "two"}))
+	require.EqualError(t, err, "release cloudstack-ccm in namespace kube-system: admission webhook says no")
+	assert.Equal(t, "failed", rel.Status)
+	assert.Contains(t, rel.Description, "admission webhook says no")
+	assert.Equal(t, []string{"1 deployed", "2 failed"}, f.statuses(t))
+
+	f.kube.UpdateError = nil
+	rel, err = f.Apply(t.Context(), request(t, nil))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t))
+	assert.Equal(t, map[string]any{"clusterName": "one"}, rel.Values, "those of the deployed revision, not of the failed one")
+}
+
+func TestApplyRefusesAnIncompleteRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.Apply(t.Context(), ApplyRequest{Chart: embedded(t)})
+	require.ErrorContains(t, err, "release without a name")
+	_, err = f.Apply(t.Context(), ApplyRequest{Name: "x"})
+	require.ErrorContains(t, err, "release x: no chart")
+}
+
+func TestGetHistoryUninstallRollback(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := t.Context()
+
+	_, err := f.Get(ctx, testName)
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+	require.ErrorContains(t, err, "release cloudstack-ccm in namespace kube-system")
+	_, err = f.History(ctx, testName)
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+	_, err = f.Status(ctx, testName)
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+	require.ErrorIs(t, f.Uninstall(ctx, testName), ErrReleaseNotFound)
+	_, err = f.Rollback(ctx, testName, 0)
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+
+	_, err = f.Apply(ctx, request(t, map[string]any{"clusterName": "one"}))
+	require.NoError(t, err)
+	_, err = f.Apply(ctx, request(t, map[string]any{"clusterName": "two"}))
+	require.NoError(t, err)
+
+	rel, err := f.Rollback(ctx, testName, 0)
+	require.NoError(t, err)
+	assert.Equal(t, 3, rel.Revision)
+	assert.Equal(t, map[string]any{"clusterName": "one"}, rel.Values)
+
+	status, err := f.Status(ctx, testName)
+	require.NoError(t, err)
+	assert.Equal(t, "deployed", status)
+
+	require.NoError(t, f.Uninstall(ctx, testName))
+	_, err = f.Get(ctx, testName)
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+}
+
+//nolint:paralleltest // the standard logger is the process's
+func TestStdLogIsRedirected(t *testing.T) {
+	var console bytes.Buffer
+	writer, flags := log.Writer(), log.Flags()
+	log.SetOutput(&console)
+	t.Cleanup(func() { log.SetOutput(writer); log.SetFlags(flags) })
+
+	var inner []string
+	sink := func(format string, v ...any) { inner = append(inner, format) }
+	outer := redirectStdLog(sink)
+	nested := redirectStdLog(func(string, ...any) { t.Error("the first user decides") })
+	log.Print("from helm")
+	nested()
+	nested() // twice does no harm
+	log.Print("still from helm")
+	outer()
+	assert.Len(t, inner, 2)
+	assert.Empty(t, console.String())
+
+	log.Print("from the program")
+	assert.Contains(t, console.String(), "from the program")
+	assert.NotEqual(t, io.Discard, log.Writer())
+}

@@ -1,0 +1,153 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package helm installs, upgrades and inspects Helm releases. It is the one package of the product that
+// knows the Helm SDK, so that another version of Helm is a change of this package alone.
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// maxHistory is how many revisions of a release are kept.
+	maxHistory = 10
+	// actionTimeout bounds what an action waits for by itself: hooks and deletions.
+	actionTimeout = 5 * time.Minute
+	// pendingGrace is how long a revision that is being written belongs to whoever began it. Without a
+	// wait for the rollout an operation takes seconds, so after that its writer has died.
+	pendingGrace = time.Minute
+	// pendingPoll is how often a pending revision is read again within that time.
+	pendingPoll = 2 * time.Second
+)
+
+// ErrReleaseNotFound says that no release of that name is in the namespace.
+var ErrReleaseNotFound = errors.New("release not found")
+
+// Client works on the releases of one namespace. Its methods may be called concurrently for different
+// releases.
+type Client struct {
+	namespace string
+	log       func(format string, v ...any)
+	clock     clock.Clock
+	// configuration makes a fresh configuration for each action: actions change it.
+	configuration func() (*action.Configuration, error)
+}
+
+// New makes a client for the releases of a namespace. It makes no call. The getter, usually the same
+// *genericclioptions.ConfigFlags as for client-go, says which cluster and as whom; environment variables of
+// the helm command have no influence. log gets Helm's debug lines; nil drops them.
+func New(getter genericclioptions.RESTClientGetter, namespace string, log func(format string, v ...any)) (*Client, error) {
+	if getter == nil {
+		return nil, errors.New("helm: no connection to a cluster")
+	}
+	if namespace == "" {
+		return nil, errors.New("helm: no namespace")
+	}
+	c := newClient(namespace, log)
+	quiet := &quietGetter{RESTClientGetter: getter, log: c.log}
+	c.configuration = func() (*action.Configuration, error) {
+		cfg := new(action.Configuration)
+		if err := cfg.Init(quiet, namespace, "secret", c.log); err != nil {
+			return nil, fmt.Errorf("helm: %w", err)
+		}
+		if k, ok := cfg.KubeClient.(*kube.Client); ok {
+			// Not the namespace of the kubeconfig's context.
+			k.Namespace = namespace
+		}
+		return cfg, nil
+	}
+	return c, nil
+}
+
+func newClient(namespace string, log func(format string, v ...any)) *Client {
+	if log == nil {
+		log = func(string, ...any) {}
+	}
+	return &Client{namespace: namespace, log: log, clock: clock.RealClock{}}
+}
+
+// quietGetter hands the API server's warnings to the log instead of the terminal.
+type quietGetter struct {
+	genericclioptions.RESTClientGetter
+	log func(format string, v ...any)
+}
+
+func (q *quietGetter) ToRESTConfig() (*rest.Config, error) {
+	c, err := q.RESTClientGetter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	c = rest.CopyConfig(c)
+	c.WarningHandler = warnings(q.log)
+	return c, nil
+}
+
+type warnings func(format string, v ...any)
+
+func (w warnings) HandleWarningHeader(_ int, _, text string) { w("API server: %s", text) }
+
+// Get returns the latest revision of a release, whatever its status; ErrReleaseNotFound if there is none.
+func (c *Client) Get(ctx context.Context, name string) (*Release, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg, err := c.configuration()
+	if err != nil {
+		return nil, err
+	}
+	rel, err := cfg.Releases.Last(name)
+	if err != nil {
+		return nil, c.readError(name, err)
+	}
+	return toRelease(rel), nil
+}
+
+// History returns the stored revisions of a release, the newest first; ErrReleaseNotFound if there is none.
+func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg, err := c.configuration()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := cfg.Releases.History(name)
+	if err == nil && len(stored) == 0 {
+		err = driver.ErrReleaseNotFound
+	}
+	if err != nil {
+		return nil, c.readError(name, err)
+	}
+	history := make([]Release, 0, len(stored))
+	for _, rel := range newestFirst(stored) {
+		history = append(history, *toRelease(rel))
+	}
+	return history, nil
+}
+
+// Status returns the status of the latest revision (deployed, failed, pending-upgrade ...).
+func (c *Client) Status(ctx context.Context, name string) (string, error) {
+	rel, err := c.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return rel.Status, nil
+}
+
+func (c *Client) readError(name string, err error) error {
+	if errors.Is(err, driver.ErrReleaseNotFound) || errors.Is(err, driver.ErrNoDeployedReleases) {
+		return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
+	}
+	return fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
+}

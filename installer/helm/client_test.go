@@ -1,0 +1,63 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+func TestNewWantsAConnectionAndANamespace(t *testing.T) {
+	t.Parallel()
+	_, err := New(nil, "kube-system", nil)
+	require.EqualError(t, err, "helm: no connection to a cluster")
+	_, err = New(genericclioptions.NewConfigFlags(false), "", nil)
+	require.EqualError(t, err, "helm: no namespace")
+}
+
+// What the helm command takes from its environment, and the kubeconfig's own namespace, are not asked.
+//
+//nolint:paralleltest // sets environment variables
+func TestEnvironmentOfHelmHasNoInfluence(t *testing.T) {
+	t.Setenv("HELM_DRIVER", "memory")
+	t.Setenv("HELM_NAMESPACE", "elsewhere")
+	t.Setenv("HELM_KUBETOKEN", "leaked")
+
+	var mu sync.Mutex
+	var asked, said []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.Method+" "+r.URL.Path+r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Warning", `299 - "old API"`)
+		_, _ = fmt.Fprint(w, `{"apiVersion":"v1","kind":"SecretList","items":[]}`)
+	}))
+	t.Cleanup(server.Close)
+
+	flags := genericclioptions.NewConfigFlags(false)
+	other, kubeconfig := "other", "/dev/null"
+	flags.APIServer, flags.Namespace, flags.KubeConfig = &server.URL, &other, &kubeconfig
+	c, err := New(flags, "kube-system", func(format string, v ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, fmt.Sprintf(format, v...))
+	})
+	require.NoError(t, err)
+	_, err = c.Get(t.Context(), "cloudstack-ccm")
+	require.ErrorIs(t, err, ErrReleaseNotFound)
+
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, []string{"GET /api/v1/namespaces/kube-system/secrets"}, slices.Compact(asked))
+	assert.Contains(t, said, "API server: old API")
+}

@@ -1,0 +1,171 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// OwnershipError says that an object of the chart exists already and is not this release's.
+type OwnershipError struct {
+	Kind, Name string
+	// Namespace of the object; empty for cluster-scoped kinds.
+	Namespace string
+	// Release that Apply was called for, and its namespace.
+	Release, ReleaseNamespace string
+	// Owner is the release that owns the object, as namespace/name; empty if none does.
+	Owner string
+	Err   error
+}
+
+func (e *OwnershipError) object() string {
+	if e.Namespace == "" {
+		return fmt.Sprintf("%s %s", e.Kind, e.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", e.Kind, e.Namespace, e.Name)
+}
+
+func (e *OwnershipError) Error() string {
+	if e.Owner != "" {
+		return fmt.Sprintf("release %s: %s exists and belongs to release %s", e.Release, e.object(), e.Owner)
+	}
+	return fmt.Sprintf("release %s: %s exists and belongs to no Helm release", e.Release, e.object())
+}
+
+func (e *OwnershipError) Unwrap() error { return e.Err }
+
+// Remedy says how to go on, as commands.
+func (e *OwnershipError) Remedy() string {
+	object := fmt.Sprintf("%s %s", strings.ToLower(e.Kind), e.Name)
+	if e.Namespace != "" {
+		object = fmt.Sprintf("-n %s %s", e.Namespace, object)
+	}
+	if e.Owner != "" {
+		namespace, name, _ := strings.Cut(e.Owner, "/")
+		return fmt.Sprintf("use that release's name and namespace, or remove it first: helm -n %s uninstall %s", namespace, name)
+	}
+	if e.Kind == "Deployment" {
+		// Its selector is immutable, so an adopted one could not be changed to ours.
+		return fmt.Sprintf("remove it (kubectl delete %s); a Deployment cannot be adopted, its selector is fixed", object)
+	}
+	return fmt.Sprintf("remove it (kubectl delete %[1]s) or give it to the release: "+
+		"kubectl label --overwrite %[1]s app.kubernetes.io/managed-by=Helm && "+
+		"kubectl annotate --overwrite %[1]s meta.helm.sh/release-name=%[2]s meta.helm.sh/release-namespace=%[3]s",
+		object, e.Release, e.ReleaseNamespace)
+}
+
+// ValuesError says that the chart refuses the values.
+type ValuesError struct {
+	// Problems are one line each: which value, what is wrong.
+	Problems []string
+	Err      error
+}
+
+func (e *ValuesError) Error() string {
+	return "chart values: " + strings.Join(e.Problems, "; ")
+}
+
+func (e *ValuesError) Unwrap() error { return e.Err }
+
+// Remedy says where the values are described.
+func (e *ValuesError) Remedy() string {
+	return "correct the values; the chart's README.md and values.schema.json list them all"
+}
+
+// KubeVersionError says that the chart does not support the cluster's version.
+type KubeVersionError struct {
+	Want, Have string
+	Err        error
+}
+
+func (e *KubeVersionError) Error() string {
+	return fmt.Sprintf("the chart needs Kubernetes %s, this is %s", e.Want, e.Have)
+}
+
+func (e *KubeVersionError) Unwrap() error { return e.Err }
+
+// Remedy says how to go on.
+func (e *KubeVersionError) Remedy() string {
+	return "upgrade the cluster, or install a release of csccm that supports its version"
+}
+
+func (c *Client) explain(name string, err error) error { return explain(name, c.namespace, err) }
+
+var (
+	// Helm has no types for these, only texts.
+	ownershipText = regexp.MustCompile(`([A-Za-z]+) "([^"]+)" in namespace "([^"]*)" exists and cannot be imported into the current release: (.*)`)
+	ownerName     = regexp.MustCompile(`key "meta\.helm\.sh/release-name" must equal "[^"]*": current value is "([^"]*)"`)
+	ownerSpace    = regexp.MustCompile(`key "meta\.helm\.sh/release-namespace" must equal "[^"]*": current value is "([^"]*)"`)
+	guardText     = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
+	kubeText      = regexp.MustCompile(`chart requires kubeVersion: (.+) which is incompatible with Kubernetes (\S+)`)
+	// Lines that only hold others together.
+	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
+	unknownText = regexp.MustCompile(`^additional properties (.+) not allowed$`)
+	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
+)
+
+// explain turns the errors of Helm that users can do something about into typed ones with a remedy.
+func explain(name, namespace string, err error) error {
+	text := err.Error()
+	if m := ownershipText.FindStringSubmatch(text); m != nil {
+		e := &OwnershipError{Kind: m[1], Name: m[2], Namespace: m[3], Release: name, ReleaseNamespace: namespace, Err: err}
+		e.Owner = owner(m[4], name, namespace)
+		return e
+	}
+	if strings.Contains(text, "values don't meet the specifications of the schema") {
+		if problems := schemaProblems(text); len(problems) > 0 {
+			return &ValuesError{Problems: problems, Err: err}
+		}
+	}
+	if m := guardText.FindStringSubmatch(text); m != nil {
+		return &ValuesError{Problems: []string{strings.TrimPrefix(strings.TrimSpace(m[1]), "value ")}, Err: err}
+	}
+	if m := kubeText.FindStringSubmatch(text); m != nil {
+		return &KubeVersionError{Want: m[1], Have: m[2], Err: err}
+	}
+	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
+}
+
+// owner reads whose the object is out of Helm's list of what it misses; only differing values are listed.
+func owner(complaint, name, namespace string) string {
+	ownerN, ownerNS := ownerName.FindStringSubmatch(complaint), ownerSpace.FindStringSubmatch(complaint)
+	if ownerN == nil && ownerNS == nil {
+		return ""
+	}
+	if ownerN != nil {
+		name = ownerN[1]
+	}
+	if ownerNS != nil {
+		namespace = ownerNS[1]
+	}
+	return namespace + "/" + name
+}
+
+// schemaProblems makes lines such as "replicaCount: got string, want integer" of Helm's list.
+func schemaProblems(text string) []string {
+	var problems []string
+	for line := range strings.Lines(text) {
+		m := schemaLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil || groupText.MatchString(m[2]) {
+			continue
+		}
+		path := strings.ReplaceAll(strings.Trim(m[1], "/"), "/", ".")
+		if unknown := unknownText.FindStringSubmatch(m[2]); unknown != nil {
+			for _, key := range strings.Split(unknown[1], ", ") {
+				name := strings.Trim(key, "'")
+				if path != "" {
+					name = path + "." + name
+				}
+				problems = append(problems, name+": there is no such value")
+			}
+			continue
+		}
+		problems = append(problems, strings.TrimPrefix(path+": "+m[2], ": "))
+	}
+	slices.Sort(problems) // the validator goes through maps
+	return problems
+}

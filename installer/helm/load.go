@@ -1,0 +1,291 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/registry"
+	"helm.sh/helm/v3/pkg/repo"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/pkg/version"
+)
+
+const (
+	// loadTimeout bounds Load.
+	loadTimeout = 2 * time.Minute
+	// maxDownload bounds what a server may send, in bytes.
+	maxDownload = 32 << 20
+)
+
+// Load is LoadContext with a limit of two minutes.
+func Load(ref, chartVersion string) (*Chart, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
+	defer cancel()
+	return LoadContext(ctx, ref, chartVersion)
+}
+
+// LoadContext loads a chart from
+//
+//   - a folder or a packaged chart (path/to/cloudstack-ccm, cloudstack-ccm-0.1.0.tgz),
+//   - the URL of a packaged chart (https://host/path/cloudstack-ccm-0.1.0.tgz),
+//   - a chart repository (https://host/charts: the chart cloudstack-ccm; https://host/charts/NAME: another),
+//   - an OCI registry (oci://host/path/cloudstack-ccm, with or without :TAG or @DIGEST).
+//
+// chartVersion selects among several, as a version or a range (^0.1); empty is the latest release. What a
+// repository's index gives a digest for is checked against it.
+func LoadContext(ctx context.Context, ref, chartVersion string) (*Chart, error) {
+	if ref == "" {
+		return nil, errors.New("no chart: want a folder, a .tgz file, a URL or an oci:// reference")
+	}
+	var data []byte
+	var err error
+	switch scheme, _, remote := strings.Cut(ref, "://"); {
+	case !remote:
+		return loadPath(ref)
+	case scheme == "http" || scheme == "https":
+		data, err = download(ctx, ref, chartVersion)
+	case scheme == registry.OCIScheme:
+		data, err = pull(ctx, ref, chartVersion)
+	default:
+		return nil, fmt.Errorf("chart %s: scheme %s is none of http, https, oci", redact(ref), scheme)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", redact(ref), err)
+	}
+	loaded, err := loader.LoadArchive(bytes.NewReader(data))
+	if err == nil {
+		err = validate(loaded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", redact(ref), err)
+	}
+	return &Chart{chart: loaded, Source: redact(ref)}, nil
+}
+
+func loadPath(name string) (*Chart, error) {
+	if _, err := os.Stat(name); err != nil {
+		return nil, fmt.Errorf("chart %s: %w", name, err)
+	}
+	loaded, err := loader.Load(name)
+	if err == nil {
+		err = validate(loaded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", name, err)
+	}
+	return &Chart{chart: loaded, Source: name}, nil
+}
+
+// redact drops a password from a URL.
+func redact(ref string) string {
+	u, err := url.Parse(ref)
+	if err != nil || u.User == nil {
+		return ref
+	}
+	return u.Redacted()
+}
+
+// errNotFound is an answer 404 or 410.
+var errNotFound = errors.New("not found")
+
+func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
+	base, err := url.Parse(ref)
+	if err != nil {
+		return nil, fmt.Errorf("no URL: %w", err)
+	}
+	if strings.HasSuffix(base.Path, ".tgz") {
+		return get(ctx, base)
+	}
+	name := charts.Name
+	index, err := get(ctx, base.JoinPath("index.yaml"))
+	if errors.Is(err, errNotFound) && strings.Trim(base.Path, "/") != "" {
+		// The last part may be the chart's name instead of the repository's.
+		name = path.Base(base.Path)
+		base = base.JoinPath("..")
+		index, err = get(ctx, base.JoinPath("index.yaml"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no chart repository: %w", err)
+	}
+	entry, err := find(index, name, chartVersion)
+	if err != nil {
+		return nil, err
+	}
+	if len(entry.URLs) == 0 {
+		return nil, fmt.Errorf("index.yaml has no URL for %s %s", name, entry.Version)
+	}
+	// An archive's URL may be relative to the repository, which is a folder.
+	folder := *base
+	folder.Path = strings.TrimSuffix(folder.Path, "/") + "/"
+	archive, err := folder.Parse(entry.URLs[0])
+	if err != nil {
+		return nil, fmt.Errorf("index.yaml: URL of %s %s: %w", name, entry.Version, err)
+	}
+	if archive.Host == folder.Host {
+		archive.User = folder.User
+	}
+	data, err := get(ctx, archive)
+	if err != nil {
+		return nil, err
+	}
+	if want := strings.TrimPrefix(entry.Digest, "sha256:"); want != "" {
+		sum := sha256.Sum256(data)
+		if have := hex.EncodeToString(sum[:]); have != want {
+			return nil, fmt.Errorf("%s: sha256 is %s, index.yaml says %s", archive.Redacted(), have, want)
+		}
+	}
+	return data, nil
+}
+
+func find(index []byte, name, chartVersion string) (*repo.ChartVersion, error) {
+	parsed := new(repo.IndexFile)
+	if err := yaml.Unmarshal(index, parsed); err != nil {
+		return nil, fmt.Errorf("index.yaml: %w", err)
+	}
+	if len(parsed.Entries[name]) == 0 {
+		return nil, fmt.Errorf("index.yaml has no chart %s", name)
+	}
+	parsed.SortEntries()
+	entry, err := parsed.Get(name, chartVersion)
+	if err != nil {
+		if chartVersion == "" {
+			return nil, fmt.Errorf("index.yaml has only pre-releases of %s; name a version", name)
+		}
+		return nil, fmt.Errorf("index.yaml has no version %s of %s", chartVersion, name)
+	}
+	return entry, nil
+}
+
+func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "csccm/"+version.Version)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := res.Body.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	switch res.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusGone:
+		return nil, fmt.Errorf("%s: %w", from.Redacted(), errNotFound)
+	default:
+		return nil, fmt.Errorf("%s: answer %s", from.Redacted(), res.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxDownload+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from.Redacted(), err)
+	}
+	if len(data) > maxDownload {
+		return nil, fmt.Errorf("%s: more than %d MiB", from.Redacted(), maxDownload>>20)
+	}
+	return data, nil
+}
+
+// pull gets a chart from an OCI registry. Credentials are those of `helm registry login` or `docker login`.
+func pull(ctx context.Context, ref, chartVersion string) ([]byte, error) {
+	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
+	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
+	if loopback(host) {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	// The registry client takes no context, so it works beside us.
+	type answer struct {
+		data []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		data, err := pullWith(client, ref, chartVersion)
+		done <- answer{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case a := <-done:
+		return a.data, a.err
+	}
+}
+
+func pullWith(client *registry.Client, ref, chartVersion string) ([]byte, error) {
+	name := strings.TrimPrefix(ref, registry.OCIScheme+"://")
+	last := path.Base(name)
+	if strings.ContainsAny(last, ":@") {
+		if chartVersion != "" {
+			return nil, fmt.Errorf("has a tag or digest and cannot be combined with version %s", chartVersion)
+		}
+	} else {
+		tag, err := findTag(client, name, chartVersion)
+		if err != nil {
+			return nil, err
+		}
+		name += ":" + tag
+	}
+	result, err := client.Pull(name)
+	if err != nil {
+		return nil, fmt.Errorf("pull: %w", err)
+	}
+	return result.Chart.Data, nil
+}
+
+// findTag returns the registry's tag for a version; an exact one needs no list of the tags.
+func findTag(client *registry.Client, name, chartVersion string) (string, error) {
+	if exact, err := semver.StrictNewVersion(strings.TrimPrefix(chartVersion, "v")); err == nil {
+		// Tags have no plus sign; Helm writes an underscore.
+		return strings.ReplaceAll(exact.String(), "+", "_"), nil
+	}
+	tags, err := client.Tags(name)
+	if err != nil {
+		return "", fmt.Errorf("list tags: %w", err)
+	}
+	tag, err := registry.GetTagMatchingVersionOrConstraint(tags, chartVersion)
+	if err != nil {
+		if chartVersion == "" {
+			return "", errors.New("the registry has no released version; name a version")
+		}
+		return "", fmt.Errorf("the registry has no version %s", chartVersion)
+	}
+	return strings.ReplaceAll(tag, "+", "_"), nil
+}
+
+// loopback tells whether a registry is on this machine, where plain HTTP is fine.
+func loopback(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,71 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+)
+
+// Release is one revision of a release.
+type Release struct {
+	Name, Namespace string
+	// Revision counts from 1.
+	Revision int
+	// Status is Helm's word: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
+	// pending-upgrade, pending-rollback.
+	Status string
+	// Description says how the revision came to be, or why it failed.
+	Description              string
+	ChartName                string
+	ChartVersion, AppVersion string
+	// Manifest is the rendered YAML, without hooks.
+	Manifest string
+	Notes    string
+	// Values are those that were given, without the chart's defaults.
+	Values map[string]any
+	// Updated is when the revision was begun.
+	Updated time.Time
+}
+
+// Deployed tells whether this revision is the one that runs.
+func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
+
+// Pending tells whether an operation on this revision was begun and not ended.
+func (r *Release) Pending() bool { return strings.HasPrefix(r.Status, "pending-") }
+
+func toRelease(rel *release.Release) *Release {
+	if rel == nil {
+		return nil
+	}
+	out := &Release{
+		Name:      rel.Name,
+		Namespace: rel.Namespace,
+		Revision:  rel.Version,
+		Manifest:  rel.Manifest,
+		Values:    rel.Config,
+	}
+	if rel.Info != nil {
+		out.Status = rel.Info.Status.String()
+		out.Description = rel.Info.Description
+		out.Notes = rel.Info.Notes
+		out.Updated = rel.Info.LastDeployed.Time
+	}
+	if rel.Chart != nil && rel.Chart.Metadata != nil {
+		out.ChartName = rel.Chart.Metadata.Name
+		out.ChartVersion = rel.Chart.Metadata.Version
+		out.AppVersion = rel.Chart.Metadata.AppVersion
+	}
+	return out
+}
+
+func newestFirst(revisions []*release.Release) []*release.Release {
+	sorted := slices.Clone(revisions)
+	slices.SortFunc(sorted, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
+	return sorted
+}

@@ -1,0 +1,78 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// Template renders the release's manifest as it would be installed, without a change to the cluster. With
+// req.KubeVersion it makes no call at all.
+func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if req.KubeVersion == "" {
+		cfg, err := c.configuration()
+		if err != nil {
+			return "", err
+		}
+		if req.KubeVersion, err = clusterVersion(cfg); err != nil {
+			return "", err
+		}
+	}
+	return Template(ctx, c.namespace, req)
+}
+
+func clusterVersion(cfg *action.Configuration) (string, error) {
+	if cfg.Capabilities != nil {
+		return cfg.Capabilities.KubeVersion.Version, nil
+	}
+	discovery, err := cfg.RESTClientGetter.ToDiscoveryClient()
+	if err != nil {
+		return "", fmt.Errorf("discovery: %w", err)
+	}
+	info, err := discovery.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("version of the API server: %w", err)
+	}
+	return info.GitVersion, nil
+}
+
+// Template renders a release's manifest without any cluster. req.KubeVersion is needed: charts decide by it
+// and Helm's own default is long out of support.
+func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
+	if err := req.check(); err != nil {
+		return "", err
+	}
+	kubeVersion, err := chartutil.ParseKubeVersion(req.KubeVersion)
+	if err != nil {
+		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
+	}
+	defer redirectStdLog(func(string, ...any) {})()
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ReleaseName = req.Name
+	install.Namespace = namespace
+	install.DryRun = true
+	install.DryRunOption = "client"
+	install.ClientOnly = true
+	install.Replace = true
+	install.KubeVersion = kubeVersion
+	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
+	if err != nil {
+		return "", explain(req.Name, namespace, err)
+	}
+	var out strings.Builder
+	out.WriteString(strings.TrimSpace(rel.Manifest))
+	out.WriteString("\n")
+	for _, hook := range rel.Hooks {
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,62 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"fmt"
+	"os"
+
+	"helm.sh/helm/v3/pkg/strvals"
+	"sigs.k8s.io/yaml"
+)
+
+// maxValuesFile bounds a values file, in bytes.
+const maxValuesFile = 4 << 20
+
+// ParseValues reads values as helm's own flags do: files (-f) first, then set
+// (--set, types guessed), then setString (--set-string); the later wins.
+func ParseValues(files, set, setString []string) (map[string]any, error) {
+	values := map[string]any{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("values file: %w", err)
+		}
+		if len(data) > maxValuesFile {
+			return nil, fmt.Errorf("values file %s is larger than %d bytes", file, maxValuesFile)
+		}
+		var more map[string]any
+		if err := yaml.Unmarshal(data, &more); err != nil {
+			return nil, fmt.Errorf("values file %s is no YAML mapping: %w", file, err)
+		}
+		values = MergeValues(values, more)
+	}
+	for _, s := range set {
+		if err := strvals.ParseInto(s, values); err != nil {
+			return nil, fmt.Errorf("--set %s: %w; want name=value, with \\, for a comma and \\. for a dot in a name", s, err)
+		}
+	}
+	for _, s := range setString {
+		if err := strvals.ParseIntoString(s, values); err != nil {
+			return nil, fmt.Errorf("--set-string %s: %w; want name=value", s, err)
+		}
+	}
+	return values, nil
+}
+
+// MergeValues lays over on base, mapping by mapping; neither is changed. A null
+// in over stays, so that it removes a chart's default as with helm.
+func MergeValues(base, over map[string]any) map[string]any {
+	out := copyValues(base)
+	for key, value := range over {
+		below, ok1 := out[key].(map[string]any)
+		above, ok2 := value.(map[string]any)
+		if ok1 && ok2 {
+			out[key] = MergeValues(below, above)
+			continue
+		}
+		out[key] = copyValue(value)
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/release/internal/chartpkg"
+)
+
+func newChartCommand(s *settings) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "chart",
+		Short: "Package the Helm chart",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := s.tree(cmd.Context())
+			if err != nil {
+				return err
+			}
+			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree)
+			if err != nil {
+				return err
+			}
+			file, err := pkg.Write(output)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  sha256:%x\n", file, sha256.Sum256(pkg.Data))
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "dist", "folder to write to")
+	return cmd
+}
+
+func newIndexCommand(s *settings) *cobra.Command {
+	var dir, url, merge, output string
+	cmd := &cobra.Command{
+		Use:   "index",
+		Short: "Write index.yaml of a chart repository",
+		Long: "Write index.yaml of a chart repository for the packages (*.tgz) in a folder, merged over the index that\n" +
+			"is published. A version that was published cannot be replaced.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := s.tree(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if merge != "" {
+				if _, err := os.Stat(merge); err != nil {
+					return fmt.Errorf("--merge: %w", err)
+				}
+			}
+			index, err := chartpkg.Index(dir, url, merge, tree.Time)
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				output = filepath.Join(dir, "index.yaml")
+			}
+			if err := os.WriteFile(output, index, 0o644); err != nil { //nolint:gosec // a public artefact
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), output)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "dist", "folder with the packages")
+	cmd.Flags().StringVar(&url, "url", "", "URL of that folder (default: relative to index.yaml)")
+	cmd.Flags().StringVar(&merge, "merge", "", "the index.yaml that is published")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: index.yaml in the folder)")
+	return cmd
+}
+
+func newPushChartCommand(s *settings) *cobra.Command {
+	var plainHTTP bool
+	cmd := &cobra.Command{
+		Use:     "push-chart PACKAGE.tgz oci://HOST/PATH",
+		Short:   "Push a packaged chart to an OCI registry",
+		Example: "  release push-chart dist/cloudstack-ccm-1.2.3.tgz oci://ghcr.io/csccm/charts",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("want a package and a registry: PACKAGE.tgz oci://HOST/PATH")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tree, err := s.tree(cmd.Context())
+			if err != nil {
+				return err
+			}
+			pushed, err := chartpkg.Push(args[0], args[1], plainHTTP, tree.Time)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s\n", pushed.Ref, pushed.Digest)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&plainHTTP, "plain-http", false, "the registry has no TLS")
+	return cmd
+}

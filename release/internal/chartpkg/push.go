@@ -1,0 +1,53 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chartpkg
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/registry"
+)
+
+// Pushed is where a chart went.
+type Pushed struct {
+	// Ref has the tag, Digest is the manifest's.
+	Ref, Digest string
+}
+
+// Push puts a packaged chart into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, with
+// the credentials of `helm registry login` or `docker login`. plainHTTP is for registries without TLS.
+func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
+	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
+	if !isOCI || base == "" {
+		return Pushed{}, fmt.Errorf("%q: want oci://HOST/PATH", folder)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return Pushed{}, err
+	}
+	loaded, err := loader.LoadArchive(bytes.NewReader(data))
+	if err != nil {
+		return Pushed{}, fmt.Errorf("%s: %w", file, err)
+	}
+	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard)}
+	if plainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
+	if err != nil {
+		return Pushed{}, err
+	}
+	ref := fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(base, "/"), loaded.Metadata.Name, strings.ReplaceAll(loaded.Metadata.Version, "+", "_"))
+	result, err := client.Push(data, ref, registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)))
+	if err != nil {
+		return Pushed{}, fmt.Errorf("push %s: %w", ref, err)
+	}
+	return Pushed{Ref: result.Ref, Digest: result.Manifest.Digest}, nil
+}

@@ -1,0 +1,82 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSemantic(t *testing.T) {
+	t.Parallel()
+	for stamp, want := range map[string]string{
+		"v1.2.3":                  "1.2.3",
+		"1.2.3":                   "1.2.3",
+		"v1.2.3-rc.1":             "1.2.3-rc.1",
+		"v1.2.3-4-gabcdef0-dirty": "1.2.3-4-gabcdef0-dirty",
+		"v1.2.3+build.5":          "1.2.3+build.5",
+		"v0.0.0-dev":              "0.0.0-dev",
+	} {
+		have, err := Semantic(stamp)
+		require.NoError(t, err, stamp)
+		assert.Equal(t, want, have)
+	}
+	for _, stamp := range []string{"", "latest", "v1.2", "v1.2.3.4", "release-1", "abcdef0"} {
+		_, err := Semantic(stamp)
+		require.ErrorContains(t, err, "want a semantic version such as v1.2.3", stamp)
+	}
+}
+
+//nolint:paralleltest // sets environment variables
+func TestReadFromGit(t *testing.T) {
+	dir := t.TempDir()
+	for key, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
+		"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000",
+		"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_COMMITTER_DATE": "1700000000 +0000",
+		"SOURCE_DATE_EPOCH": "",
+	} {
+		t.Setenv(key, value)
+	}
+	run := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	read := func(version string) Tree {
+		tree, err := Read(t.Context(), dir, version)
+		require.NoError(t, err)
+		return tree
+	}
+
+	run("init", "-q")
+	tree := read("")
+	assert.Equal(t, Tree{Stamp: "v0.0.0-dev", Version: "0.0.0-dev", Commit: "unknown", Time: time.Unix(0, 0).UTC()}, tree)
+	assert.Equal(t, "unknown", tree.Date())
+
+	run("commit", "-q", "--allow-empty", "-m", "one")
+	tree = read("")
+	assert.Equal(t, "0.0.0-dev", tree.Version)
+	assert.Len(t, tree.Commit, 12)
+	assert.Equal(t, "2023-11-14T22:13:20Z", tree.Date())
+
+	run("tag", "v1.2.3-rc.1")
+	tree = read("")
+	assert.Equal(t, "v1.2.3-rc.1", tree.Tag())
+	assert.Equal(t, "1.2.3-rc.1", tree.Version)
+
+	tree = read("v2.0.0+x")
+	assert.Equal(t, "v2.0.0_x", tree.ImageTag())
+
+	t.Setenv("SOURCE_DATE_EPOCH", "1600000000")
+	assert.EqualValues(t, 1600000000, read("").Time.Unix())
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	_, err := Read(t.Context(), dir, "")
+	require.EqualError(t, err, `SOURCE_DATE_EPOCH: "yesterday" is no number of seconds`)
+}

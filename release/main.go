@@ -1,0 +1,84 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release makes what csccm publishes: container images and the Helm chart. It needs Go and git, no
+// container engine and no helm, and no network but the Go module proxy and where it is told to push to.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/release/internal/source"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags of all commands.
+type settings struct {
+	// root is the folder of the source tree.
+	root    string
+	version string
+}
+
+func (s *settings) tree(ctx context.Context) (source.Tree, error) {
+	return source.Read(ctx, s.root, s.version)
+}
+
+func newCommand(out, errOut io.Writer) *cobra.Command {
+	s := &settings{}
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Make container images and the Helm chart of csccm",
+		Long: "Make container images and the Helm chart of csccm.\n\n" +
+			"All artefacts are reproducible: the same commit, Go and version give the same bytes. Times are those of\n" +
+			"the commit, or of SOURCE_DATE_EPOCH if it is set.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
+	cmd.PersistentFlags().StringVar(&s.root, "source", ".", "folder of the source tree")
+	cmd.PersistentFlags().StringVar(&s.version, "version", "", "version to make, such as v1.2.3 (default: git describe)")
+	cmd.AddCommand(
+		newVersionCommand(s),
+		newChartCommand(s),
+		newIndexCommand(s),
+		newPushChartCommand(s),
+		newImageCommand(s),
+		newCertificatesCommand(),
+	)
+	return cmd
+}
+
+func newVersionCommand(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions that would be made",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := s.tree(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "binaries  %s (commit %s, %s)\nimages    %s\nchart     %s (appVersion %s)\n",
+				tree.Stamp, tree.Commit, tree.Date(), tree.ImageTag(), tree.Version, tree.Tag())
+			return err
+		},
+	}
+}

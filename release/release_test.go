@@ -1,0 +1,221 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/helm"
+)
+
+// release runs the command as a shell would and returns what it prints.
+func release(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newCommand(&out, io.Discard)
+	cmd.SetArgs(append([]string{"--source", ".."}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func mustRelease(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := release(t, args...)
+	require.NoError(t, err)
+	return out
+}
+
+// publish packages two releases and a pre-release into a folder.
+func publish(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, version := range []string{"v0.1.0", "v0.2.0-rc.1", "v0.1.1"} {
+		out := mustRelease(t, "chart", "--version", version, "--output", dir)
+		assert.Contains(t, out, "cloudstack-ccm-"+strings.TrimPrefix(version, "v")+".tgz  sha256:")
+	}
+	return dir
+}
+
+func serveChartRepository(t *testing.T, dir string) string {
+	t.Helper()
+	mustRelease(t, "index", "--dir", dir, "--version", "v0.1.1")
+	mux := http.NewServeMux()
+	mux.Handle("/charts/", http.StripPrefix("/charts", http.FileServer(http.Dir(dir))))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + "/charts"
+}
+
+func serveRegistry(t *testing.T, dir string) string {
+	t.Helper()
+	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	base := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/csccm/charts"
+	packages, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	require.NoError(t, err)
+	require.Len(t, packages, 3)
+	for _, file := range packages {
+		assert.Contains(t, mustRelease(t, "push-chart", file, base, "--plain-http"), "@sha256:")
+	}
+	return base
+}
+
+// One chart, the same from a folder, a file, a chart repository and a registry.
+func TestChartFromEverywhere(t *testing.T) {
+	t.Parallel()
+	dir := publish(t)
+	repository := serveChartRepository(t, dir)
+	registry := serveRegistry(t, dir)
+
+	archive, err := helm.Load(filepath.Join(dir, "cloudstack-ccm-0.1.1.tgz"), "")
+	require.NoError(t, err)
+	render := func(c *helm.Chart) string {
+		out, err := helm.Template(t.Context(), "kube-system", helm.ApplyRequest{
+			Name: "cloudstack-ccm", Chart: c, KubeVersion: "v1.37.1", Values: map[string]any{"clusterName": "x"},
+		})
+		require.NoError(t, err)
+		return out
+	}
+	want := render(archive)
+	assert.Contains(t, want, "ghcr.io/csccm/cloudstack-ccm:v0.1.1")
+
+	for name, tc := range map[string]struct{ ref, version, want string }{
+		"repository, latest release":  {repository, "", "0.1.1"},
+		"repository, named chart":     {repository + "/cloudstack-ccm", "", "0.1.1"},
+		"repository, with a slash":    {repository + "/", "0.1.1", "0.1.1"},
+		"repository, version":         {repository, "0.1.0", "0.1.0"},
+		"repository, v before it":     {repository, "v0.1.0", "0.1.0"},
+		"repository, range":           {repository, "~0.1", "0.1.1"},
+		"repository, pre-release":     {repository, "0.2.0-rc.1", "0.2.0-rc.1"},
+		"URL of the package":          {repository + "/cloudstack-ccm-0.1.1.tgz", "", "0.1.1"},
+		"registry, latest release":    {registry + "/cloudstack-ccm", "", "0.1.1"},
+		"registry, version":           {registry + "/cloudstack-ccm", "v0.1.0", "0.1.0"},
+		"registry, range":             {registry + "/cloudstack-ccm", "^0.1.0", "0.1.1"},
+		"registry, pre-release":       {registry + "/cloudstack-ccm", "0.2.0-rc.1", "0.2.0-rc.1"},
+		"registry, tag":               {registry + "/cloudstack-ccm:0.1.1", "", "0.1.1"},
+		"registry, version 0.1.1":     {registry + "/cloudstack-ccm", "0.1.1", "0.1.1"},
+		"repository, version of file": {repository + "/cloudstack-ccm-0.1.0.tgz", "", "0.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loaded, err := helm.Load(tc.ref, tc.version)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, loaded.Version())
+			if tc.want == "0.1.1" {
+				assert.Equal(t, archive.Files(), loaded.Files())
+				assert.Equal(t, want, render(loaded))
+			}
+		})
+	}
+}
+
+func TestChartThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	dir := publish(t)
+	repository := serveChartRepository(t, dir)
+	registry := serveRegistry(t, dir)
+	for name, tc := range map[string]struct{ ref, version, want string }{
+		"no repository":       {repository + "/a/b", "", "no chart repository"},
+		"no such chart":       {repository + "/other", "", "index.yaml has no chart other"},
+		"no such version":     {repository, "9.9.9", "index.yaml has no version 9.9.9 of cloudstack-ccm"},
+		"no such package":     {repository + "/cloudstack-ccm-9.tgz", "", "cloudstack-ccm-9.tgz: not found"},
+		"no such tag":         {registry + "/cloudstack-ccm", "9.9.9", "pull: "},
+		"no version in range": {registry + "/cloudstack-ccm", ">9", "the registry has no version >9"},
+		"no such OCI chart":   {registry + "/other", "", "list tags: "},
+		"tag and version":     {registry + "/cloudstack-ccm:0.1.0", "0.1.0", "cannot be combined with version 0.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := helm.Load(tc.ref, tc.version)
+			require.ErrorContains(t, err, tc.want)
+			assert.Contains(t, err.Error(), "chart "+tc.ref)
+		})
+	}
+}
+
+func TestChartThatWasTamperedWith(t *testing.T) {
+	t.Parallel()
+	dir := publish(t)
+	repository := serveChartRepository(t, dir)
+	other, err := os.ReadFile(filepath.Join(dir, "cloudstack-ccm-0.1.0.tgz"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-ccm-0.1.1.tgz"), other, 0o644))
+	_, err = helm.Load(repository, "")
+	require.ErrorContains(t, err, "index.yaml says")
+}
+
+func TestPasswordOfARepositoryIsNotShown(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	ref := strings.Replace(server.URL, "http://", "http://user:geheim@", 1)
+	_, err := helm.Load(ref, "")
+	require.ErrorContains(t, err, "403 Forbidden")
+	assert.NotContains(t, err.Error(), "geheim")
+}
+
+func TestIndexNeedsThePublishedOne(t *testing.T) {
+	t.Parallel()
+	dir := publish(t)
+	_, err := release(t, "index", "--dir", dir, "--merge", filepath.Join(dir, "nothing.yaml"))
+	require.ErrorContains(t, err, "--merge: ")
+}
+
+func TestVersionCommand(t *testing.T) {
+	t.Parallel()
+	out := mustRelease(t, "version", "--version", "v1.2.3+x")
+	assert.Contains(t, out, "images    v1.2.3_x\n")
+	assert.Contains(t, out, "chart     1.2.3+x (appVersion v1.2.3+x)\n")
+	_, err := release(t, "version", "--version", "latest")
+	require.ErrorContains(t, err, `version "latest": want a semantic version`)
+}
+
+func TestImageCommandRefuses(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		`--platform: platform "linux": want OS/ARCH`: {"--platform", "linux"},
+		"--only: there is no image x":                {"--only", "x"},
+		"--registry: ":                               {"--registry", "UPPER case"},
+	} {
+		_, err := release(t, append([]string{"image", "--version", "v1.0.0", "--output", t.TempDir()}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestCertificatesCommand(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "etc", "ca.crt")
+	mustRelease(t, "certificates", file)
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), "-----BEGIN CERTIFICATE-----")
+}
+
+// Each image has a binary, and the Dockerfile builds the same three.
+func TestImagesAreThoseOfTheDockerfile(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../Dockerfile")
+	require.NoError(t, err)
+	for _, spec := range images {
+		assert.Contains(t, string(raw), "FROM base AS "+spec.Name+"\n")
+		assert.Contains(t, string(raw), `ENTRYPOINT ["/`+spec.Name+`"]`)
+		assert.Contains(t, string(raw), spec.Description)
+		_, err := os.Stat(filepath.Join("..", "cmd", spec.Name))
+		require.NoError(t, err)
+	}
+}
