@@ -1,0 +1,206 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// demo is one run.
+type demo struct {
+	binDir, ldflags string
+	stay            bool
+	out             io.Writer
+	style           report.Style
+	started         time.Time
+
+	dir       string // of this run; goes at the end
+	home      string // HOME of the commands, so that they leave nothing in the user's
+	binaries  testbed.Binaries
+	plane     string // the control plane's binary
+	simulator *testbed.Simulator
+	cluster   *testbed.Cluster
+}
+
+// failure is a step that did not work.
+type failure struct {
+	number int
+	step   string
+	err    error
+}
+
+func (f *failure) Error() string { return f.step + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func (d *demo) run(ctx context.Context) error {
+	var err error
+	if d.dir, err = os.MkdirTemp("", "csccm-demo-"); err != nil {
+		return err
+	}
+	d.home = filepath.Join(d.dir, "home")
+	if err := os.Mkdir(d.home, 0o700); err != nil {
+		return err
+	}
+	steps := []struct {
+		title string
+		do    func(context.Context) error
+	}{
+		{"The programs", d.build},
+		{"A CloudStack", d.startCloudStack},
+		{"A Kubernetes cluster whose nodes wait for their cloud", d.startCluster},
+		{"csccm install", d.install},
+		{"What the controller did", d.showResult},
+		{"csccm doctor", d.doctor},
+		{"csccm migrate-rules", d.migrate},
+	}
+	for i, step := range steps {
+		d.heading(i+1, step.title)
+		if err := step.do(ctx); err != nil {
+			return &failure{i + 1, step.title, err}
+		}
+	}
+	return d.summary(ctx)
+}
+
+// build gets the programs ready: the product's, then the control plane's.
+func (d *demo) build(ctx context.Context) error {
+	var err error
+	d.binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
+		d.printf("  building %s\n", name)
+	}})
+	if err != nil {
+		return err
+	}
+	if d.plane, err = plane.Ensure(ctx, plane.Print(d.out)); err != nil {
+		return err
+	}
+	return d.csccm(ctx, "", "version")
+}
+
+func (d *demo) startCloudStack(ctx context.Context) error {
+	d.say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, " +
+		"three VMs, and the load balancer rules that an old provider has left behind.")
+	d.echo("cloudstack-sim --listen 127.0.0.1:0")
+	var err error
+	d.simulator, err = testbed.StartSimulator(ctx, testbed.SimulatorOptions{Binary: d.binaries.Simulator, Dir: filepath.Join(d.dir, "cloudstack")})
+	if err != nil {
+		return err
+	}
+	d.printf("%s\n", d.simulator.URL)
+	return nil
+}
+
+// cleanUp stops and removes all that this run has started and written.
+func (d *demo) cleanUp() {
+	var wg sync.WaitGroup
+	if d.cluster != nil {
+		wg.Go(d.cluster.Stop)
+	}
+	wg.Wait()
+	if d.simulator != nil {
+		d.simulator.Stop()
+	}
+	if d.dir != "" {
+		_ = os.RemoveAll(d.dir)
+	}
+}
+
+// explain prints the ends of the logs that may tell why.
+func (d *demo) explain(err error) {
+	var f *failure
+	if !errors.As(err, &f) {
+		return
+	}
+	w := stderr()
+	if d.simulator != nil {
+		tail(w, "cloudstack-sim", d.simulator.Log, child.Tail(d.simulator.Log, 10))
+	}
+	if d.cluster == nil {
+		return
+	}
+	if err := d.cluster.Err(); err != nil {
+		_, _ = fmt.Fprintln(w, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	pods, err := d.cluster.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range pods.Items {
+		if path, ok := d.cluster.PodLog(metav1.NamespaceSystem, pods.Items[i].Name); ok {
+			tail(w, "Pod "+pods.Items[i].Name, path, child.Tail(path, 25))
+		}
+	}
+}
+
+// csccm runs the command line tool as a user does, and shows the command.
+func (d *demo) csccm(ctx context.Context, stdin string, args ...string) error {
+	shown := []string{"csccm"}
+	for _, a := range args {
+		shown = append(shown, quote(a))
+	}
+	if stdin != "" {
+		shown = append(shown, "< admin-password")
+	}
+	return d.command(ctx, strings.Join(shown, " "), d.binaries.CLI, stdin, args...)
+}
+
+// kubectl runs kubectl of the control plane's release, and shows the command.
+func (d *demo) kubectl(ctx context.Context, args ...string) error {
+	shown := []string{"kubectl"}
+	for _, a := range args {
+		shown = append(shown, quote(a))
+	}
+	return d.command(ctx, strings.Join(shown, " "), d.cluster.Kubectl, "", args...)
+}
+
+func (d *demo) command(ctx context.Context, shown, path, stdin string, args ...string) error {
+	d.echo(shown)
+	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- programs that this run has built
+	cmd.Dir = d.dir
+	cmd.Env = d.environment()
+	cmd.Stdout, cmd.Stderr = d.out, d.out
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	// ^C reaches the command by the terminal as well; it is given time to end well.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 15 * time.Second
+	if err := cmd.Run(); err != nil {
+		name, _, _ := strings.Cut(shown, " ")
+		return fmt.Errorf("%s: %w", name, errors.Join(context.Cause(ctx), err))
+	}
+	return nil
+}
+
+// environment of the commands: the demo's cluster, no trace in the user's home.
+func (d *demo) environment() []string {
+	env := []string{"HOME=" + d.home, "TMPDIR=" + d.dir}
+	for _, name := range []string{"PATH", "TERM", "LANG", "LC_ALL", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	if d.cluster != nil {
+		env = append(env, "KUBECONFIG="+d.cluster.Kubeconfig)
+	}
+	return env
+}

@@ -1,0 +1,55 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/csccm/csccm/installer/report"
+)
+
+// heading starts a step.
+func (d *demo) heading(number int, title string) {
+	text := fmt.Sprintf("%d. %s", number, title)
+	d.printf("\n%s\n%s\n", d.style.Paint(report.Strong, text), d.style.Paint(report.Faint, strings.Repeat("-", len(text))))
+}
+
+// say prints a paragraph of explanation.
+func (d *demo) say(format string, a ...any) {
+	width := d.style.Width
+	if width == 0 || width > 100 {
+		width = 100
+	}
+	for _, line := range report.Wrap(fmt.Sprintf(format, a...), width) {
+		d.printf("%s\n", line)
+	}
+}
+
+// echo prints a command as a user would type it.
+func (d *demo) echo(command string) {
+	d.printf("\n%s %s\n", d.style.Paint(report.Strong, "$"), d.style.Paint(report.Strong, command))
+}
+
+func (d *demo) printf(format string, a ...any) { _, _ = fmt.Fprintf(d.out, format, a...) }
+
+// tail prints the end of a log under its name.
+func tail(w io.Writer, name, path, text string) {
+	if text == "" {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "\nlast lines of %s (%s):\n%s\n", name, path, text)
+}
+
+// quote writes an argument as a shell needs it.
+func quote(arg string) string {
+	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+func stderr() io.Writer { return os.Stderr }

@@ -1,0 +1,201 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// The example world of the simulator, as the demo's cluster lives in it.
+const (
+	account       = "k8s"
+	adminUser     = "admin"
+	adminPassword = "password"
+	service       = "web"
+	// legacyBalancer is what an old provider called the balancer of a Service that is gone.
+	legacyBalancer = "a0123456789abcdef0123456789abcde"
+	legacyAddress  = "203.0.113.20"
+)
+
+var nodes = []processnode.Options{
+	// The labels are kubeadm's for nodes of the control plane.
+	{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{
+		"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: "",
+	}},
+	{Name: "demo-worker-1", Address: "10.1.1.21"},
+	{Name: "demo-worker-2", Address: "10.1.1.22"},
+}
+
+const stepLimit = 2 * time.Minute
+
+// startCluster starts the control plane and its nodes, and a Service that waits.
+func (d *demo) startCluster(ctx context.Context) error {
+	d.say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
+		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
+	var err error
+	d.cluster, err = testbed.StartCluster(ctx, testbed.ClusterOptions{
+		Plane: plane.Options{Binary: d.plane, Dir: d.dir}, Controller: d.binaries.Controller,
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range nodes {
+		o.Dir = d.dir
+		if _, err := d.cluster.Join(ctx, o); err != nil {
+			return err
+		}
+	}
+	if _, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, webService(), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := d.kubectl(ctx, "get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TAINTS:.spec.taints[*].key"); err != nil {
+		return err
+	}
+	return d.kubectl(ctx, "get", "service", service)
+}
+
+func webService() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: service},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": service},
+			Ports: []corev1.ServicePort{
+				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+				{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)},
+			},
+		},
+	}
+}
+
+// install runs csccm install by flags. Process nodes have no network of their own,
+// so each Pod gets a loopback address instead of its node's.
+func (d *demo) install(ctx context.Context) error {
+	d.say("The login is used once, to make a user with the few rights that the controller needs. " +
+		"hostNetwork and bindAddress are for this machine, where three nodes share one network.")
+	return d.csccm(ctx, adminPassword+"\n", "install", "--yes",
+		"--api-url", d.simulator.URL, "--admin-user", adminUser, "--admin-password-stdin", "--account", account,
+		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)")
+}
+
+// showResult shows the same nodes and Service as before, and what is behind them in CloudStack.
+func (d *demo) showResult(ctx context.Context) error {
+	err := testbed.Wait(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) error {
+		s, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, service, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(s.Status.LoadBalancer.Ingress) == 0 {
+			return fmt.Errorf("service %s has none yet", service)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs; the Service has a public address.")
+	for _, args := range [][]string{
+		{"get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TYPE:.metadata.labels.node\\.kubernetes\\.io/instance-type," +
+			"ZONE:.metadata.labels.topology\\.kubernetes\\.io/zone,ADDRESS:.status.addresses[0].address,TAINTS:.spec.taints[*].key"},
+		{"get", "pods", "-n", metav1.NamespaceSystem, "-o", "wide"},
+		{"get", "service", service},
+		{"get", "events", "--field-selector", "involvedObject.kind=Service", "-o", "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"},
+	} {
+		if err := d.kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	if err := d.showRules(ctx); err != nil {
+		return err
+	}
+	d.say("There is no data path in this version of the simulator: nothing answers at the address yet, the rules are what there is to see.")
+	return nil
+}
+
+func (d *demo) doctor(ctx context.Context) error { return d.csccm(ctx, "", "doctor") }
+
+// migrate renames the rules that the world's old provider has left.
+func (d *demo) migrate(ctx context.Context) error {
+	d.say("Rules that an old provider named <balancer>-<port> stand at %s. First a look:", legacyAddress)
+	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run", "--lb", legacyBalancer); err != nil {
+		return err
+	}
+	before, err := d.rules(ctx, legacyAddress)
+	if err != nil {
+		return err
+	}
+	d.say("\nThen for real: names change, ids, addresses and members stay.")
+	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--lb", legacyBalancer, "--journal", filepath.Join(d.dir, "migrate.jsonl")); err != nil {
+		return err
+	}
+	if err := d.showRules(ctx); err != nil {
+		return err
+	}
+	after, err := d.rules(ctx, legacyAddress)
+	if err != nil {
+		return err
+	}
+	return checkRenamed(before, after)
+}
+
+// checkRenamed makes sure of what the text has promised.
+func checkRenamed(before, after []rule) error {
+	if len(before) == 0 || len(before) != len(after) {
+		return fmt.Errorf("%d rules at %s before and %d after", len(before), legacyAddress, len(after))
+	}
+	byID := map[string]rule{}
+	for _, r := range after {
+		byID[r.ID] = r
+	}
+	for _, b := range before {
+		a, ok := byID[b.ID]
+		switch {
+		case !ok:
+			return fmt.Errorf("rule %s (%s) is gone", b.Name, b.ID)
+		case a.Name == b.Name:
+			return fmt.Errorf("rule %s still has its old name", b.Name)
+		case a.members != b.members || a.PublicPort != b.PublicPort:
+			return fmt.Errorf("rule %s has changed in more than its name", b.Name)
+		}
+	}
+	return nil
+}
+
+func (d *demo) summary(ctx context.Context) error {
+	took := time.Since(d.started).Round(time.Second)
+	d.printf("\n%s\n", d.style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", took)))
+	if !d.stay {
+		return nil
+	}
+	config, err := d.cloudConfig(ctx)
+	if err != nil {
+		return err
+	}
+	d.printf("\nEverything keeps running until ^C. In another terminal:\n\n")
+	d.printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
+	d.printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
+		config.APIURL, config.APIKey, config.SecretKey, adminUser, adminPassword)
+	for {
+		select {
+		case <-ctx.Done():
+			d.printf("\nStopping.\n")
+			return nil
+		case <-time.After(time.Second):
+			if err := d.cluster.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,393 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+const (
+	release    = "cloudstack-ccm"
+	secretName = "cloudstack-secret" // #nosec G101 -- a name
+	secretKey  = "cloud-config"
+	owner      = "k8s-owner" // of the example world's VMs
+	lease      = "cloud-controller-manager"
+	taint      = "node.cloudprovider.kubernetes.io/uninitialized"
+	shutdown   = "node.cloudprovider.kubernetes.io/shutdown"
+	limit      = 90 * time.Second
+)
+
+// bed is a cluster of one test with its CloudStack.
+type bed struct {
+	*testbed.Cluster
+	cloud *testbed.CloudStack
+	helm  *helm.Client
+	home  string
+}
+
+// newBed starts a cluster without nodes in a world (nil: the example).
+func newBed(t *testing.T, world *simulator.World) *bed {
+	t.Helper()
+	if programs.skip != "" {
+		t.Skip(programs.skip)
+	}
+	b := &bed{home: t.TempDir()}
+	var err error
+	if b.cloud, err = testbed.StartCloudStack(world); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.cloud.Stop)
+	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
+		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * time.Second}, Controller: programs.Controller, Heartbeat: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.explain(t)
+		}
+		if err := b.Err(); err != nil {
+			t.Error(err)
+		}
+		b.Stop()
+		if _, err := os.Stat(b.Dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left behind: %v", b.Dir, err)
+		}
+	})
+	flags := cluster.NewFlags()
+	cache := filepath.Join(b.home, "cache")
+	flags.KubeConfig, flags.CacheDir = &b.Kubeconfig, &cache
+	if b.helm, err = helm.New(flags, metav1.NamespaceSystem, t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// join adds nodes of the example world by the last part of their address.
+func (b *bed) join(t *testing.T, nodes ...processnode.Options) []*processnode.Node {
+	t.Helper()
+	var joined []*processnode.Node
+	for _, o := range nodes {
+		n, err := b.Join(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined = append(joined, n)
+	}
+	return joined
+}
+
+var (
+	// The labels are kubeadm's for nodes of the control plane.
+	cp1 = processnode.Options{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{
+		"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: "",
+	}}
+	worker1 = processnode.Options{Name: "demo-worker-1", Address: "10.1.1.21"}
+	worker2 = processnode.Options{Name: "demo-worker-2", Address: "10.1.1.22"}
+)
+
+// joined is a node that came into the cluster before its cloud provider.
+func joined(o processnode.Options) processnode.Options { o.Joined = true; return o }
+
+// config is the cloud-config of the VMs' owner.
+func (b *bed) config(t *testing.T) *cloudstack.Config {
+	t.Helper()
+	c, err := b.cloud.Config(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// secret writes the controller's Secret.
+func (b *bed) secret(t *testing.T, cloudConfig string) {
+	t.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: cloudConfig}}
+	secrets := b.Client.CoreV1().Secrets(metav1.NamespaceSystem)
+	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// values suit process nodes: each Pod has a loopback address instead of its node's network.
+func values(over map[string]any) map[string]any {
+	v := map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)", "replicaCount": 1}
+	for k, x := range over {
+		v[k] = x
+	}
+	return v
+}
+
+// install does what helm install does, and waits for the Deployment.
+func (b *bed) install(t *testing.T, chart *helm.Chart, over map[string]any) {
+	t.Helper()
+	r, err := b.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: values(over)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != "deployed" {
+		t.Fatalf("release is %s", r.Status)
+	}
+	b.eventually(t, "the controller's Pods are ready", b.rolledOut)
+}
+
+func (b *bed) rolledOut(ctx context.Context) error {
+	list, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(list.Items) != 1 {
+		return fmt.Errorf("%d Deployments", len(list.Items))
+	}
+	d := &list.Items[0]
+	if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas {
+		return fmt.Errorf("%d of %d replicas are ready", d.Status.ReadyReplicas, *d.Spec.Replicas)
+	}
+	return nil
+}
+
+func embedded(t *testing.T) *helm.Chart {
+	t.Helper()
+	c, err := helm.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (b *bed) eventually(t *testing.T, what string, try func(context.Context) error) {
+	t.Helper()
+	if err := testbed.Wait(t.Context(), limit, what, try); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pods are the controller's Pods that are not on their way out.
+func (b *bed) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
+}
+
+// logs are the logs of all the controller's Pods that nodes know.
+func (b *bed) logs(ctx context.Context) string {
+	pods, err := b.pods(ctx)
+	if err != nil {
+		return ""
+	}
+	var all strings.Builder
+	for i := range pods {
+		if path, ok := b.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
+			text, err := os.ReadFile(path) // #nosec G304 -- a log of the test
+			if err == nil {
+				all.Write(text)
+			}
+		}
+	}
+	return all.String()
+}
+
+// explain prints what a failed test may have failed of.
+func (b *bed) explain(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, args := range [][]string{{"get", "nodes,services,pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
+		cmd := exec.CommandContext(ctx, b.Kubectl, args...)
+		cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home}
+		out, err := cmd.CombinedOutput()
+		t.Logf("kubectl %v: %v\n%s", args, err, out)
+	}
+	pods, err := b.pods(ctx)
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	for i := range pods {
+		if path, ok := b.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
+			t.Logf("log of %s ends with:\n%s", pods[i].Name, child.Tail(path, 40))
+		}
+	}
+}
+
+// csccm runs the command line tool without a terminal and returns what it says.
+func (b *bed) csccm(t *testing.T, stdin string, args ...string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs.CLI, args...)
+	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Dir = b.home
+	cmd.Stdin = strings.NewReader(stdin)
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// balanced makes a Service of type LoadBalancer.
+func (b *bed) balanced(t *testing.T, name string, ports ...int32) {
+	t.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports)}}
+	if _, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func servicePorts(ports []int32) []corev1.ServicePort {
+	var all []corev1.ServicePort
+	for _, p := range ports {
+		all = append(all, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: p, TargetPort: intstr.FromInt32(8000 + p)})
+	}
+	return all
+}
+
+// address waits for a Service's address.
+func (b *bed) address(t *testing.T, name string) string {
+	t.Helper()
+	var ip string
+	b.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) error {
+		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(s.Status.LoadBalancer.Ingress) == 0 {
+			return errors.New("no address yet")
+		}
+		ip = s.Status.LoadBalancer.Ingress[0].IP
+		return nil
+	})
+	return ip
+}
+
+// rules are the load balancer rules at an address as port:member,member.
+func (b *bed) rules(ctx context.Context, ip string) ([]string, error) {
+	client, err := b.cloud.Client(owner)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, r := range list {
+		if r.PublicIP != ip {
+			continue
+		}
+		members, err := client.ListLoadBalancerMembers(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, m := range members {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		all = append(all, fmt.Sprintf("%d:%s", r.PublicPort, strings.Join(names, ",")))
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// wantRules waits until the rules at an address are these.
+func (b *bed) wantRules(t *testing.T, ip string, want ...string) {
+	t.Helper()
+	b.eventually(t, fmt.Sprintf("the rules at %s to be %v", ip, want), func(ctx context.Context) error {
+		got, err := b.rules(ctx, ip)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("they are %v", got)
+		}
+		return nil
+	})
+}
+
+func (b *bed) node(ctx context.Context, name string) (*corev1.Node, error) {
+	return b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+}
+
+func hasTaint(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// initialized waits until the controller has initialised nodes.
+func (b *bed) initialized(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		b.eventually(t, "node "+name+" to be initialised", func(ctx context.Context) error {
+			n, err := b.node(ctx, name)
+			if err != nil {
+				return err
+			}
+			if hasTaint(n, taint) || n.Spec.ProviderID == "" {
+				return fmt.Errorf("taints %v, provider ID %q", n.Spec.Taints, n.Spec.ProviderID)
+			}
+			return nil
+		})
+	}
+}
+
+// event waits for a Warning about an object and returns its text.
+func (b *bed) event(t *testing.T, kind, name, reason string) string {
+	t.Helper()
+	var text string
+	b.eventually(t, fmt.Sprintf("Event %s on %s %s", reason, kind, name), func(ctx context.Context) error {
+		list, err := b.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for i := range list.Items {
+			if list.Items[i].Reason == reason {
+				text = list.Items[i].Message
+				return nil
+			}
+			seen = append(seen, list.Items[i].Reason)
+		}
+		return fmt.Errorf("only %v", seen)
+	})
+	return text
+}
+
+// applyRequest is the chart of this checkout for process nodes.
+func applyRequest(t *testing.T) helm.ApplyRequest {
+	t.Helper()
+	return helm.ApplyRequest{Name: release, Chart: embedded(t), Values: values(nil)}
+}

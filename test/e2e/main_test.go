@@ -1,0 +1,62 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e tests the product as users meet it: the chart by Helm and csccm as a
+// program, on a real control plane, with process nodes and a simulated CloudStack.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// programs are what every test runs.
+var programs struct {
+	testbed.Binaries
+	plane string
+	skip  string
+}
+
+func TestMain(m *testing.M) {
+	code, err := prepare(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func prepare(m *testing.M) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	_, there, err := plane.Cached(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !there && slices.Contains(os.Args, "-test.short=true") {
+		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
+		return m.Run(), nil
+	}
+	last := time.Time{}
+	programs.plane, err = plane.Ensure(ctx, func(p plane.Progress) {
+		if time.Since(last) > 30*time.Second {
+			last = time.Now()
+			fmt.Fprintln(os.Stderr, "control plane:", p)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	programs.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	if err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}

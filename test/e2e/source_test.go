@@ -1,0 +1,90 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/test/plane"
+)
+
+// TestInstallFromRepositories installs the packaged chart from a chart repository
+// over HTTP, then from an OCI registry, both real servers on loopback, and each time
+// the controller starts and works.
+func TestInstallFromRepositories(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, nil)
+	b.join(t, cp1)
+	b.secret(t, string(b.config(t).Render()))
+	repository, oci := publish(t)
+
+	for i, ref := range []string{repository, oci} {
+		chart, err := helm.LoadContext(t.Context(), ref, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chart.Version(); got != "0.0.1" {
+			t.Errorf("%s has version %s", ref, got)
+		}
+		b.install(t, chart, nil)
+		if i == 0 {
+			b.initialized(t, cp1.Name)
+			if err := b.helm.Uninstall(t.Context(), release); err != nil {
+				t.Fatal(err)
+			}
+			b.eventually(t, "the Pods to go", func(ctx context.Context) error {
+				pods, err := b.pods(ctx)
+				if err == nil && len(pods) > 0 {
+					err = fmt.Errorf("%d Pods", len(pods))
+				}
+				return err
+			})
+		}
+	}
+	b.join(t, worker1)
+	b.initialized(t, worker1.Name)
+}
+
+// publish packages the chart with the release program and serves it twice.
+func publish(t *testing.T) (repository, oci string) {
+	t.Helper()
+	module, err := plane.ModuleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(module)
+	dir := t.TempDir()
+	program := filepath.Join(t.TempDir(), "release")
+	run := func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+	}
+	run("go", "build", "-buildvcs=false", "-o", program, "./release")
+	run(program, "chart", "--version", "v0.0.1", "--output", dir)
+	run(program, "index", "--dir", dir, "--version", "v0.0.1")
+
+	files := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	t.Cleanup(files.Close)
+	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(images.Close)
+	base := "oci://" + strings.TrimPrefix(images.URL, "http://") + "/csccm/charts"
+	run(program, "push-chart", filepath.Join(dir, "cloudstack-ccm-0.0.1.tgz"), base, "--plain-http")
+	return files.URL, base + "/cloudstack-ccm"
+}

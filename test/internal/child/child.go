@@ -1,0 +1,173 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package child runs programs that never outlive this process: each has a
+// process group and a log file of its own, and on Linux the kernel kills it when
+// this process dies, however it dies.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command describes a program to run.
+type Command struct {
+	Name string   // for messages
+	Path string   // the executable
+	Args []string // without argv[0]
+	// Argv0 is what the program sees as its own name; empty means Path.
+	Argv0 string
+	Env   []string // exactly this environment; nil means none
+	Dir   string
+	// Log is the file that takes stdout and stderr. It is appended to.
+	Log string
+	// Attr is the base of the process attributes; may be nil.
+	Attr *syscall.SysProcAttr
+	// Hostname is what the program sees as the machine's name, where this process
+	// may do that (root on Linux); the machine's own otherwise.
+	Hostname string
+}
+
+// Process is a started command.
+type Process struct {
+	Name    string
+	Log     string
+	cmd     *exec.Cmd
+	done    chan struct{}
+	mu      sync.Mutex
+	err     error
+	stopped bool
+}
+
+// starts carries the starts to the one thread that makes them all. The kernel's
+// parent-death signal is about the parent's *thread*, so that thread must live as
+// long as the process.
+var starts = sync.OnceValue(func() chan<- func() {
+	ch := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range ch {
+			f()
+		}
+	}()
+	return ch
+})
+
+// Start starts a command and does not wait for anything. The end of the context
+// does not end the process: Stop does, or the end of this process.
+func Start(ctx context.Context, c Command) (*Process, error) {
+	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Path, c.Args...) // #nosec G204 -- the harness runs what it built
+	if c.Argv0 != "" {
+		cmd.Args[0] = c.Argv0
+	}
+	cmd.Env = c.Env
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	cmd.Dir = c.Dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = c.Attr
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	tie(cmd.SysProcAttr)
+
+	p := &Process{Name: c.Name, Log: c.Log, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	if c.Hostname == "" || !startNamed(c.Hostname, cmd.Start, started, p.done) {
+		starts() <- func() { started <- cmd.Start() }
+	}
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	go func() {
+		err := cmd.Wait()
+		p.mu.Lock()
+		p.err = err
+		p.mu.Unlock()
+		// What the program itself has started ends with it.
+		_ = signalGroup(cmd.Process.Pid, syscall.SIGKILL)
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed once the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is the exit code of an ended process, or 128+n for one that signal n ended.
+func (p *Process) ExitCode() int {
+	<-p.done
+	state := p.cmd.ProcessState
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return state.ExitCode()
+}
+
+// Err says why an ended process ended when nobody stopped it; nil while it runs.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return nil
+	}
+	if p.err == nil {
+		return fmt.Errorf("%s ended by itself", p.Name)
+	}
+	return fmt.Errorf("%s ended: %w", p.Name, p.err)
+}
+
+// Signal sends a signal to the process alone.
+func (p *Process) Signal(s syscall.Signal) error {
+	err := p.cmd.Process.Signal(s)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// Stop asks the process to end, waits up to grace, then kills its group. It
+// returns once the process is gone.
+func (p *Process) Stop(grace time.Duration) {
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
+	if grace > 0 {
+		_ = p.Signal(syscall.SIGTERM)
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-p.done:
+			return
+		case <-t.C:
+		}
+	}
+	_ = signalGroup(p.PID(), syscall.SIGKILL)
+	<-p.done
+}

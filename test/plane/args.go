@@ -1,0 +1,112 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"fmt"
+	"time"
+)
+
+// auditPolicy records who did what to which object, without contents, so that
+// no secret gets into it.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+func (p *Plane) etcdArgs(peerPort int) []string {
+	peer := fmt.Sprintf("http://%s:%d", loopback, peerPort)
+	return []string{
+		"--data-dir=" + p.file("etcd"),
+		"--listen-client-urls=unix://" + p.file("etcd.sock"),
+		// Nobody uses the advertised URL; older etcd wants host:port there.
+		"--advertise-client-urls=" + peer,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		// The data does not outlive the process.
+		"--unsafe-no-fsync=true",
+		"--log-level=warn",
+	}
+}
+
+func (p *Plane) apiServerArgs(o Options) []string {
+	args := []string{
+		"--etcd-servers=unix://" + p.file("etcd.sock"),
+		"--bind-address=" + p.Host,
+		fmt.Sprintf("--secure-port=%d", p.Port),
+		// A loopback address cannot be an endpoint of the kubernetes Service.
+		"--endpoint-reconciler-type=none",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--anonymous-auth=true",
+		"--allow-privileged=true",
+		"--enable-bootstrap-token-auth=true",
+		"--client-ca-file=" + p.pki.path("ca.crt"),
+		"--tls-cert-file=" + p.pki.path("apiserver.crt"),
+		"--tls-private-key-file=" + p.pki.path("apiserver.key"),
+		"--kubelet-certificate-authority=" + p.pki.path("ca.crt"),
+		"--kubelet-client-certificate=" + p.pki.path("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + p.pki.path("apiserver-kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
+		"--egress-selector-config-file=" + p.file("egress.yaml"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + p.pki.path("sa.pub"),
+		"--service-account-signing-key-file=" + p.pki.path("sa.key"),
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--requestheader-client-ca-file=" + p.pki.path("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + p.pki.path("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + p.pki.path("front-proxy-client.key"),
+	}
+	if o.Audit {
+		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"))
+	}
+	return append(args, o.APIServerArgs...)
+}
+
+func (p *Plane) controllerManagerArgs(o Options, port int) []string {
+	kubeconfig := p.file("kube-controller-manager.kubeconfig")
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=" + loopback,
+		fmt.Sprintf("--secure-port=%d", port),
+		"--leader-elect=false",
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + p.pki.path("sa.key"),
+		"--root-ca-file=" + p.pki.path("ca.crt"),
+		"--cluster-signing-cert-file=" + p.pki.path("ca.crt"),
+		"--cluster-signing-key-file=" + p.pki.path("ca.key"),
+		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
+		"--allocate-node-cidrs=false",
+		"--client-ca-file=" + p.pki.path("ca.crt"),
+		"--requestheader-client-ca-file=" + p.pki.path("front-proxy-ca.crt"),
+	}
+	if o.NodeGrace > 0 {
+		// Kubernetes wants the period well below the grace.
+		args = append(args,
+			fmt.Sprintf("--node-monitor-grace-period=%s", o.NodeGrace),
+			fmt.Sprintf("--node-monitor-period=%s", max(o.NodeGrace/8, 500*time.Millisecond)))
+	}
+	return args
+}
+
+func (p *Plane) schedulerArgs(port int) []string {
+	kubeconfig := p.file("kube-scheduler.kubeconfig")
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=" + loopback,
+		fmt.Sprintf("--secure-port=%d", port),
+		"--leader-elect=false",
+	}
+}

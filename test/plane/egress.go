@@ -1,0 +1,157 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// egress is the way of the API server to its nodes. The API server refuses to
+// proxy to nodes with loopback addresses, and nodes of the tests have addresses of
+// VMs that do not exist on this machine. So the API server is told to reach its
+// nodes through an HTTP CONNECT proxy on a unix socket (its egress selector), and
+// this proxy leads each node's address to that node's listener on loopback.
+// No root, no listener that others could reach.
+type egress struct {
+	server *http.Server
+
+	mu     sync.Mutex
+	routes map[string]string
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+const dialLimit = 5 * time.Second
+
+func egressConfig(socket string) string {
+	return fmt.Sprintf(`apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport:
+      uds:
+        udsName: %s
+`, socket)
+}
+
+func listenEgress(ctx context.Context, socket string) (*egress, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API server's connections to nodes: %w", err)
+	}
+	e := &egress{routes: map[string]string{}, conns: map[net.Conn]struct{}{}}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: dialLimit}
+	go func() { _ = e.server.Serve(l) }()
+	return e, nil
+}
+
+func (e *egress) route(address, listener string) (remove func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.routes[address] = listener
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.routes[address] == listener {
+			delete(e.routes, address)
+		}
+	}
+}
+
+// target is where a dialled address leads. Loopback addresses lead to themselves:
+// a webhook or an aggregated API server of a test.
+func (e *egress) target(address string) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if to, ok := e.routes[address]; ok {
+		return to, nil
+	}
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+			return address, nil
+		}
+	}
+	return "", fmt.Errorf("no node listens at %s", address)
+}
+
+func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+		return
+	}
+	to, err := e.target(r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), dialLimit)
+	defer cancel()
+	node, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer func() { _ = node.Close() }()
+	client, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	if !e.hold(client, node) {
+		return
+	}
+	defer e.release(client, node)
+	var wg sync.WaitGroup
+	for _, ends := range [][2]net.Conn{{node, client}, {client, node}} {
+		wg.Go(func() {
+			_, _ = io.Copy(ends[0], ends[1])
+			// One direction has ended: let the other see it.
+			_ = ends[0].Close()
+			_ = ends[1].Close()
+		})
+	}
+	wg.Wait()
+}
+
+func (e *egress) hold(conns ...net.Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	for _, c := range conns {
+		e.conns[c] = struct{}{}
+	}
+	return true
+}
+
+func (e *egress) release(conns ...net.Conn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range conns {
+		delete(e.conns, c)
+	}
+}
+
+func (e *egress) close() {
+	_ = e.server.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for c := range e.conns {
+		_ = c.Close()
+	}
+}

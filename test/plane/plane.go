@@ -1,0 +1,332 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plane runs a real Kubernetes control plane for tests and the demo:
+// etcd, kube-apiserver and, unless told otherwise, kube-controller-manager and
+// kube-scheduler, each a child process on loopback, with everything they write in
+// one temporary folder. Nothing of Kubernetes is linked in: the programs are one
+// multi-call binary that Ensure builds once a machine.
+package plane
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/csccm/csccm/test/internal/child"
+)
+
+// Options of a control plane; the zero value is a whole one.
+type Options struct {
+	// Binary is the multi-call binary; empty means Ensure(ctx, Progress).
+	Binary   string
+	Progress func(Progress)
+	// Dir is the parent of the state folder; empty means the system's temporary folder.
+	Dir string
+	// APIOnly leaves out the controller manager and the scheduler.
+	APIOnly bool
+	// NodeGrace is how long a node may miss its heartbeats before it is marked
+	// not ready; 0 means Kubernetes' default (50 s).
+	NodeGrace time.Duration
+	// Audit writes audit.log to the state folder: who did what, without bodies.
+	Audit bool
+	// APIServerArgs are further flags of kube-apiserver.
+	APIServerArgs []string
+}
+
+// Plane is a running control plane.
+type Plane struct {
+	// Dir holds keys, kubeconfigs and logs; it goes with Stop.
+	Dir string
+	// Kubeconfig is the path of a kubeconfig of a cluster admin.
+	Kubeconfig string
+	// Kubectl is the path of a kubectl of the same release.
+	Kubectl string
+	// Host and Port are where the API server listens.
+	Host string
+	Port int
+
+	pki    *pki
+	egress *egress
+	binary string
+
+	mu       sync.Mutex
+	children []*child.Process // in order of start
+}
+
+const (
+	loopback      = "127.0.0.1"
+	serviceIP     = "10.96.0.1"
+	serviceCIDR   = "10.96.0.0/16"
+	kubeletClient = "kube-apiserver-kubelet-client"
+	// startTries covers a port that someone else takes between our look and the server's bind.
+	startTries = 3
+	readyLimit = 90 * time.Second
+	stopGrace  = 3 * time.Second
+)
+
+// Start starts a control plane and returns once its API server is ready. The
+// context bounds the start alone; Stop ends what was started.
+func Start(ctx context.Context, o Options) (*Plane, error) {
+	if o.Binary == "" {
+		binary, err := Ensure(ctx, o.Progress)
+		if err != nil {
+			return nil, err
+		}
+		o.Binary = binary
+	}
+	for try := 1; ; try++ {
+		p, err := start(ctx, o)
+		if err == nil {
+			return p, nil
+		}
+		if try == startTries || !strings.Contains(err.Error(), "address already in use") {
+			return nil, err
+		}
+	}
+}
+
+func start(ctx context.Context, o Options) (_ *Plane, err error) {
+	dir, err := os.MkdirTemp(o.Dir, "csccm-plane-")
+	if err != nil {
+		return nil, err
+	}
+	p := &Plane{Dir: dir, Host: loopback, binary: o.Binary}
+	defer func() {
+		if err != nil {
+			p.Stop()
+		}
+	}()
+	for _, sub := range []string{"pki", "log", "bin"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	p.Kubectl = filepath.Join(dir, "bin", "kubectl")
+	if err := os.Symlink(o.Binary, p.Kubectl); err != nil {
+		return nil, err
+	}
+	if p.pki, err = newPKI(filepath.Join(dir, "pki")); err != nil {
+		return nil, fmt.Errorf("make the certificates of the control plane: %w", err)
+	}
+	ports, err := freePorts(ctx, 4)
+	if err != nil {
+		return nil, err
+	}
+	p.Port = ports[0]
+	for _, who := range []string{"admin", "kube-controller-manager", "kube-scheduler"} {
+		if err := p.writeKubeconfig(who); err != nil {
+			return nil, err
+		}
+	}
+	p.Kubeconfig = p.file("admin.kubeconfig")
+	if p.egress, err = listenEgress(ctx, p.file("egress.sock")); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600); err != nil {
+		return nil, err
+	}
+	if err := p.run(ctx, "etcd", p.etcdArgs(ports[1])...); err != nil {
+		return nil, err
+	}
+	if err := p.wait(ctx, func(ctx context.Context) error { return dialable(ctx, p.file("etcd.sock")) }); err != nil {
+		return nil, err
+	}
+	if o.Audit {
+		if err := os.WriteFile(p.file("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...); err != nil {
+		return nil, err
+	}
+	config, err := p.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	ready, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.wait(ctx, func(ctx context.Context) error { return answers(ctx, ready, config.Host+"/readyz") }); err != nil {
+		return nil, err
+	}
+	if !o.APIOnly {
+		if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o, ports[2])...); err != nil {
+			return nil, err
+		}
+		if err := p.run(ctx, "kube-scheduler", p.schedulerArgs(ports[3])...); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Stop ends all processes and removes the state folder.
+func (p *Plane) Stop() {
+	p.mu.Lock()
+	children := p.children
+	p.children = nil
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for i, c := range children {
+		if i == 0 {
+			continue // etcd, which the others need until they have ended
+		}
+		wg.Go(func() { c.Stop(stopGrace) })
+	}
+	wg.Wait()
+	if len(children) > 0 {
+		children[0].Stop(stopGrace)
+	}
+	if p.egress != nil {
+		p.egress.close()
+	}
+	_ = os.RemoveAll(p.Dir)
+}
+
+// Err says which component has ended by itself, with the end of its log; nil
+// while all run.
+func (p *Plane) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.children {
+		if err := c.Err(); err != nil {
+			return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(c.Log, 15))
+		}
+	}
+	return nil
+}
+
+// Logs are the paths of the components' logs, by component.
+func (p *Plane) Logs() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	logs := map[string]string{}
+	for _, c := range p.children {
+		logs[c.Name] = c.Log
+	}
+	return logs
+}
+
+// AdminConfig is the connection of a cluster admin, without client-side rate limit.
+func (p *Plane) AdminConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.UserAgent = "csccm-test"
+	return config, nil
+}
+
+// ClientConfig is the connection of any user that the cluster's CA vouches for.
+func (p *Plane) ClientConfig(user string, groups ...string) (*rest.Config, error) {
+	cert, key, err := p.pki.cluster.issue(user, groups)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            p.url(),
+		QPS:             -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: p.pki.cluster.pem, CertData: cert, KeyData: key},
+	}, nil
+}
+
+// ServingCertificate is a server certificate for hosts that the API server trusts.
+func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error) {
+	cert, key, err := p.pki.cluster.issue(user, groups, hosts...)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// CA is the cluster's CA certificate as PEM.
+func (p *Plane) CA() []byte { return p.pki.cluster.pem }
+
+// KubeletClient is the name in the certificate that the API server shows to kubelets.
+func (p *Plane) KubeletClient() string { return kubeletClient }
+
+// APIServer is the address of the API server.
+func (p *Plane) APIServer() (host string, port int) { return p.Host, p.Port }
+
+// Route makes what the API server dials at address ("10.1.1.21:10250") reach a
+// listener on loopback instead. It returns the undo.
+func (p *Plane) Route(address, listener string) (remove func()) {
+	return p.egress.route(address, listener)
+}
+
+func (p *Plane) url() string { return fmt.Sprintf("https://%s:%d", p.Host, p.Port) }
+
+func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
+
+// run starts a component of the multi-call binary.
+func (p *Plane) run(ctx context.Context, name string, args ...string) error {
+	c, err := child.Start(ctx, child.Command{
+		Name: name, Path: p.binary, Argv0: name, Args: args,
+		// Home and temporary files in our folder; no proxy variables of the user's.
+		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin"},
+		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.children = append(p.children, c)
+	p.mu.Unlock()
+	return nil
+}
+
+// wait polls until try succeeds, a component ends, or time is up.
+func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if gone := p.Err(); gone != nil {
+			return gone
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.mu.Lock()
+			last := p.children[len(p.children)-1]
+			p.mu.Unlock()
+			return fmt.Errorf("%s is not ready: %w; its log ends with:\n%s", last.Name, errors.Join(err, ctx.Err()), child.Tail(last.Log, 15))
+		}
+	}
+}
+
+func (p *Plane) writeKubeconfig(who string) error {
+	const text = `apiVersion: v1
+kind: Config
+clusters:
+- name: csccm-test
+  cluster: {server: %q, certificate-authority: %q}
+users:
+- name: %[3]q
+  user: {client-certificate: %[4]q, client-key: %[5]q}
+contexts:
+- name: csccm-test
+  context: {cluster: csccm-test, user: %[3]q}
+current-context: csccm-test
+`
+	content := fmt.Sprintf(text, p.url(), p.pki.path("ca.crt"), who, p.pki.path(who+".crt"), p.pki.path(who+".key"))
+	return os.WriteFile(p.file(who+".kubeconfig"), []byte(content), fs.FileMode(0o600))
+}

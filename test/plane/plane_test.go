@@ -1,0 +1,263 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// binary is the control plane binary, built when it is not there yet.
+func binary(t *testing.T) string {
+	t.Helper()
+	if _, there, err := Cached(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if !there && testing.Short() {
+		t.Skip("the control plane binary is not built yet, which takes minutes: not with -short")
+	}
+	path, err := Ensure(t.Context(), func(p Progress) {
+		if p.Elapsed.Round(time.Second)%(30*time.Second) == 0 {
+			t.Log(p)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
+	t.Parallel()
+	ctx := t.Context()
+	p, err := Start(ctx, Options{Binary: binary(t), Audit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	config, err := p.AdminConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(config)
+
+	t.Run("reports the release it says", func(t *testing.T) {
+		info, err := client.Discovery().ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.GitVersion != Version || info.Major != "1" || info.Minor != "37" {
+			t.Errorf("server says %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, Version)
+		}
+	})
+	t.Run("controllers work", func(t *testing.T) {
+		// The controller manager makes the default ServiceAccount of every namespace.
+		eventually(t, func() error {
+			_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+			return err
+		})
+	})
+	t.Run("reaches nodes by their own address", func(t *testing.T) { testRoute(ctx, t, p, client) })
+	t.Run("refuses a node that is someone else", func(t *testing.T) {
+		config, err := p.ClientConfig("system:node:n1", "system:nodes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), "is not allowed to modify node \"n2\"") {
+			t.Errorf("err = %v, want NodeRestriction's refusal", err)
+		}
+	})
+	t.Run("kubectl", func(t *testing.T) {
+		cmd := exec.CommandContext(ctx, p.Kubectl, "get", "namespaces", "-o", "name")
+		cmd.Env = []string{"KUBECONFIG=" + p.Kubeconfig, "HOME=" + t.TempDir()}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "namespace/kube-system") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("audits without contents", func(t *testing.T) {
+		_, err := client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "audited"}, StringData: map[string]string{"k": "canary-value"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			b, err := os.ReadFile(filepath.Join(p.Dir, "audit.log"))
+			if err != nil {
+				return err
+			}
+			if strings.Contains(string(b), "canary-value") {
+				t.Error("the audit log holds a Secret's value")
+			}
+			if !strings.Contains(string(b), `"name":"audited"`) {
+				return fmt.Errorf("the write is not in the audit log")
+			}
+			return nil
+		})
+	})
+	t.Run("stops without a trace", func(t *testing.T) {
+		p.Stop()
+		if _, err := os.Stat(p.Dir); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", p.Dir, err)
+		}
+		if c, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", p.Host, p.Port)); err == nil {
+			_ = c.Close()
+			t.Error("the API server still listens")
+		}
+	})
+}
+
+// testRoute lets the API server proxy to a kubelet that has a VM's address and
+// listens on loopback alone.
+func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.Interface) {
+	t.Helper()
+	const address = "10.1.1.99"
+	cert, err := p.ServingCertificate("system:node:routed", nil, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s asked %s", r.TLS.PeerCertificates[0].Subject.CommonName, r.URL.Path)
+	})}
+	server.TLSConfig = tlsConfig(cert)
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "routed"}, Status: corev1.NodeStatus{
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}}}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	get := func() (string, error) {
+		b, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name("routed").SubResource("proxy").Suffix("flagz").DoRaw(ctx)
+		return string(b), err
+	}
+	if body, err := get(); err == nil {
+		t.Fatalf("before the route exists the answer is %q", body)
+	}
+	remove := p.Route(address+":10250", l.Addr().String())
+	body, err := get()
+	if err != nil || body != p.KubeletClient()+" asked /flagz" {
+		t.Errorf("answer %q, %v", body, err)
+	}
+	remove()
+}
+
+func TestStartTellsWhyNot(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	_, err := Start(t.Context(), Options{Binary: binary(t), Dir: parent, APIOnly: true, APIServerArgs: []string{"--no-such-flag"}})
+	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
+		t.Errorf("err = %v, want the component and the end of its log", err)
+	}
+	left, err := os.ReadDir(parent)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestCountPackages(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	other := countPackages(strings.NewReader("go: downloading k8s.io/api v0.37.1\nk8s.io/api/core/v1\nfmt\n# k8s.io/x\n./a.go:1:2: undefined: y\n"), &n)
+	if n.Load() != 2 || other != "# k8s.io/x\n./a.go:1:2: undefined: y" {
+		t.Errorf("%d packages, rest %q", n.Load(), other)
+	}
+}
+
+func TestProgressString(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p    Progress
+		want string
+	}{
+		{Progress{Elapsed: 3 * time.Second}, "fetching Go modules (3s)"},
+		{Progress{Elapsed: 61 * time.Second, Done: 10, Total: 20}, "10 of 20 packages (1m1s)"},
+		{Progress{Elapsed: time.Second, Done: 20, Total: 20}, "20 of 20 packages, linking (1s)"},
+		{Progress{Elapsed: time.Second, Waiting: true}, "another process builds it, waiting (1s)"},
+	} {
+		if got := c.p.String(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.p, got, c.want)
+		}
+	}
+}
+
+func TestLockIsExclusive(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lock(t.Context(), path, func() { t.Error("the first holder waits") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := lock(ctx, path, cancel); err == nil {
+		t.Error("a second holder got the lock")
+	}
+	unlock()
+	again, err := lock(t.Context(), path, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+func TestEgressKnowsItsNodes(t *testing.T) {
+	t.Parallel()
+	e := &egress{routes: map[string]string{}}
+	remove := e.route("10.1.1.21:10250", "127.0.0.1:4711")
+	for _, c := range []struct{ address, want, err string }{
+		{"10.1.1.21:10250", "127.0.0.1:4711", ""},
+		{"127.0.0.1:9443", "127.0.0.1:9443", ""},
+		{"10.1.1.22:10250", "", "no node listens at 10.1.1.22:10250"},
+		{"example.com:443", "", "no node listens at example.com:443"},
+	} {
+		got, err := e.target(c.address)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%s: %q, %v", c.address, got, err)
+		}
+	}
+	// A node that came back has a new listener: the old one's undo must not remove it.
+	e.route("10.1.1.21:10250", "127.0.0.1:4712")
+	remove()
+	if got, err := e.target("10.1.1.21:10250"); got != "127.0.0.1:4712" || err != nil {
+		t.Errorf("after the late undo: %q, %v", got, err)
+	}
+}
+
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func tlsConfig(cert tls.Certificate) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert}
+}

@@ -1,0 +1,193 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package processnode
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/test/internal/child"
+)
+
+// probe runs the container's probes until the context ends: first the startup
+// probe alone, then liveness and readiness side by side.
+func (w *worker) probe(ctx context.Context, p *child.Process) {
+	c := w.container()
+	kill := func(kind string) {
+		w.event(corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, kind))
+		p.Stop(w.probeGrace())
+	}
+	if c.StartupProbe != nil {
+		ok := false
+		w.watchProbe(ctx, "Startup", c.StartupProbe, func(success bool) (more bool) {
+			ok = success
+			return false
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !ok {
+			kill("startup")
+			return
+		}
+		w.set(func(s *containerState) { s.started, s.ready = true, c.ReadinessProbe == nil })
+	}
+	both := sync.WaitGroup{}
+	if c.LivenessProbe != nil {
+		both.Go(func() {
+			w.watchProbe(ctx, "Liveness", c.LivenessProbe, func(success bool) (more bool) {
+				if !success {
+					kill("liveness")
+				}
+				return success
+			})
+		})
+	}
+	if c.ReadinessProbe != nil {
+		both.Go(func() {
+			w.watchProbe(ctx, "Readiness", c.ReadinessProbe, func(success bool) (more bool) {
+				w.mu.Lock()
+				// A result that arrives after the process has ended says nothing of the next one.
+				same := w.process == p
+				differs := w.state.ready != success
+				w.mu.Unlock()
+				if same && differs {
+					w.set(func(s *containerState) { s.ready = success })
+				}
+				return true
+			})
+		})
+	}
+	both.Wait()
+}
+
+func (w *worker) probeGrace() time.Duration {
+	seconds := int64(30)
+	set(&seconds, w.latest().Spec.TerminationGracePeriodSeconds)
+	return time.Duration(seconds) * time.Second
+}
+
+// watchProbe tries a probe at its period and calls decide whenever a threshold is
+// reached, until that says no more.
+func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, decide func(success bool) (more bool)) {
+	if !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
+		return
+	}
+	run, last := int32(0), false
+	for {
+		err := w.tryProbe(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.event(corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %v", kind, err))
+		}
+		if success := err == nil; run == 0 || success != last {
+			run, last = 1, success
+		} else {
+			run++
+		}
+		threshold := max(p.FailureThreshold, 1)
+		if last {
+			threshold = max(p.SuccessThreshold, 1)
+		}
+		if run >= threshold && !decide(last) {
+			return
+		}
+		if !sleep(ctx, time.Duration(max(p.PeriodSeconds, 1))*time.Second) {
+			return
+		}
+	}
+}
+
+// tryProbe asks once. A Pod on the host's network is asked on loopback: its node's
+// address is that of a VM which is not this machine.
+func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(p.TimeoutSeconds, 1))*time.Second)
+	defer cancel()
+	host := w.podIP
+	if w.latest().Spec.HostNetwork {
+		host = "127.0.0.1"
+	}
+	if p.TCPSocket != nil {
+		set(&host, nonEmpty(p.TCPSocket.Host))
+		port, err := w.port(p.TCPSocket.Port)
+		if err != nil {
+			return err
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+	set(&host, nonEmpty(p.HTTPGet.Host))
+	port, err := w.port(p.HTTPGet.Port)
+	if err != nil {
+		return err
+	}
+	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port), strings.TrimPrefix(p.HTTPGet.Path, "/"))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "kube-probe/"+strings.TrimPrefix(w.node.o.KubeletVersion, "v"))
+	for _, h := range p.HTTPGet.HTTPHeaders {
+		req.Header.Add(h.Name, h.Value)
+	}
+	resp, err := probeClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("get %q: %w", url, unwrapURL(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)); err != nil {
+		return err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
+		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// probeClient does as the kubelet: no connection is kept, no certificate checked.
+var probeClient = &http.Client{Transport: &http.Transport{
+	DisableKeepAlives: true,
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- probes check no certificates
+}}
+
+func (w *worker) port(p intstr.IntOrString) (string, error) {
+	if p.Type == intstr.Int {
+		return p.String(), nil
+	}
+	for _, port := range w.container().Ports {
+		if port.Name == p.StrVal {
+			return fmt.Sprint(port.ContainerPort), nil
+		}
+	}
+	return "", fmt.Errorf("no port is named %q", p.StrVal)
+}
+
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func unwrapURL(err error) error {
+	if u, ok := err.(interface{ Unwrap() error }); ok && u.Unwrap() != nil {
+		return u.Unwrap()
+	}
+	return err
+}

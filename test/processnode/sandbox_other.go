@@ -1,0 +1,16 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux && unix
+
+package processnode
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// sandboxAttr has nothing to offer here: processes run as we do.
+func sandboxAttr(kind sandboxKind, _ string, _ identity) (*syscall.SysProcAttr, error) {
+	return nil, fmt.Errorf("%s on this system: %w", kind, syscall.EPERM)
+}

@@ -1,0 +1,155 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package processnode
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// image is a program that stands for a container image.
+type image struct {
+	repository string
+	binary     string // on this machine
+	path       string // in the container
+	digest     string
+}
+
+// imageUser is the user of the image, as its Dockerfile says.
+const imageUser int64 = 65532
+
+func loadImages(binaries map[string]string) (map[string]image, error) {
+	images := map[string]image{}
+	for repository, binary := range binaries {
+		f, err := os.Open(binary) // #nosec G304 -- the caller's own program
+		if err != nil {
+			return nil, fmt.Errorf("program of image %s: %w", repository, err)
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		_ = f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("program of image %s: %w", repository, err)
+		}
+		images[repository] = image{repository: repository, binary: binary, path: "/" + path.Base(repository), digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}
+	}
+	return images, nil
+}
+
+// repositoryOf cuts tag and digest from an image reference.
+func repositoryOf(reference string) string {
+	reference, _, _ = strings.Cut(reference, "@")
+	slash := strings.LastIndex(reference, "/")
+	if colon := strings.LastIndex(reference, ":"); colon > slash {
+		reference = reference[:colon]
+	}
+	return reference
+}
+
+// refusal is why a container waits, in the kubelet's terms.
+type refusal struct{ reason, message string }
+
+func (r *refusal) Error() string { return r.reason + ": " + r.message }
+
+// findImage returns the program for a Pod's container.
+func (n *Node) findImage(reference string) (image, *refusal) {
+	if img, ok := n.images[repositoryOf(reference)]; ok {
+		return img, nil
+	}
+	known := make([]string, 0, len(n.images))
+	for repository := range n.images {
+		known = append(known, repository)
+	}
+	return image{}, &refusal{"ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s", strings.Join(known, ", "), reference)}
+}
+
+// supported says whether a process node can run a Pod as its spec wants it.
+// Anything that would be left out silently otherwise is refused.
+func supported(pod *corev1.Pod) *refusal {
+	no := func(format string, a ...any) *refusal {
+		return &refusal{"CreateContainerConfigError", "process nodes " + fmt.Sprintf(format, a...)}
+	}
+	spec := &pod.Spec
+	if len(spec.InitContainers) > 0 {
+		return no("run no init containers")
+	}
+	if len(spec.Containers) != 1 {
+		return no("run Pods of one container, not of %d", len(spec.Containers))
+	}
+	c := &spec.Containers[0]
+	if c.Lifecycle != nil {
+		return no("run no lifecycle hooks")
+	}
+	if len(c.VolumeDevices) > 0 {
+		return no("have no block devices")
+	}
+	for name, probe := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
+		if probe != nil && probe.HTTPGet == nil && probe.TCPSocket == nil {
+			return no("know httpGet and tcpSocket probes: the %s probe is neither", name)
+		}
+	}
+	kinds := map[string]bool{}
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if v.Secret == nil && v.ConfigMap == nil && v.Projected == nil && v.DownwardAPI == nil && v.EmptyDir == nil {
+			return no("have secret, configMap, projected, downwardAPI and emptyDir volumes: %s is none of these", v.Name)
+		}
+		kinds[v.Name] = v.EmptyDir != nil
+	}
+	mounted := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		if m.SubPath != "" || m.SubPathExpr != "" {
+			return no("have no subPath mounts: volume %s", m.Name)
+		}
+		if kinds[m.Name] && mounted[m.Name] {
+			return no("mount an emptyDir once: volume %s", m.Name)
+		}
+		mounted[m.Name] = true
+	}
+	if spec.HostPID || spec.HostIPC {
+		return no("share no host namespaces")
+	}
+	return nil
+}
+
+// identity is the user and the groups of a container.
+type identity struct {
+	uid, gid int64
+	fsGroup  *int64
+	extra    []int64
+}
+
+// identityOf follows the kubelet: container before Pod, the image's user last.
+func identityOf(pod *corev1.Pod) (identity, *refusal) {
+	id := identity{uid: imageUser, gid: imageUser}
+	nonRoot := false
+	if s := pod.Spec.SecurityContext; s != nil {
+		set(&id.uid, s.RunAsUser)
+		set(&id.gid, s.RunAsGroup)
+		set(&nonRoot, s.RunAsNonRoot)
+		id.fsGroup, id.extra = s.FSGroup, s.SupplementalGroups
+	}
+	if s := pod.Spec.Containers[0].SecurityContext; s != nil {
+		set(&id.uid, s.RunAsUser)
+		set(&id.gid, s.RunAsGroup)
+		set(&nonRoot, s.RunAsNonRoot)
+	}
+	if nonRoot && id.uid == 0 {
+		return id, &refusal{"CreateContainerConfigError", "container's runAsUser breaks non-root policy"}
+	}
+	return id, nil
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

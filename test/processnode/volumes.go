@@ -1,0 +1,360 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package processnode
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// payload is the content of a volume: file name to content and mode.
+type payload map[string]file
+
+type file struct {
+	data string
+	mode fs.FileMode
+}
+
+// volumes writes the volumes of one Pod below its root directory and keeps them
+// as the API server has them.
+type volumes struct {
+	node  *Node
+	pod   *corev1.Pod
+	podIP string
+	root  string
+	id    identity
+	own   bool // files can be given to the container's user
+	// tokens holds the service account tokens by audience until they are due.
+	tokens map[string]token
+}
+
+type token struct {
+	value string
+	due   time.Time
+}
+
+// mount writes every mounted volume for the first time; an error names the volume.
+func (v *volumes) mount(ctx context.Context) error {
+	mounts := slices.Clone(v.pod.Spec.Containers[0].VolumeMounts)
+	// A mount below another one comes after it.
+	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
+	for _, m := range mounts {
+		volume := v.find(m.Name)
+		if volume == nil {
+			return fmt.Errorf("volume %q is not in the Pod", m.Name)
+		}
+		dir := v.path(m.MountPath)
+		if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- the container's user must get in
+			return err
+		}
+		if volume.EmptyDir != nil {
+			if err := v.give(dir, 0o777); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := v.write(ctx, volume, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh writes again what has changed since.
+func (v *volumes) refresh(ctx context.Context) error {
+	for _, m := range v.pod.Spec.Containers[0].VolumeMounts {
+		if volume := v.find(m.Name); volume != nil && volume.EmptyDir == nil {
+			if err := v.write(ctx, volume, v.path(m.MountPath)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *volumes) write(ctx context.Context, volume *corev1.Volume, dir string) error {
+	content, err := v.content(ctx, volume)
+	if err != nil {
+		return fmt.Errorf("MountVolume.SetUp failed for volume %q: %w", volume.Name, err)
+	}
+	return writePayload(dir, content, v.give)
+}
+
+func (v *volumes) find(name string) *corev1.Volume {
+	for i := range v.pod.Spec.Volumes {
+		if v.pod.Spec.Volumes[i].Name == name {
+			return &v.pod.Spec.Volumes[i]
+		}
+	}
+	return nil
+}
+
+func (v *volumes) path(inContainer string) string {
+	return filepath.Join(v.root, filepath.FromSlash(path.Clean("/"+inContainer)))
+}
+
+// content reads what a volume holds now.
+func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (payload, error) {
+	switch {
+	case volume.Secret != nil:
+		s := volume.Secret
+		data, err := v.node.secret(ctx, v.pod.Namespace, s.SecretName, s.Optional)
+		if err != nil {
+			return nil, err
+		}
+		return project(data, s.Items, s.DefaultMode, s.Optional)
+	case volume.ConfigMap != nil:
+		c := volume.ConfigMap
+		data, err := v.node.configMap(ctx, v.pod.Namespace, c.Name, c.Optional)
+		if err != nil {
+			return nil, err
+		}
+		return project(data, c.Items, c.DefaultMode, c.Optional)
+	case volume.DownwardAPI != nil:
+		return v.downward(volume.DownwardAPI.Items, volume.DownwardAPI.DefaultMode)
+	default:
+		return v.projected(ctx, volume.Projected)
+	}
+}
+
+func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource) (payload, error) {
+	all := payload{}
+	for _, source := range p.Sources {
+		var part payload
+		var err error
+		switch {
+		case source.ServiceAccountToken != nil:
+			part, err = v.token(ctx, source.ServiceAccountToken)
+		case source.ConfigMap != nil:
+			var data map[string]string
+			if data, err = v.node.configMap(ctx, v.pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Optional); err == nil {
+				part, err = project(data, source.ConfigMap.Items, p.DefaultMode, source.ConfigMap.Optional)
+			}
+		case source.Secret != nil:
+			var data map[string]string
+			if data, err = v.node.secret(ctx, v.pod.Namespace, source.Secret.Name, source.Secret.Optional); err == nil {
+				part, err = project(data, source.Secret.Items, p.DefaultMode, source.Secret.Optional)
+			}
+		case source.DownwardAPI != nil:
+			part, err = v.downward(source.DownwardAPI.Items, p.DefaultMode)
+		default:
+			err = fmt.Errorf("process nodes project service account tokens, ConfigMaps, Secrets and the downward API")
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name, f := range part {
+			all[name] = f
+		}
+	}
+	return all, nil
+}
+
+// token asks for a token that is bound to the Pod, and again when four fifths of
+// its life are over. As the kubelet's, the file belongs to the container's user.
+func (v *volumes) token(ctx context.Context, p *corev1.ServiceAccountTokenProjection) (payload, error) {
+	held, ok := v.tokens[p.Audience]
+	if !ok || time.Now().After(held.due) {
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: p.ExpirationSeconds,
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: v.pod.Name, UID: v.pod.UID},
+		}}
+		if p.Audience != "" {
+			request.Spec.Audiences = []string{p.Audience}
+		}
+		answer, err := v.node.client.CoreV1().ServiceAccounts(v.pod.Namespace).CreateToken(ctx, v.pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("failed to fetch token: %w", err)
+		}
+		life := time.Until(answer.Status.ExpirationTimestamp.Time)
+		held = token{value: answer.Status.Token, due: time.Now().Add(life * 4 / 5)}
+		v.tokens[p.Audience] = held
+	}
+	mode := fs.FileMode(0o600)
+	if !v.own {
+		mode = 0o644
+	}
+	return payload{p.Path: {held.value, mode}}, nil
+}
+
+func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *int32) (payload, error) {
+	all := payload{}
+	for _, item := range items {
+		var value string
+		var err error
+		switch {
+		case item.FieldRef != nil:
+			value, err = fieldValue(v.pod, v.node.o.Address, v.podIP, item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			value, err = resourceValue(&v.pod.Spec.Containers[0], item.ResourceFieldRef)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[item.Path] = file{value, modeOf(item.Mode, defaultMode)}
+	}
+	return all, nil
+}
+
+// project picks the keys of a Secret or ConfigMap that a volume shows.
+func project(data map[string]string, items []corev1.KeyToPath, defaultMode *int32, optional *bool) (payload, error) {
+	all := payload{}
+	if len(items) == 0 {
+		for key, value := range data {
+			all[key] = file{value, modeOf(nil, defaultMode)}
+		}
+		return all, nil
+	}
+	for _, item := range items {
+		value, ok := data[item.Key]
+		if !ok {
+			if optional != nil && *optional {
+				continue
+			}
+			return nil, fmt.Errorf("references non-existent key: %s", item.Key)
+		}
+		all[item.Path] = file{value, modeOf(item.Mode, defaultMode)}
+	}
+	return all, nil
+}
+
+func modeOf(own, def *int32) fs.FileMode {
+	mode := int32(0o644)
+	set(&mode, def)
+	set(&mode, own)
+	return fs.FileMode(mode) & fs.ModePerm // #nosec G115 -- nine bits
+}
+
+// give hands a file to the container's user where this process may do that. A
+// volume's group is the Pod's fsGroup, which may then read what the owner may.
+func (v *volumes) give(name string, mode fs.FileMode) error {
+	uid, gid := int(v.id.uid), int(v.id.gid)
+	if v.id.fsGroup != nil {
+		gid = int(*v.id.fsGroup)
+		mode |= (mode & 0o600) >> 3
+	}
+	if v.own {
+		if err := os.Lchown(name, uid, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(name, mode)
+}
+
+// writePayload makes dir show exactly the payload, all files at once: the files
+// are links into a folder whose name is swapped in one step, as the kubelet does,
+// so that programs that watch for changes see them as on a real node.
+func writePayload(dir string, content payload, give func(string, fs.FileMode) error) error {
+	current := filepath.Join(dir, "..data")
+	if same(current, content) {
+		return nil
+	}
+	fresh, err := os.MkdirTemp(dir, "..v-")
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, 0o755); err != nil { // #nosec G302 -- a folder of the container
+		return err
+	}
+	for name, f := range content {
+		full := filepath.Join(fresh, filepath.FromSlash(name))
+		if !strings.HasPrefix(full, fresh+string(filepath.Separator)) {
+			return fmt.Errorf("file %q leaves its volume", name)
+		}
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil { // #nosec G301 -- likewise
+			return err
+		}
+		if err := os.WriteFile(full, []byte(f.data), 0o600); err != nil {
+			return err
+		}
+		if err := give(full, f.mode); err != nil {
+			return err
+		}
+	}
+	old, _ := os.Readlink(current)
+	next := filepath.Join(dir, "..data_tmp")
+	_ = os.Remove(next)
+	if err := os.Symlink(filepath.Base(fresh), next); err != nil {
+		return err
+	}
+	if err := os.Rename(next, current); err != nil {
+		return err
+	}
+	for name := range content {
+		first, _, _ := strings.Cut(name, "/")
+		link := filepath.Join(dir, first)
+		if _, err := os.Lstat(link); err != nil {
+			if err := os.Symlink(filepath.Join("..data", first), link); err != nil {
+				return err
+			}
+		}
+	}
+	if old == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "..") {
+			continue
+		}
+		// A link whose file is gone goes too.
+		if _, err := os.Stat(filepath.Join(dir, e.Name())); os.IsNotExist(err) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	return os.RemoveAll(filepath.Join(dir, old))
+}
+
+// same says whether a volume's folder holds exactly a payload's data.
+func same(dir string, content payload) bool {
+	seen := 0
+	base, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	err = filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(base, name)
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(name) // #nosec G304 G122 -- a volume that this node wrote
+		if err != nil {
+			return err
+		}
+		if f, ok := content[filepath.ToSlash(relative)]; !ok || f.data != string(b) {
+			return fs.ErrNotExist
+		}
+		seen++
+		return nil
+	})
+	return err == nil && seen == len(content)
+}
+
+// removeAll removes a folder even if parts of it are read-only.
+func removeAll(dir string) {
+	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(name, 0o700) // #nosec G302 G122 -- a folder about to go
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir)
+}

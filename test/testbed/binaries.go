@@ -1,0 +1,81 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testbed puts the pieces together that the demo and the end-to-end tests
+// share: the product's programs, the simulator, and a cluster of a real control
+// plane and process nodes.
+package testbed
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/csccm/csccm/test/plane"
+)
+
+// ControllerImage is the repository of the controller's image, which process nodes
+// run as a program of this machine.
+const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
+
+// Binaries are the paths of the product's programs.
+type Binaries struct{ Controller, CLI, Simulator string }
+
+// BuildOptions say where the programs come from.
+type BuildOptions struct {
+	// Dir holds programs that are built already; empty means to build them.
+	Dir string
+	// LDFlags are passed to the linker, for the version.
+	LDFlags string
+	// Building is called before each program that is built; may be nil.
+	Building func(name string)
+}
+
+// Build returns the product's programs and builds them where none are given. They
+// are static, so that they run in a root directory that holds nothing else.
+func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
+	dir := o.Dir
+	module, err := plane.ModuleDir()
+	if err != nil {
+		return Binaries{}, err
+	}
+	root := filepath.Dir(module)
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
+		}
+		// One folder for every checkout, so that an unchanged program is not linked again.
+		dir = filepath.Join(cache, "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return Binaries{}, err
+		}
+	}
+	b := Binaries{
+		Controller: filepath.Join(dir, "cloudstack-ccm"),
+		CLI:        filepath.Join(dir, "csccm"),
+		Simulator:  filepath.Join(dir, "cloudstack-sim"),
+	}
+	for _, path := range []string{b.Controller, b.CLI, b.Simulator} {
+		name := filepath.Base(path)
+		if o.Dir != "" {
+			if _, err := os.Stat(path); err != nil {
+				return b, fmt.Errorf("no %s in %s: %w", name, o.Dir, err)
+			}
+			continue
+		}
+		if o.Building != nil {
+			o.Building(name)
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name) // #nosec G204 -- fixed arguments
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return b, fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return b, nil
+}
