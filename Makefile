@@ -59,7 +59,8 @@ generate: ## regenerate docs, schemas and the chart's README
 
 .PHONY: demo
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
-	@cd test && CSCCM_LDFLAGS="$(LDFLAGS)" go run ./demo
+	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo # not go run, which makes ^C a failure
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
 
 .PHONY: chart
 chart: ## package the Helm chart into dist/

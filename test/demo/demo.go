@@ -37,6 +37,8 @@ type demo struct {
 	plane     string // the control plane's binary
 	simulator *testbed.Simulator
 	cluster   *testbed.Cluster
+	// legacyName is the old Service's balancer.
+	legacyName string
 }
 
 // failure is a step that did not work.
@@ -63,8 +65,8 @@ func (d *demo) run(ctx context.Context) error {
 		do    func(context.Context) error
 	}{
 		{"The programs", d.build},
-		{"A CloudStack", d.startCloudStack},
 		{"A Kubernetes cluster whose nodes wait for their cloud", d.startCluster},
+		{"A CloudStack", d.startCloudStack},
 		{"csccm install", d.install},
 		{"What the controller did", d.showResult},
 		{"csccm doctor", d.doctor},
@@ -92,19 +94,6 @@ func (d *demo) build(ctx context.Context) error {
 		return err
 	}
 	return d.csccm(ctx, "", "version")
-}
-
-func (d *demo) startCloudStack(ctx context.Context) error {
-	d.say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, " +
-		"three VMs, and the load balancer rules that an old provider has left behind.")
-	d.echo("cloudstack-sim --listen 127.0.0.1:0")
-	var err error
-	d.simulator, err = testbed.StartSimulator(ctx, testbed.SimulatorOptions{Binary: d.binaries.Simulator, Dir: filepath.Join(d.dir, "cloudstack")})
-	if err != nil {
-		return err
-	}
-	d.printf("%s\n", d.simulator.URL)
-	return nil
 }
 
 // cleanUp stops and removes all that this run has started and written.

@@ -92,13 +92,13 @@ func (d *demo) showRules(ctx context.Context) error {
 		return err
 	}
 	d.printf("\n%s\n", d.style.Paint(report.Strong, "In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances, listFirewallRules):"))
-	t := report.Table{Header: []string{"RULE", "PUBLIC", "TO", "PROTOCOL", "OPEN TO", "MEMBERS", "STATE"}}
+	t := report.Table{Header: []string{"RULE", "PUBLIC", "TO", "PROTOCOL", "OPEN TO", "MEMBERS"}}
 	for _, r := range rules {
 		protocol := r.Protocol
 		if protocol == "" {
 			protocol = "(none)"
 		}
-		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), protocol, r.firewall, r.members, r.State)
+		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), protocol, r.firewall, r.members)
 	}
 	return t.Write(d.out, d.style)
 }

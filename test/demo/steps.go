@@ -6,14 +6,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	cloudprovider "k8s.io/cloud-provider"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testbed"
@@ -25,7 +30,10 @@ const (
 	adminUser     = "admin"
 	adminPassword = "password"
 	service       = "web"
-	// legacyBalancer is what an old provider called the balancer of a Service that is gone.
+	// oldService has its address from the provider that the cluster had before; the
+	// example world holds its rules. An API server gives out UIDs as it likes, so the
+	// world's balancer takes the name of the Service's.
+	oldService     = "shop"
 	legacyBalancer = "a0123456789abcdef0123456789abcde"
 	legacyAddress  = "203.0.113.20"
 )
@@ -41,7 +49,8 @@ var nodes = []processnode.Options{
 
 const stepLimit = 2 * time.Minute
 
-// startCluster starts the control plane and its nodes, and a Service that waits.
+// startCluster starts the control plane and its nodes, and two Services: one that
+// waits, and one that an old provider has served.
 func (d *demo) startCluster(ctx context.Context) error {
 	d.say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
 		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
@@ -58,26 +67,83 @@ func (d *demo) startCluster(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, webService(), metav1.CreateOptions{}); err != nil {
+	services := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault)
+	if _, err := services.Create(ctx, loadBalancer(service, 0, 0), metav1.CreateOptions{}); err != nil {
 		return err
 	}
+	old, err := services.Create(ctx, loadBalancer(oldService, 30080, 30443), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	d.legacyName = cloudprovider.DefaultLoadBalancerName(old)
+	old.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: legacyAddress}}
+	if _, err := services.UpdateStatus(ctx, old, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	d.say("Service %s is new and waits. Service %s has its address from the provider that ran here before.", service, oldService)
 	if err := d.kubectl(ctx, "get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TAINTS:.spec.taints[*].key"); err != nil {
 		return err
 	}
-	return d.kubectl(ctx, "get", "service", service)
+	return d.kubectl(ctx, "get", "service", service, oldService)
 }
 
-func webService() *corev1.Service {
+// loadBalancer makes a Service; node ports of 0 are for the API server to choose.
+func loadBalancer(name string, httpNodePort, httpsNodePort int32) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: service},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": service},
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": name},
 			Ports: []corev1.ServicePort{
-				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
-				{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)},
+				{Name: "http", Port: 80, NodePort: httpNodePort, TargetPort: intstr.FromInt32(8080)},
+				{Name: "https", Port: 443, NodePort: httpsNodePort, TargetPort: intstr.FromInt32(8443)},
 			},
 		},
 	}
+}
+
+// startCloudStack starts the simulator on the example world.
+func (d *demo) startCloudStack(ctx context.Context) error {
+	d.say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, "+
+		"three VMs, and at %s the load balancer rules that the old provider made for Service %s.", legacyAddress, oldService)
+	dir := filepath.Join(d.dir, "cloudstack")
+	world, err := d.writeWorld(dir)
+	if err != nil {
+		return err
+	}
+	d.echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
+	d.simulator, err = testbed.StartSimulator(ctx, testbed.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: []string{"--world", world}})
+	if err != nil {
+		return err
+	}
+	d.printf("%s\n", d.simulator.URL)
+	return nil
+}
+
+// writeWorld writes the example world with the balancer of the old Service.
+func (d *demo) writeWorld(dir string) (string, error) {
+	world := simulator.ExampleWorld()
+	renamed := 0
+	for i := range world.PublicIPs {
+		rules := world.PublicIPs[i].LoadBalancerRules
+		for j := range rules {
+			if port, ok := strings.CutPrefix(rules[j].Name, legacyBalancer); ok {
+				rules[j].Name = d.legacyName + port
+				renamed++
+			}
+		}
+	}
+	if renamed == 0 {
+		return "", fmt.Errorf("the example world holds no rule of %s", legacyBalancer)
+	}
+	b, err := yaml.Marshal(world)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "world.yaml")
+	return path, os.WriteFile(path, b, 0o600)
 }
 
 // install runs csccm install by flags. Process nodes have no network of their own,
@@ -105,12 +171,13 @@ func (d *demo) showResult(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs; the Service has a public address.")
+	d.say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs. Service %s has a public address; "+
+		"Service %s has kept its own, and its rules are served on as they stand.", service, oldService)
 	for _, args := range [][]string{
 		{"get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TYPE:.metadata.labels.node\\.kubernetes\\.io/instance-type," +
 			"ZONE:.metadata.labels.topology\\.kubernetes\\.io/zone,ADDRESS:.status.addresses[0].address,TAINTS:.spec.taints[*].key"},
 		{"get", "pods", "-n", metav1.NamespaceSystem, "-o", "wide"},
-		{"get", "service", service},
+		{"get", "service", service, oldService},
 		{"get", "events", "--field-selector", "involvedObject.kind=Service", "-o", "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"},
 	} {
 		if err := d.kubectl(ctx, args...); err != nil {
@@ -124,20 +191,21 @@ func (d *demo) showResult(ctx context.Context) error {
 	return nil
 }
 
+// doctor is green; it warns of the rules with old names, which comes next.
 func (d *demo) doctor(ctx context.Context) error { return d.csccm(ctx, "", "doctor") }
 
-// migrate renames the rules that the world's old provider has left.
+// migrate renames the rules that the old provider has left, and lets the doctor look again.
 func (d *demo) migrate(ctx context.Context) error {
-	d.say("Rules that an old provider named <balancer>-<port> stand at %s. First a look:", legacyAddress)
-	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run", "--lb", legacyBalancer); err != nil {
+	d.say("The rules at %s have names of the old form, <balancer>-<port>. First a look:", legacyAddress)
+	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run"); err != nil {
 		return err
 	}
 	before, err := d.rules(ctx, legacyAddress)
 	if err != nil {
 		return err
 	}
-	d.say("\nThen for real: names change, ids, addresses and members stay.")
-	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--lb", legacyBalancer, "--journal", filepath.Join(d.dir, "migrate.jsonl")); err != nil {
+	d.say("\nThen for real: names change; ids, addresses and members stay.")
+	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--journal", filepath.Join(d.dir, "migrate.jsonl")); err != nil {
 		return err
 	}
 	if err := d.showRules(ctx); err != nil {
@@ -147,7 +215,11 @@ func (d *demo) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return checkRenamed(before, after)
+	if err := checkRenamed(before, after); err != nil {
+		return err
+	}
+	d.say("\nNow nothing is left to warn of:")
+	return d.csccm(ctx, "", "doctor", "-o", "short", "--fail-on=warning")
 }
 
 // checkRenamed makes sure of what the text has promised.
