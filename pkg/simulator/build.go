@@ -20,6 +20,8 @@ type builder struct {
 	w   *World
 	st  *state
 	now time.Time
+	// made counts the ids made from one kind and name: names need not be unique.
+	made map[string]int
 }
 
 // Validate tells what is wrong with the world; nil if it can be served.
@@ -33,7 +35,7 @@ func (w *World) Validate() error {
 }
 
 func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
-	b := &builder{w: w, st: newState(), now: now}
+	b := &builder{w: w, st: newState(), now: now, made: map[string]int{}}
 	b.st.settings = w.Settings
 	b.st.version = w.Version
 	if b.st.version == "" {
@@ -72,10 +74,15 @@ func stableID(kind, name string) string {
 // stableKey is a generated API key: long and URL-safe as the real ones, random.
 func newKeys() (apiKey, secretKey string) { return randomKey(64), randomKey(64) }
 
-// entity is the base of a row; an empty id is made from kind and name.
+// entity is the base of a row; an empty id is made from kind and name, and from
+// the count where a name comes again.
 func (b *builder) entity(kind, id, name string) entity {
 	if id == "" {
 		id = stableID(kind, name)
+		if n := b.made[id]; n > 0 {
+			id = stableID(kind, fmt.Sprintf("%s\x00%d", name, n))
+		}
+		b.made[stableID(kind, name)]++
 	}
 	return entity{uuid: id, created: b.now}
 }

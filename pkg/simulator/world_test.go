@@ -95,6 +95,22 @@ func TestSameIDsInEveryRun(t *testing.T) {
 	require.Equal(t, id(a.first(a.call("k8s-owner", "listVirtualMachines"), "virtualmachine")), id(b.first(b.call("k8s-owner", "listVirtualMachines"), "virtualmachine")))
 }
 
+// Two networks may have VMs of one name, as an account of a real cloud may.
+func TestSameNameTwice(t *testing.T) {
+	t.Parallel()
+	w := ExampleWorld()
+	w.Networks = append(w.Networks, Network{Name: "other-net", Account: "k8s", CIDR: "10.2.1.0/24"})
+	twin := w.VirtualMachines[0]
+	twin.NICs = []NIC{{Network: "other-net", IP: "10.2.1.11"}}
+	w.VirtualMachines = append(w.VirtualMachines, twin)
+	h := start(t, Options{World: w})
+	ids := map[string]bool{}
+	for _, vm := range h.call("k8s-owner", "listVirtualMachines", "name", twin.Name).items("virtualmachine") {
+		ids[id(vm)] = true
+	}
+	require.Len(t, ids, 2)
+}
+
 // TestWorldErrors wants each error to name the object and what would be right.
 func TestWorldErrors(t *testing.T) {
 	t.Parallel()
