@@ -1,0 +1,154 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package check is csccm's engine of checks, shared by every command that says whether something
+// is well. A check has a stable code, gathers nothing itself (facts are read once for all checks)
+// and decides by a pure function.
+package check
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Severity is what it means when a check does not pass.
+type Severity string
+
+// Severities, from the worst.
+const (
+	SeverityFatal   Severity = "fatal" // nothing else can be judged or done
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+)
+
+// Phase is the situation a check makes sense in.
+type Phase string
+
+// Phases.
+const (
+	PhasePreflight Phase = "preflight" // before the controller is installed
+	PhaseInstalled Phase = "installed"
+)
+
+// Outcome is what came out of a check.
+type Outcome string
+
+// Outcomes.
+const (
+	OK      Outcome = "ok"
+	Warning Outcome = "warning"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "skipped" // does not apply, or a check it rests on did not pass
+	Unknown Outcome = "unknown" // could not be found out
+)
+
+// Object is a thing a check speaks about.
+type Object struct {
+	Kind      string `json:"kind"` // Node, Service, LoadBalancerRule ...
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Message is what is to say about this object.
+	Message string `json:"message,omitempty"`
+}
+
+func (o Object) String() string {
+	if o.Namespace != "" {
+		return o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return o.Kind + " " + o.Name
+}
+
+// Finding is what a check decides.
+type Finding struct {
+	Outcome Outcome
+	// Message is one sentence without a dot: what was found, or why it was skipped.
+	Message string
+	// Objects are those that are not well; empty when all are.
+	Objects []Object
+	// Evidence is what the decision rests on, by name.
+	Evidence map[string]string
+	// Remedy replaces the check's own where the finding knows better.
+	Remedy string
+}
+
+// Check is one entry of the catalogue.
+type Check struct {
+	Code     string
+	Category string
+	Title    string
+	Severity Severity
+	Phases   []Phase
+	// Needs are codes of checks without whose pass this one cannot be judged.
+	Needs []string
+	// What, Why and Remedy make the documentation; Remedy is also shown with a result.
+	What, Why, Remedy string
+	// Run decides. It must honour ctx and may be called once per run.
+	Run func(ctx context.Context, env *Env) Finding
+}
+
+// Env is what checks work with. The caller fills the exported fields.
+type Env struct {
+	Cluster *cluster.Cluster
+	// CloudStack is nil where no credentials are known; NoCloudStack says why. CloudStackErr is set
+	// where there are credentials that cannot be used: then CS-001 fails rather than being skipped.
+	CloudStack    API
+	NoCloudStack  string
+	CloudStackErr error
+	// CloudConfig is what CloudStack was made from; nil with it.
+	CloudConfig *cloudstack.Config
+	// Namespace and Release are where the controller is or will be; Release is the Helm release.
+	Namespace, Release string
+	// SecretName holds the cloud-config; "" means cloudstack-secret.
+	SecretName string
+	// RequiredCommands are the API commands that the controller calls; it can do without those that
+	// are among OptionalCommands too.
+	RequiredCommands, OptionalCommands []string
+	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
+	Manifest string
+	// Clock is nil for the real one.
+	Clock clock.WithTicker
+
+	facts *facts
+}
+
+// API is the part of *cloudstack.Client that checks read with.
+type API interface {
+	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
+	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
+	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
+	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
+	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
+	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
+	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
+	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
+}
+
+// All is the catalogue, in the order in which it is shown.
+func All() []Check {
+	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), loadBalancerChecks())
+}
+
+// Codes are the codes of the catalogue, each with its title for shell completion.
+func Codes() []string {
+	var out []string
+	for _, c := range All() {
+		out = append(out, c.Code+"\t"+c.Title)
+	}
+	return out
+}
+
+// HintBase is where the documentation of the checks is.
+const HintBase = "https://github.com/csccm/csccm/blob/main/docs/checks.md"
+
+// Hint is the address of a check's documentation.
+func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
+
+// Anchor is the part of the documentation's page for a code.
+func Anchor(code string) string { return strings.ToLower(code) }

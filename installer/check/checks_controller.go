@@ -1,0 +1,389 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/kubelet"
+)
+
+const catController = "Controller"
+
+func controllerChecks() []Check {
+	return []Check{
+		{
+			Code: "CCM-001", Category: catController, Title: "Pods ready", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "All Pods of the controller are ready and do not restart.",
+			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
+			Remedy: "kubectl -n NAMESPACE describe pod and logs of the named Pods say why",
+			Run: func(ctx context.Context, e *Env) Finding {
+				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("Deployments and DaemonSets", err)
+				}
+				pods, err := e.facts.pods.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the Pods", err)
+				}
+				return decidePods(e.Release, e.Namespace, workloads, pods)
+			},
+		},
+		{
+			Code: "CCM-002", Category: catController, Title: "One leader", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "The lease of the cloud controller manager is fresh and held by a Pod of this release, and no second such lease is.",
+			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
+			Remedy: "look at the controller's log; where another provider holds a lease, stop it",
+			Run: func(ctx context.Context, e *Env) Finding {
+				leases, err := e.facts.leases.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the leases", err)
+				}
+				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("Deployments and DaemonSets", err)
+				}
+				pods, err := e.facts.pods.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the Pods", err)
+				}
+				return decideLeader(leaderFacts{
+					leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
+					others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+				})
+			},
+		},
+		{
+			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
+			What:   "No Deployment or DaemonSet of another cloud controller manager wants Pods, and k3s and RKE2 run without their own.",
+			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
+			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
+			Run: func(ctx context.Context, e *Env) Finding {
+				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("Deployments and DaemonSets", err)
+				}
+				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the nodes", err)
+				}
+				return decideOthers(otherControllers(e.Release, e.Namespace, workloads), nodes)
+			},
+		},
+		{
+			Code: "CCM-005", Category: catController, Title: "No open errors in Events", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success.",
+			Why:    "Events say what the controller could not do, and why.",
+			Remedy: "follow the message of the Event; kubectl describe shows all of them",
+			Run: func(ctx context.Context, e *Env) Finding {
+				events, err := e.facts.events.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the Events", err)
+				}
+				return decideEvents(events, e.Clock.Now())
+			},
+		},
+		{
+			Code: "CKS-001", Category: catController, Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
+			What:   "The cluster was not made by CKS, or what CKS does to a cloud provider is taken care of.",
+			Why:    "CKS installs its own provider again on start and upgrade unless a Pod is named cloud-controller-manager, and nodes that it adds run without --cloud-provider=external.",
+			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and set the kubelet flag on nodes that CKS adds (NODE-001)",
+			Run: func(ctx context.Context, e *Env) Finding {
+				d, by, err := e.theDistribution(ctx)
+				if err != nil {
+					return unread("the distribution", err)
+				}
+				return decideCKS(d, by)
+			},
+		},
+	}
+}
+
+// isOurs tells whether a workload is the release's.
+func (w *workload) isOurs(release, namespace string) bool {
+	return w.namespace == namespace && w.labels["app.kubernetes.io/name"] == "cloudstack-ccm" && w.labels["app.kubernetes.io/instance"] == release
+}
+
+// foreignImages are parts of the images of cloud controller managers whose names do not say so.
+var foreignImages = []string{"cloud-controller-manager", "cloudstack-kubernetes-provider", "leaseweb-ccm"}
+
+// otherControllers are cloud controller managers that are not the release's and want Pods.
+func otherControllers(release, namespace string, workloads []workload) []workload {
+	var out []workload
+	for i := range workloads {
+		w := &workloads[i]
+		if w.isOurs(release, namespace) || w.wanted == 0 {
+			continue
+		}
+		named := strings.Contains(w.name, "cloud-controller-manager") || slices.ContainsFunc(w.images, func(image string) bool {
+			return slices.ContainsFunc(foreignImages, func(part string) bool { return strings.Contains(image, part) })
+		})
+		if named {
+			out = append(out, *w)
+		}
+	}
+	return out
+}
+
+// ownPods are the Pods of the release's workloads.
+func ownPods(release, namespace string, workloads []workload, pods []corev1.Pod) []corev1.Pod {
+	var out []corev1.Pod
+	for i := range workloads {
+		w := &workloads[i]
+		if !w.isOurs(release, namespace) || len(w.selector) == 0 {
+			continue
+		}
+		for j := range pods {
+			p := &pods[j]
+			if p.Namespace == w.namespace && selects(w.selector, p.Labels) && p.DeletionTimestamp == nil {
+				out = append(out, *p)
+			}
+		}
+	}
+	return out
+}
+
+func selects(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// manyRestarts is how often a container may have restarted before it is worth a word.
+const manyRestarts = 3
+
+func decidePods(release, namespace string, workloads []workload, pods []corev1.Pod) Finding {
+	var wanted, ready int32
+	var objects []Object
+	found := false
+	for i := range workloads {
+		w := &workloads[i]
+		if !w.isOurs(release, namespace) {
+			continue
+		}
+		found = true
+		wanted, ready = wanted+w.wanted, ready+w.ready
+		if w.ready < w.wanted || w.wanted == 0 {
+			o := w.object()
+			o.Message = fmt.Sprintf("%d of %d Pods ready", w.ready, w.wanted)
+			objects = append(objects, o)
+		}
+	}
+	if !found {
+		return bad("release %s has no Deployment or DaemonSet in namespace %s", release, namespace).fix("run `csccm install`")
+	}
+	var restarts []Object
+	for _, p := range ownPods(release, namespace, workloads, pods) {
+		o := Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}
+		if why := notReady(&p); why != "" {
+			o.Message = why
+			objects = append(objects, o)
+		} else if n := restartsOf(&p); n >= manyRestarts {
+			o.Message = fmt.Sprintf("restarted %d times", n)
+			restarts = append(restarts, o)
+		}
+	}
+	switch {
+	case len(objects) > 0:
+		f := bad("%d of %s ready", ready, count(int(wanted), "Pod")).about(objects...)
+		if ready > 0 {
+			f.Outcome = Warning // another Pod works
+		}
+		return f
+	case len(restarts) > 0:
+		return warn("Pods restart").about(restarts...)
+	}
+	return ok("%s", count(int(ready), "Pod"))
+}
+
+// notReady says why a Pod is not ready; "" when it is.
+func notReady(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return ""
+		}
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "not scheduled: " + c.Message
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		s := &p.Status.ContainerStatuses[i]
+		switch {
+		case s.State.Waiting != nil:
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s", s.State.Waiting.Reason, s.State.Waiting.Message), ": ")
+		case s.State.Terminated != nil:
+			return fmt.Sprintf("ended with exit code %d (%s)", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+		}
+	}
+	if p.Status.Message != "" {
+		return strings.TrimPrefix(p.Status.Reason+": "+p.Status.Message, ": ")
+	}
+	return "not ready, phase " + string(p.Status.Phase)
+}
+
+func restartsOf(p *corev1.Pod) int {
+	n := 0
+	for i := range p.Status.ContainerStatuses {
+		n += int(p.Status.ContainerStatuses[i].RestartCount)
+	}
+	return n
+}
+
+type leaderFacts struct {
+	leases []coordinationv1.Lease
+	pods   []corev1.Pod // of the release
+	others []workload
+	now    time.Time
+}
+
+// leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
+const leaseGrace = 15 * time.Second
+
+func decideLeader(f leaderFacts) Finding {
+	var fresh, stale []Object
+	holder := ""
+	for i := range f.leases {
+		l := &f.leases[i]
+		if !strings.Contains(l.Name, "cloud-controller-manager") || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil {
+			continue
+		}
+		limit := leaseGrace
+		if l.Spec.LeaseDurationSeconds != nil {
+			limit += time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+		}
+		age := f.now.Sub(l.Spec.RenewTime.Time)
+		o := Object{Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
+		o.Message = fmt.Sprintf("held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
+		if age > limit {
+			stale = append(stale, o)
+			continue
+		}
+		fresh = append(fresh, o)
+		holder = *l.Spec.HolderIdentity
+	}
+	switch {
+	case len(fresh) == 0 && len(stale) == 0:
+		return bad("nobody holds a lease").fix("look at the controller's log: it does not get as far as the election")
+	case len(fresh) == 0:
+		return bad("nobody has renewed the lease").about(stale...)
+	case len(fresh) > 1:
+		return bad("%d cloud controller managers lead at once", len(fresh)).about(fresh...)
+	case len(f.others) > 0 && !holds(holder, f.pods):
+		return bad("the leader is no Pod of this release").about(fresh...)
+	}
+	return ok("%s", fresh[0].Message).evidence("lease", fresh[0].String())
+}
+
+// holds tells whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
+// name, or its node's with hostNetwork.
+func holds(holder string, pods []corev1.Pod) bool {
+	host := holder
+	if i := strings.LastIndexByte(holder, '_'); i > 0 {
+		host = holder[:i]
+	}
+	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
+}
+
+func decideOthers(others []workload, nodes []corev1.Node) Finding {
+	var objects []Object
+	for i := range others {
+		o := others[i].object()
+		o.Message = fmt.Sprintf("%s, image %s", count(int(others[i].wanted), "Pod"), strings.Join(others[i].images, ", "))
+		objects = append(objects, o)
+	}
+	for i := range nodes {
+		if kubelet.RunsCloudController(&nodes[i]) {
+			objects = append(objects, nodeObject(&nodes[i], "its k3s or RKE2 server runs the built-in cloud controller"))
+		}
+	}
+	if len(objects) > 0 {
+		return bad("another cloud controller manager is there").about(objects...)
+	}
+	return ok("none")
+}
+
+// eventWindow is how far back Events count.
+const eventWindow = time.Hour
+
+// cloudComponents report Events of cloud controllers.
+var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+
+// successes are the reasons that end what a warning began.
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
+
+func decideEvents(events []corev1.Event, now time.Time) Finding {
+	success := map[string]time.Time{} // last, by object
+	for i := range events {
+		e := &events[i]
+		if slices.Contains(successes, e.Reason) && eventTime(e).After(success[objectKey(e)]) {
+			success[objectKey(e)] = eventTime(e)
+		}
+	}
+	latest := map[string]*corev1.Event{}
+	for i := range events {
+		e := &events[i]
+		at := eventTime(e)
+		if e.Type != corev1.EventTypeWarning || now.Sub(at) > eventWindow || !fromCloud(e) || !success[objectKey(e)].Before(at) {
+			continue
+		}
+		if known := latest[objectKey(e)]; known == nil || at.After(eventTime(known)) {
+			latest[objectKey(e)] = e
+		}
+	}
+	var objects []Object
+	for _, key := range sortedKeys(latest) {
+		e := latest[key]
+		objects = append(objects, Object{
+			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), oneLine(e.Message)),
+		})
+	}
+	if len(objects) > 0 {
+		return bad("%s with an open warning", count(len(objects), "object")).about(objects...)
+	}
+	return ok("none in the last hour")
+}
+
+func fromCloud(e *corev1.Event) bool {
+	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
+}
+
+func objectKey(e *corev1.Event) string {
+	o := &e.InvolvedObject
+	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	t := e.LastTimestamp.Time
+	if e.EventTime.After(t) {
+		t = e.EventTime.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(t) {
+		t = e.Series.LastObservedTime.Time
+	}
+	if t.IsZero() {
+		t = e.CreationTimestamp.Time
+	}
+	return t
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func decideCKS(d cluster.Distribution, by string) Finding {
+	if d == cluster.CKS {
+		return bad("the cluster was made by CKS (%s)", by)
+	}
+	return ok("distribution: %s (%s)", d, by).evidence("distribution", string(d))
+}

@@ -1,0 +1,309 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+const catNode = "Nodes"
+
+func nodeChecks() []Check {
+	return []Check{
+		{
+			Code: "NODE-001", Category: catNode, Title: "Kubelets run with --cloud-provider=external", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
+			What:   "Each kubelet says in /flagz, asked through the API server, that it runs with --cloud-provider=external; where it cannot be asked, what it leaves on its Node speaks.",
+			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
+			Remedy: "start the kubelet with --cloud-provider=external and restart it",
+			Run: func(ctx context.Context, e *Env) Finding {
+				verdicts, err := e.facts.kubelets.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the nodes", err)
+				}
+				return decideKubelets(verdicts)
+			},
+		},
+		{
+			Code: "NODE-002", Category: catNode, Title: "Every node is exactly one VM", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same.",
+			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
+			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
+			Run: func(ctx context.Context, e *Env) Finding {
+				nodes, vms, err := e.nodesAndVMs(ctx)
+				if err != nil {
+					return unread("nodes and VMs", err)
+				}
+				return decideMatches(nodes, vms)
+			},
+		},
+		{
+			Code: "NODE-003", Category: catNode, Title: "Provider IDs", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
+			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
+			Remedy: "delete the Node object and restart its kubelet to have it registered anew",
+			Run: func(ctx context.Context, e *Env) Finding {
+				nodes, vms, err := e.nodesAndVMs(ctx)
+				if err != nil {
+					return unread("nodes and VMs", err)
+				}
+				return decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
+			},
+		},
+		{
+			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
+			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
+			Remedy: "look at the controller's log and at NODE-002; where --node-ip is named, set it to an address of the VM",
+			Run: func(ctx context.Context, e *Env) Finding {
+				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the nodes", err)
+				}
+				var vms *inventory.VMSnapshot // only explains
+				if e.CloudStack != nil {
+					vms, _ = e.facts.vms.get(ctx, e.facts.run)
+				}
+				return decideUninitialised(nodes, vms, e.Clock.Now())
+			},
+		},
+		{
+			Code: "NODE-005", Category: catNode, Title: "Nothing is evicted by the taint", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001"},
+			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
+			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
+			Remedy: "remove the taint: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized:NoExecute-",
+			Run: func(ctx context.Context, e *Env) Finding {
+				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				if err != nil {
+					return unread("the nodes", err)
+				}
+				return decideNoExecute(nodes)
+			},
+		},
+		{
+			Code: "NODE-008", Category: catNode, Title: "No node is about to be deleted", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "No node is NotReady while its VM is not found.",
+			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
+			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
+			Run: func(ctx context.Context, e *Env) Finding {
+				nodes, vms, err := e.nodesAndVMs(ctx)
+				if err != nil {
+					return unread("nodes and VMs", err)
+				}
+				return decideDoomed(nodes, vms)
+			},
+		},
+	}
+}
+
+func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
+	var not, unclear []Object
+	f := Finding{}
+	for _, v := range verdicts {
+		o := Object{Kind: "Node", Name: v.Node, Message: string(v.Verdict) + " (" + v.Reason() + ")"}
+		switch v.Verdict {
+		case kubelet.External:
+		case kubelet.NotExternal:
+			not = append(not, o)
+			f.Remedy = v.Remedy
+		case kubelet.Unknown:
+			unclear = append(unclear, o)
+			if f.Remedy == "" {
+				f.Remedy = v.Remedy
+			}
+		}
+		f = f.evidence("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
+	}
+	switch {
+	case len(not) > 0:
+		f.Message = fmt.Sprintf("%d of %s without it", len(not), count(len(verdicts), "node"))
+	case len(unclear) > 0:
+		f.Outcome, f.Message = Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), count(len(verdicts), "node"))
+	case len(verdicts) == 0:
+		return skip("the cluster has no nodes")
+	default:
+		f.Outcome, f.Message = OK, count(len(verdicts), "node")
+	}
+	return f.about(append(not, unclear...)...)
+}
+
+func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	var objects []Object
+	nodeOf := map[string]string{} // by VM id
+	f := ok("%s in %s", count(len(nodes), "node"), vms.Scope())
+	for i := range nodes {
+		n := &nodes[i]
+		vm, err := node.Match(vms, n)
+		if err != nil {
+			objects = append(objects, nodeObject(n, "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
+			continue
+		}
+		if other, taken := nodeOf[vm.ID]; taken {
+			objects = append(objects, nodeObject(n, "has the same VM as node %s: %s (%s)", other, vm.Name, vm.ID))
+			continue
+		}
+		nodeOf[vm.ID] = n.Name
+		f = f.evidence("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
+	}
+	switch {
+	case len(objects) > 0:
+		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s are not", len(objects), count(len(nodes), "node"))
+	case len(nodes) == 0:
+		return skip("the cluster has no nodes")
+	}
+	return f.about(objects...)
+}
+
+func decideProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed bool) Finding {
+	var wrong, odd []Object
+	for i := range nodes {
+		n := &nodes[i]
+		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		switch {
+		case err != nil:
+			wrong = append(wrong, nodeObject(n, "%v", err))
+		case kind == node.KindNone && installed:
+			odd = append(odd, nodeObject(n, "has no provider ID: it was never initialised"))
+		case kind == node.KindNone:
+		case !kind.IsCloudStack():
+			odd = append(odd, nodeObject(n, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
+		default:
+			if vm, ok := vms.ByID(id); !ok || node.Gone(vm.State) {
+				wrong = append(wrong, nodeObject(n, "%q names no VM of %s", n.Spec.ProviderID, vms.Scope()))
+			}
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return bad("%s with a wrong provider ID", count(len(wrong), "node")).about(append(wrong, odd...)...)
+	case len(odd) > 0:
+		return warn("%s without a provider ID of CloudStack", count(len(odd), "node")).about(odd...).
+			fix("taint the node to have it initialised: kubectl taint nodes NAME %s=true:PreferNoSchedule; a foreign provider ID stays", cloudproviderapi.TaintExternalCloudProvider)
+	}
+	return ok("%s", count(len(nodes), "node"))
+}
+
+// patience is how long a node may take to be initialised.
+const patience = 2 * time.Minute
+
+func decideUninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now time.Time) Finding {
+	var stuck []Object
+	fresh := 0
+	for i := range nodes {
+		n := &nodes[i]
+		if !tainted(n, "") {
+			continue
+		}
+		if age := now.Sub(taintedSince(n)); age >= patience {
+			stuck = append(stuck, nodeObject(n, "tainted for %s%s", age.Round(time.Second), whyStuck(n, vms)))
+		} else {
+			fresh++
+		}
+	}
+	switch {
+	case len(stuck) > 0:
+		return bad("%s waiting for the controller", count(len(stuck), "node")).about(stuck...)
+	case fresh > 0:
+		return ok("%s being initialised", count(fresh, "node"))
+	}
+	return ok("%s", count(len(nodes), "node"))
+}
+
+// tainted tells whether a node carries the taint, with an effect if one is given.
+func tainted(n *corev1.Node, effect corev1.TaintEffect) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Key == cloudproviderapi.TaintExternalCloudProvider && (effect == "" || t.Effect == effect) {
+			return true
+		}
+	}
+	return false
+}
+
+// taintedSince is when the node's taints were last written, as managedFields record it.
+func taintedSince(n *corev1.Node) time.Time {
+	since := n.CreationTimestamp.Time
+	for _, m := range n.ManagedFields {
+		if m.Time != nil && m.FieldsV1 != nil && m.Time.After(since) && strings.Contains(m.FieldsV1.GetRawString(), `"f:taints"`) {
+			since = m.Time.Time
+		}
+	}
+	return since
+}
+
+func whyStuck(n *corev1.Node, vms *inventory.VMSnapshot) string {
+	if vms == nil {
+		return ""
+	}
+	vm, err := node.Match(vms, n)
+	if err != nil {
+		return "; " + strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
+	}
+	wanted := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+	if wanted == "" {
+		return ""
+	}
+	have := addresses(&vm)
+	for _, ip := range strings.Split(wanted, ",") {
+		if !slices.Contains(have, ip) {
+			return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ip, vm.Name, strings.Join(have, ", "))
+		}
+	}
+	return ""
+}
+
+func addresses(vm *cloudstack.VirtualMachine) []string {
+	var out []string
+	for i := range vm.NICs {
+		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
+			if ip != "" {
+				out = append(out, ip)
+			}
+		}
+	}
+	return out
+}
+
+func decideNoExecute(nodes []corev1.Node) Finding {
+	var objects []Object
+	for i := range nodes {
+		if tainted(&nodes[i], corev1.TaintEffectNoExecute) {
+			objects = append(objects, nodeObject(&nodes[i], "has the taint with effect NoExecute"))
+		}
+	}
+	if len(objects) > 0 {
+		return bad("%s evict Pods", count(len(objects), "node")).about(objects...)
+	}
+	return ok("%s", count(len(nodes), "node"))
+}
+
+func decideDoomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	var objects []Object
+	notReady := 0
+	for i := range nodes {
+		n := &nodes[i]
+		if isReady(n) {
+			continue
+		}
+		notReady++
+		_, err := node.Match(vms, n)
+		if _, missing := errorAs[*node.NotFoundError](err); missing {
+			objects = append(objects, nodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
+		}
+	}
+	if len(objects) > 0 {
+		return bad("%s would be deleted", count(len(objects), "node")).about(objects...)
+	}
+	return ok("%s, %d NotReady", count(len(nodes), "node"), notReady)
+}

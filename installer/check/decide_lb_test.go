@@ -1,0 +1,278 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+const (
+	uidWeb = "01234567-89ab-cdef-0123-456789abcdef"
+	lbWeb  = "a0123456789abcdef0123456789abcde"
+	lbGone = "affffffffffffffffffffffffffffff0"
+)
+
+func ours(wanted, ready int32) workload {
+	l := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "r"}
+	return workload{kind: "Deployment", namespace: "kube-system", name: "cloudstack-cloud-controller-manager", labels: l, selector: l, wanted: wanted, ready: ready}
+}
+
+func pod(name string, ready bool, change ...func(p *corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: ours(0, 0).labels}, Spec: corev1.PodSpec{NodeName: "node-of-" + name}}
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func TestDecidePods(t *testing.T) {
+	t.Parallel()
+	waiting := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	}
+	restarts := func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 7}} }
+	unscheduled := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+	}
+	const deployment = "Deployment kube-system/cloudstack-cloud-controller-manager"
+	decide := func(w workload, pods ...corev1.Pod) Finding {
+		return decidePods("r", "kube-system", []workload{w}, append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}))
+	}
+	expect{OK, "2 Pods", nil}.verify(t, decide(ours(2, 2), pod("a", true), pod("b", true)))
+	expect{Warning, "1 of 2 Pods ready", []string{deployment + ": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image"}}.verify(t, decide(ours(2, 1), pod("a", true), pod("b", false, waiting)))
+	expect{"", "0 of 1 Pod ready", []string{deployment, "Pod kube-system/a: not scheduled: 0/3"}}.verify(t, decide(ours(1, 0), pod("a", false, unscheduled)))
+	expect{"", "0 of 0 Pods", []string{deployment}}.verify(t, decide(ours(0, 0)))
+	expect{Warning, "restart", []string{"Pod kube-system/a: restarted 7 times"}}.verify(t, decide(ours(1, 1), pod("a", true, restarts)))
+	expect{"", "release r has no Deployment", nil}.verify(t, decidePods("r", "kube-system", nil, nil))
+}
+
+func lease(name, holder string, ago time.Duration) coordinationv1.Lease {
+	at, seconds := metav1.NewMicroTime(now.Add(-ago)), int32(15)
+	return coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: &seconds},
+	}
+}
+
+func TestDecideLeader(t *testing.T) {
+	t.Parallel()
+	const name = "cloud-controller-manager"
+	pods := []corev1.Pod{pod("ccm-1", true)}
+	others := []workload{{kind: "Deployment", namespace: "x", name: name, wanted: 1}}
+	decide := func(others []workload, leases ...coordinationv1.Lease) Finding {
+		return decideLeader(leaderFacts{leases: append(leases, lease("kube-scheduler", "s_1", 0)), pods: pods, others: others, now: now})
+	}
+	expect{OK, "held by ccm-1_9d0c, renewed 2s ago", nil}.verify(t, decide(nil, lease(name, "ccm-1_9d0c", 2*time.Second)))
+	expect{OK, "", nil}.verify(t, decide(others, lease(name, "node-of-ccm-1_9d0c", 2*time.Second)))
+	expect{OK, "", nil}.verify(t, decide(nil, lease(name, "host-of-a-process-node_9d0c", time.Second)))
+	expect{"", "no Pod of this release", []string{"Lease kube-system/" + name}}.verify(t, decide(others, lease(name, "else_1", time.Second)))
+	expect{"", "nobody has renewed", []string{"Lease kube-system/" + name + ": renewed 5m0s ago"}}.verify(t, decide(nil, lease(name, "ccm-1_1", 5*time.Minute)))
+	expect{"", "nobody holds", nil}.verify(t, decide(nil))
+	expect{"", "nobody holds", nil}.verify(t, decide(nil, lease(name, "", time.Second)))
+	expect{"", "2 cloud controller managers", []string{"Lease kube-system/" + name, "Lease kube-system/leaseweb-cloud-controller-manager"}}.verify(t,
+		decide(nil, lease(name, "ccm-1_1", time.Second), lease("leaseweb-cloud-controller-manager", "x_1", time.Second)))
+}
+
+func TestDecideOthers(t *testing.T) {
+	t.Parallel()
+	workloads := []workload{
+		ours(1, 1),
+		{kind: "Deployment", namespace: "kube-system", name: "cloud-controller-manager", wanted: 1, images: []string{"apache/cloudstack-kubernetes-provider:v1.2.0"}},
+		{kind: "Deployment", namespace: "kube-system", name: "scaled-down-cloud-controller-manager", wanted: 0},
+		{kind: "DaemonSet", namespace: "lw", name: "provider", wanted: 3, images: []string{"registry.example.org/leaseweb-ccm:v1.8.1"}},
+		{kind: "Deployment", namespace: "kube-system", name: "coredns", wanted: 2, images: []string{"coredns"}},
+	}
+	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
+	expect{OK, "none", nil}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads[:1]), []corev1.Node{nodeWith("a")}))
+	expect{"", "another", []string{
+		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Node s1: built-in",
+	}}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads), []corev1.Node{k3s}))
+	require.Len(t, otherControllers("another-release", "kube-system", workloads), 3, "a second release of ours is another one too")
+}
+
+func event(kind, name, component, reason, level string, ago time.Duration) corev1.Event {
+	return corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "default", Name: name, UID: types.UID(uidWeb)},
+		Type:           level, Reason: reason, Message: "a message\nin two lines", Source: corev1.EventSource{Component: component},
+		LastTimestamp: metav1.NewTime(now.Add(-ago)),
+	}
+}
+
+func TestDecideEvents(t *testing.T) {
+	t.Parallel()
+	failed := event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 10*time.Minute)
+	expect{OK, "none", nil}.verify(t, decideEvents(nil, now))
+	expect{"", "1 object", []string{"Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"}}.verify(t, decideEvents([]corev1.Event{failed}, now))
+	for _, e := range []corev1.Event{
+		event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 9*time.Minute),
+	} {
+		expect{OK, "", nil}.verify(t, decideEvents([]corev1.Event{failed, e}, now))
+	}
+	earlier := event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 11*time.Minute)
+	expect{"", "", []string{"Service default/web: "}}.verify(t, decideEvents([]corev1.Event{earlier, failed}, now))
+	expect{OK, "", nil}.verify(t, decideEvents([]corev1.Event{
+		event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 2*time.Hour),
+		event("Node", "a", "kubelet", "Rebooted", "Warning", time.Minute),
+		event("Service", "web", "service-controller", "EnsuringLoadBalancer", "Normal", time.Minute),
+	}, now))
+	newStyle := failed
+	newStyle.Source, newStyle.LastTimestamp = corev1.EventSource{}, metav1.Time{}
+	newStyle.ReportingController, newStyle.EventTime = "cloud-node-controller", metav1.NewMicroTime(now.Add(-time.Minute))
+	expect{"", "", []string{"Service default/web: 1m0s ago"}}.verify(t, decideEvents([]corev1.Event{newStyle}, now))
+}
+
+func TestDecideCKS(t *testing.T) {
+	t.Parallel()
+	expect{"", "made by CKS", nil}.verify(t, decideCKS(cluster.CKS, "node names"))
+	expect{OK, "kubeadm (a ConfigMap)", nil}.verify(t, decideCKS(cluster.Kubeadm, "a ConfigMap"))
+}
+
+// ---- load balancers
+
+func lbService(change ...func(s *corev1.Service)) corev1.Service {
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uidWeb, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}}
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.11"}}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func lbRule(id, name string, port int) cloudstack.LoadBalancerRule {
+	return cloudstack.LoadBalancerRule{
+		ID: id, Name: name, PublicIP: "203.0.113.11", PublicPort: port, PrivatePort: 30000 + port, Protocol: "tcp", State: "Active", NetworkID: "net-1",
+	}
+}
+
+func members(ids ...string) []cloudstack.LoadBalancerMember {
+	var out []cloudstack.LoadBalancerMember
+	for _, id := range ids {
+		out = append(out, cloudstack.LoadBalancerMember{VMID: id, Name: id[:1]})
+	}
+	return out
+}
+
+// healthy is a cluster of three nodes with one Service that has all it asks for.
+func healthy() balanceFacts {
+	return balanceFacts{
+		nodes: []corev1.Node{nodeWith("a"), nodeWith("b"), nodeWith("c")}, vms: threeVMs(), services: []corev1.Service{lbService()}, now: now,
+		balancers: balancers{
+			rules:   []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)},
+			members: map[string][]cloudstack.LoadBalancerMember{"1": members(idA, idB, idC)},
+		},
+	}
+}
+
+func TestDecideServices(t *testing.T) {
+	t.Parallel()
+	const web = "Service default/web: "
+	tests := []struct {
+		name   string
+		change func(in *balanceFacts)
+		want   expect
+	}{
+		{"fine", func(*balanceFacts) {}, expect{OK, "1 Service", nil}},
+		{"none", func(in *balanceFacts) { in.services = nil }, expect{OK, "no Services", nil}},
+		{"other kinds do not count", func(in *balanceFacts) {
+			class := "example.org/other"
+			in.services = []corev1.Service{lbService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class })}
+		}, expect{OK, "no Services", nil}},
+		{"new and without an address", func(in *balanceFacts) {
+			in.services[0].Status.LoadBalancer.Ingress, in.services[0].CreationTimestamp = nil, metav1.NewTime(now)
+		}, expect{OK, "0 Services, 1 more being set up", nil}},
+		{"old and without an address, with the reason", func(in *balanceFacts) {
+			in.services[0].Status.LoadBalancer.Ingress = nil
+			in.events = []corev1.Event{event("Service", "web", "x", "SyncLoadBalancerFailed", "Warning", time.Minute)}
+		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s: a message in two lines"}}},
+		{"no rule", func(in *balanceFacts) { in.balancers.rules = nil }, expect{"", "", []string{web + "port 80 has no rule"}}},
+		{"a port without node port", func(in *balanceFacts) { in.balancers.rules, in.services[0].Spec.Ports[0].NodePort = nil, 0 }, expect{OK, "", nil}},
+		{"an old name serves too", func(in *balanceFacts) { in.balancers.rules[0].Name = lbWeb + "-80" }, expect{OK, "", nil}},
+		{"another address", func(in *balanceFacts) { in.balancers.rules[0].PublicIP = "203.0.113.99" }, expect{"", "", []string{web + "port 80: its rule is on 203.0.113.99, the Service shows 203.0.113.11"}}},
+		{"a host name instead of the address", func(in *balanceFacts) {
+			in.services[0].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "web.example.org"}}
+		}, expect{OK, "", nil}},
+		{"another node port", func(in *balanceFacts) { in.balancers.rules[0].PrivatePort = 31000 }, expect{"", "", []string{web + "port 80: its rule goes to port 31000, the node port is 30080"}}},
+		{"state", func(in *balanceFacts) { in.balancers.rules[0].State = "Add" }, expect{"", "", []string{web + "port 80: its rule is in state Add"}}},
+		{"a member is missing", func(in *balanceFacts) { in.balancers.members["1"] = members(idA) }, expect{"", "", []string{web + "port 80: members missing: b, c"}}},
+		{"a stranger among the members", func(in *balanceFacts) { in.nodes = in.nodes[:2] }, expect{"", "", []string{web + "port 80: members that are no eligible nodes: c"}}},
+		{"an excluded node need not be", func(in *balanceFacts) {
+			in.nodes[2].Labels[corev1.LabelNodeExcludeBalancers] = ""
+			in.nodes[1].Labels[corev1.LabelNodeExcludeBalancers] = "true"
+			in.nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "false"
+			in.balancers.members["1"] = members(idA, idC)
+		}, expect{"", "", []string{web + "port 80: members that are no eligible nodes: c"}}},
+		{"a node that goes need not be", func(in *balanceFacts) {
+			in.nodes[2].Spec.Taints = []corev1.Taint{{Key: toBeDeleted}}
+			in.balancers.members["1"] = members(idA, idB)
+		}, expect{OK, "", nil}},
+		{"a node in another network need not be", func(in *balanceFacts) {
+			other := vm(idC, "c", "10.2.2.2")
+			other.NICs[0].NetworkID = "net-2"
+			in.vms = snapshot(vm(idA, "a", ""), vm(idB, "b", ""), other)
+			in.balancers.members["1"] = members(idA, idB)
+		}, expect{OK, "", nil}},
+		{"NotReady nodes stay members", func(in *balanceFacts) { notReadyNode(&in.nodes[0]) }, expect{OK, "", nil}},
+		{"two rules are LB-004's", func(in *balanceFacts) {
+			in.balancers.rules = append(in.balancers.rules, lbRule("2", lbWeb+"-80", 80))
+		}, expect{OK, "", nil}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in := healthy()
+			tt.change(&in)
+			tt.want.verify(t, decideServices(in))
+		})
+	}
+}
+
+func TestDecideRuleNames(t *testing.T) {
+	t.Parallel()
+	in := healthy()
+	expect{OK, "none", nil}.verify(t, decideOldNames(in.plan()))
+	expect{OK, "none", nil}.verify(t, decideDuplicates(in.plan()))
+	expect{OK, "none", nil}.verify(t, decideOrphans(in, nil, "kubernetes"))
+
+	in.balancers.rules = []cloudstack.LoadBalancerRule{
+		lbRule("1", lbWeb+"-80", 80), lbRule("2", lbWeb+"-443", 443), lbRule("3", lbWeb+"-tcp-443", 443),
+		lbRule("4", lbGone+"-80", 80), lbRule("5", "affffffffffffffffffffffffffffff1-80", 80),
+	}
+	in.balancers.members = map[string][]cloudstack.LoadBalancerMember{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
+	expect{"", "2 rules", []string{
+		"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone",
+	}}.verify(t, decideOldNames(in.plan()))
+	expect{"", "2 rules", []string{"LoadBalancerRule " + lbWeb + "-443: another rule", "LoadBalancerRule " + lbWeb + "-tcp-443: another rule"}}.verify(t, decideDuplicates(in.plan()))
+
+	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
+		return cloudstack.PublicIP{Address: address, Tags: map[string]string{loadbalancer.TagCluster: clusterID, loadbalancer.TagServiceUID: uid, loadbalancer.TagService: "default/old"}}
+	}
+	expect{"", "2 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old"}}.verify(t, decideOrphans(in, []cloudstack.PublicIP{
+		tagged("203.0.113.50", "kubernetes", "gone"), tagged("203.0.113.51", "kubernetes", uidWeb), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
+	}, "kubernetes"))
+}
+
+func TestClusterID(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "kubernetes", (&Env{}).clusterID())
+	require.Equal(t, "kubernetes", (&Env{CloudConfig: &cloudstack.Config{}}).clusterID())
+	require.Equal(t, "prod", (&Env{CloudConfig: &cloudstack.Config{ClusterID: "prod"}}).clusterID())
+}

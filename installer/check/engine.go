@@ -1,0 +1,280 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Selection says which checks to run and how.
+type Selection struct {
+	// Phase "" means all phases.
+	Phase Phase
+	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
+	// dash ("NODE" for all NODE checks).
+	Only, Skip []string
+	// Workers is how many checks run at once; 0 means 8.
+	Workers int
+	// Timeout is that of one check; 0 means 20 s.
+	Timeout time.Duration
+}
+
+const (
+	defaultWorkers = 8
+	defaultTimeout = 20 * time.Second
+)
+
+// Validate names a code that is in no catalogue.
+func (s Selection) Validate() error { return s.validate(All()) }
+
+func (s Selection) validate(catalogue []Check) error {
+	for _, code := range slices.Concat(s.Only, s.Skip) {
+		if !slices.ContainsFunc(catalogue, func(c Check) bool { return matches(code, c.Code) }) {
+			return fmt.Errorf("check %q is not known; see the codes in docs/checks.md, for example %s", code, catalogue[0].Code)
+		}
+	}
+	return nil
+}
+
+func matches(pattern, code string) bool {
+	p := strings.ToUpper(pattern)
+	return p == code || strings.HasPrefix(code, p+"-")
+}
+
+func matchesAny(patterns []string, code string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, code) })
+}
+
+// Run runs the selected checks in parallel and gives their results in the catalogue's order.
+// progress, if not nil, gets each result as soon as it and all before it are there; it is called
+// from one goroutine at a time. When ctx ends, what has not ended is reported as unknown.
+func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Report {
+	return run(ctx, env, All(), sel, progress)
+}
+
+// task is one check of a run.
+type task struct {
+	check  Check
+	hidden bool // runs only because a selected check needs it
+	ended  chan struct{}
+	result Result
+}
+
+func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) Report {
+	work := *env
+	if work.Clock == nil {
+		work.Clock = clock.RealClock{}
+	}
+	if work.SecretName == "" {
+		work.SecretName = DefaultSecretName
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends what facts still gather for checks that have given up
+	work.facts = newFacts(ctx, &work)
+	work.facts.phase = sel.Phase
+
+	began := work.Clock.Now()
+	tasks := plan(catalogue, sel)
+	byCode := make(map[string]*task, len(tasks))
+	for _, t := range tasks {
+		byCode[t.check.Code] = t
+	}
+	slots := make(chan struct{}, positive(sel.Workers, defaultWorkers))
+	timeout := time.Duration(positive(int(sel.Timeout), int(defaultTimeout)))
+	var wg sync.WaitGroup
+	for _, t := range tasks {
+		wg.Go(func() {
+			defer close(t.ended)
+			t.result = t.do(ctx, &work, byCode, slots, timeout)
+		})
+	}
+	var results []Result
+	for _, t := range tasks {
+		<-t.ended
+		if t.hidden {
+			continue
+		}
+		results = append(results, t.result)
+		if progress != nil {
+			progress(t.result)
+		}
+	}
+	wg.Wait()
+	return newReport(&work, sel, results, work.Clock.Since(began))
+}
+
+// plan chooses the checks of a selection, and those that they need, in the catalogue's order.
+func plan(catalogue []Check, sel Selection) []*task {
+	chosen := map[string]bool{}
+	for _, c := range catalogue {
+		chosen[c.Code] = (sel.Phase == "" || slices.Contains(c.Phases, sel.Phase)) &&
+			(len(sel.Only) == 0 || matchesAny(sel.Only, c.Code)) && !matchesAny(sel.Skip, c.Code)
+	}
+	needed := map[string]bool{}
+	var need func(code string)
+	need = func(code string) {
+		// What the user skips on purpose counts as passed.
+		if needed[code] || matchesAny(sel.Skip, code) {
+			return
+		}
+		for _, c := range catalogue {
+			if c.Code == code {
+				needed[code] = true
+				for _, n := range c.Needs {
+					need(n)
+				}
+			}
+		}
+	}
+	for _, c := range catalogue {
+		if chosen[c.Code] {
+			need(c.Code)
+		}
+	}
+	var tasks []*task
+	for _, c := range catalogue {
+		if needed[c.Code] {
+			tasks = append(tasks, &task{check: c, hidden: !chosen[c.Code], ended: make(chan struct{})})
+		}
+	}
+	return tasks
+}
+
+func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots chan struct{}, timeout time.Duration) Result {
+	for _, code := range t.check.Needs {
+		dep := all[code]
+		if dep == nil {
+			continue
+		}
+		select {
+		case <-dep.ended:
+		case <-ctx.Done():
+			return t.check.result(stopped(ctx), 0)
+		}
+		if o := dep.result.Outcome; o != OK && o != Warning {
+			return t.check.result(skip("needs %s, which %s", code, pastTense(o)), 0)
+		}
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return t.check.result(stopped(ctx), 0)
+	}
+	began := env.Clock.Now()
+	f := t.guarded(ctx, env, timeout)
+	return t.check.result(f, env.Clock.Since(began))
+}
+
+// guarded runs the check with its own deadline; it returns at the deadline even if the check does
+// not, and a panic is a finding about csccm, not the end of it.
+func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Finding {
+	cctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := env.Clock.NewTimer(timeout)
+	defer timer.Stop()
+	done := make(chan Finding, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- unknown("the check itself broke (%v): please report this", p)
+			}
+		}()
+		done <- t.check.Run(cctx, env)
+	}()
+	select {
+	case f := <-done:
+		if ctx.Err() != nil && f.Outcome == Unknown {
+			return stopped(ctx)
+		}
+		return f
+	case <-timer.C():
+		return unknown("no result within %s", timeout)
+	case <-ctx.Done():
+		return stopped(ctx)
+	}
+}
+
+func stopped(ctx context.Context) Finding {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return unknown("not finished: the time for the whole run is over")
+	}
+	return unknown("not finished: interrupted")
+}
+
+func pastTense(o Outcome) string {
+	switch o {
+	case Failed:
+		return "failed"
+	case Skipped:
+		return "was skipped"
+	case Unknown:
+		return "could not be judged"
+	case OK, Warning:
+	}
+	return "passed"
+}
+
+func positive(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// ---- findings
+
+func ok(format string, args ...any) Finding {
+	return Finding{Outcome: OK, Message: fmt.Sprintf(format, args...)}
+}
+
+// bad is a finding whose outcome follows the check's severity.
+func bad(format string, args ...any) Finding {
+	return Finding{Message: fmt.Sprintf(format, args...)}
+}
+
+func warn(format string, args ...any) Finding {
+	return Finding{Outcome: Warning, Message: fmt.Sprintf(format, args...)}
+}
+
+func skip(format string, args ...any) Finding {
+	return Finding{Outcome: Skipped, Message: fmt.Sprintf(format, args...)}
+}
+
+func unknown(format string, args ...any) Finding {
+	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
+}
+
+// unread is the finding when facts could not be read.
+func unread(what string, err error) Finding {
+	return unknown("%s could not be read: %v", what, err)
+}
+
+func (f Finding) about(objects ...Object) Finding {
+	f.Objects = append(f.Objects, objects...)
+	return f
+}
+
+func (f Finding) fix(format string, args ...any) Finding {
+	f.Remedy = fmt.Sprintf(format, args...)
+	return f
+}
+
+func (f Finding) evidence(key, value string) Finding {
+	m := make(map[string]string, len(f.Evidence)+1)
+	for k, v := range f.Evidence {
+		m[k] = v
+	}
+	m[key] = value
+	f.Evidence = m
+	return f
+}

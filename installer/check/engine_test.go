@@ -1,0 +1,214 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// made is a check that finds f.
+func made(code string, severity Severity, f Finding, needs ...string) Check {
+	return Check{
+		Code: code, Category: "Test", Title: "title of " + code, Severity: severity, Phases: both(), Needs: needs, Remedy: "the usual",
+		Run: func(context.Context, *Env) Finding { return f },
+	}
+}
+
+func outcomes(r Report) map[string]Outcome {
+	m := map[string]Outcome{}
+	for _, c := range r.Checks {
+		m[c.Code] = c.Outcome
+	}
+	return m
+}
+
+func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	var running, peak atomic.Int32
+	gate := make(chan struct{})
+	var open sync.Once
+	var catalogue []Check
+	for i := range n {
+		c := made(fmt.Sprintf("T-%03d", i), SeverityError, Finding{})
+		c.Run = func(context.Context, *Env) Finding {
+			now := running.Add(1)
+			defer running.Add(-1)
+			for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
+			}
+			if now == 4 {
+				open.Do(func() { close(gate) }) // four at once: go on
+			}
+			<-gate
+			return ok("fine")
+		}
+		catalogue = append(catalogue, c)
+	}
+	var seen []string
+	r := run(t.Context(), &Env{}, catalogue, Selection{Workers: 4}, func(r Result) { seen = append(seen, r.Code) })
+	require.EqualValues(t, 4, peak.Load(), "as many as workers, no more")
+	require.Len(t, r.Checks, n)
+	for i := range n {
+		require.Equal(t, catalogue[i].Code, r.Checks[i].Code)
+		require.Equal(t, catalogue[i].Code, seen[i])
+	}
+	require.Equal(t, Summary{OK: n}, r.Summary)
+}
+
+func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
+	t.Parallel()
+	catalogue := []Check{
+		made("T-001", SeverityFatal, bad("down")),
+		made("T-002", SeverityError, ok("not reached"), "T-001"),
+		made("T-003", SeverityError, ok("not reached either"), "T-002"),
+		made("T-004", SeverityWarning, bad("meh")),
+		made("T-005", SeverityError, ok("a warning is no reason to skip"), "T-004"),
+		made("T-006", SeverityError, unknown("who knows")),
+		made("T-007", SeverityError, ok(""), "T-006"),
+	}
+	r := run(t.Context(), &Env{}, catalogue, Selection{}, nil)
+	require.Equal(t, map[string]Outcome{
+		"T-001": Failed, "T-002": Skipped, "T-003": Skipped, "T-004": Warning, "T-005": OK, "T-006": Unknown, "T-007": Skipped,
+	}, outcomes(r))
+	require.Equal(t, "needs T-001, which failed", r.Checks[1].Message)
+	require.Equal(t, "needs T-002, which was skipped", r.Checks[2].Message)
+	require.Equal(t, "needs T-006, which could not be judged", r.Checks[6].Message)
+	require.Equal(t, Summary{OK: 1, Warning: 1, Failed: 1, Skipped: 3, Unknown: 1}, r.Summary)
+}
+
+func TestSelection(t *testing.T) {
+	t.Parallel()
+	pre := made("A-001", SeverityError, ok(""))
+	pre.Phases = []Phase{PhasePreflight}
+	catalogue := []Check{pre, made("A-002", SeverityError, bad("no")), made("B-001", SeverityError, ok(""), "A-002"), made("B-002", SeverityError, ok(""))}
+	tests := []struct {
+		name string
+		sel  Selection
+		want map[string]Outcome
+	}{
+		{"all", Selection{}, map[string]Outcome{"A-001": OK, "A-002": Failed, "B-001": Skipped, "B-002": OK}},
+		{"a phase", Selection{Phase: PhaseInstalled}, map[string]Outcome{"A-002": Failed, "B-001": Skipped, "B-002": OK}},
+		{"a code in lower case", Selection{Only: []string{"b-002"}}, map[string]Outcome{"B-002": OK}},
+		{"a group", Selection{Only: []string{"B"}}, map[string]Outcome{"B-001": Skipped, "B-002": OK}},
+		{"what a selected check needs runs unseen", Selection{Only: []string{"B-001"}}, map[string]Outcome{"B-001": Skipped}},
+		{"what is left out on purpose counts as passed", Selection{Skip: []string{"A"}}, map[string]Outcome{"B-001": OK, "B-002": OK}},
+		{"only and skip", Selection{Only: []string{"B"}, Skip: []string{"B-002"}}, map[string]Outcome{"B-001": Skipped}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, tt.sel.validate(catalogue))
+			require.Equal(t, tt.want, outcomes(run(t.Context(), &Env{}, catalogue, tt.sel, nil)))
+		})
+	}
+	require.ErrorContains(t, Selection{Only: []string{"NOPE-001"}}.Validate(), "NOPE-001")
+	require.ErrorContains(t, Selection{Skip: []string{"NOD"}}.Validate(), "NOD")
+	require.NoError(t, Selection{Only: []string{"NODE", "cs-001"}}.Validate())
+}
+
+func TestTimeoutOfOneCheck(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	stuck := made("T-001", SeverityError, Finding{})
+	ended := make(chan struct{})
+	stuck.Run = func(ctx context.Context, _ *Env) Finding {
+		<-ctx.Done() // its context ends with it
+		close(ended)
+		return ok("too late")
+	}
+	deaf := made("T-002", SeverityError, Finding{})
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	deaf.Run = func(context.Context, *Env) Finding { <-hold; return ok("") }
+	go func() {
+		for i := 0; i < 2; {
+			if c.HasWaiters() {
+				c.Step(time.Second)
+				i = 0
+			}
+			select {
+			case <-ended:
+				c.Step(time.Second)
+				i++
+			case <-time.After(time.Millisecond):
+			}
+			if t.Context().Err() != nil {
+				return
+			}
+		}
+	}()
+	r := run(t.Context(), &Env{Clock: c}, []Check{stuck, deaf, made("T-003", SeverityError, ok(""))}, Selection{Timeout: 5 * time.Second}, nil)
+	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
+	require.Equal(t, "no result within 5s", r.Checks[0].Message)
+	<-ended
+}
+
+func TestEndOfTheRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck := made("T-001", SeverityError, Finding{})
+	stuck.Run = func(ctx context.Context, _ *Env) Finding {
+		cancel() // ^C
+		<-ctx.Done()
+		return unread("it", ctx.Err())
+	}
+	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, ok(""), "T-001")}, Selection{}, nil)
+	require.Equal(t, Unknown, r.Checks[0].Outcome)
+	require.Contains(t, r.Checks[0].Message, "interrupted")
+	require.NotEqual(t, OK, r.Checks[1].Outcome)
+
+	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-ctx.Done()
+	r = run(ctx, &Env{}, []Check{stuck}, Selection{}, nil)
+	require.Contains(t, r.Checks[0].Message, "the time for the whole run is over")
+}
+
+func TestPanicIsAFinding(t *testing.T) {
+	t.Parallel()
+	c := made("T-001", SeverityError, Finding{})
+	c.Run = func(context.Context, *Env) Finding { panic("oops") }
+	r := run(t.Context(), &Env{}, []Check{c, made("T-002", SeverityError, ok(""))}, Selection{}, nil)
+	require.Equal(t, Unknown, r.Checks[0].Outcome)
+	require.Contains(t, r.Checks[0].Message, "oops")
+	require.Equal(t, OK, r.Checks[1].Outcome)
+}
+
+func TestFactIsReadOnce(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	release := make(chan struct{})
+	f := newFact(func(ctx context.Context) (int, error) {
+		reads.Add(1)
+		select {
+		case <-release:
+			return 42, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.get(impatient, t.Context())
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	for range 10 {
+		v, err := f.get(t.Context(), t.Context())
+		require.NoError(t, err, "one impatient check does not spoil it for the others")
+		require.Equal(t, 42, v)
+	}
+	require.EqualValues(t, 1, reads.Load())
+
+	broken := newFact(func(context.Context) (int, error) { panic("oops") })
+	_, err = broken.get(t.Context(), t.Context())
+	require.ErrorContains(t, err, "oops")
+}

@@ -1,0 +1,156 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	_ "embed"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/version"
+)
+
+// SchemaVersion is that of the JSON report; it grows when a field changes its meaning.
+const SchemaVersion = 1
+
+// Schema is the JSON schema of the JSON report.
+//
+//go:embed report.schema.json
+var Schema []byte
+
+// Result is the outcome of one check.
+type Result struct {
+	Code     string   `json:"code"`
+	Category string   `json:"category"`
+	Title    string   `json:"title"`
+	Outcome  Outcome  `json:"result"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Objects  []Object `json:"objects"`
+	// Evidence is what the outcome rests on.
+	Evidence map[string]string `json:"evidence"`
+	// Remedy is set when the outcome is warning, failed or unknown.
+	Remedy     string `json:"remedy,omitempty"`
+	Hint       string `json:"hint"`
+	DurationMs int64  `json:"durationMs"`
+}
+
+func (c *Check) result(f Finding, took time.Duration) Result {
+	r := Result{
+		Code: c.Code, Category: c.Category, Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
+		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,
+		DurationMs: took.Milliseconds(),
+	}
+	if r.Outcome == "" {
+		r.Outcome = Failed
+		if c.Severity == SeverityWarning {
+			r.Outcome = Warning
+		}
+	}
+	if r.Outcome == Failed || r.Outcome == Warning {
+		r.Remedy = c.Remedy
+	}
+	if f.Remedy != "" {
+		r.Remedy = f.Remedy
+	}
+	// Arrays and objects are never null for the reader of the JSON.
+	if r.Objects == nil {
+		r.Objects = []Object{}
+	}
+	if r.Evidence == nil {
+		r.Evidence = map[string]string{}
+	}
+	return r
+}
+
+// Tool is the program that made a report.
+type Tool struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// ClusterInfo is the cluster that a report is about.
+type ClusterInfo struct {
+	Context string `json:"context"`
+	Server  string `json:"server"`
+}
+
+// Summary counts the outcomes.
+type Summary struct {
+	OK      int `json:"ok"`
+	Warning int `json:"warning"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	Unknown int `json:"unknown"`
+}
+
+// Report is the outcome of a run.
+type Report struct {
+	SchemaVersion int         `json:"schemaVersion"`
+	Tool          Tool        `json:"tool"`
+	Cluster       ClusterInfo `json:"cluster"`
+	Phase         Phase       `json:"phase,omitempty"`
+	Summary       Summary     `json:"summary"`
+	Checks        []Result    `json:"checks"`
+	DurationMs    int64       `json:"durationMs"`
+}
+
+func newReport(env *Env, sel Selection, results []Result, took time.Duration) Report {
+	r := Report{
+		SchemaVersion: SchemaVersion, Tool: Tool{Name: "csccm", Version: version.Version},
+		Phase: sel.Phase, Checks: results, DurationMs: took.Milliseconds(),
+	}
+	if r.Checks == nil {
+		r.Checks = []Result{}
+	}
+	if env.Cluster != nil {
+		r.Cluster = ClusterInfo{Context: env.Cluster.Context, Server: env.Cluster.Server}
+	}
+	for _, c := range results {
+		switch c.Outcome {
+		case OK:
+			r.Summary.OK++
+		case Warning:
+			r.Summary.Warning++
+		case Failed:
+			r.Summary.Failed++
+		case Skipped:
+			r.Summary.Skipped++
+		case Unknown:
+			r.Summary.Unknown++
+		}
+	}
+	return r
+}
+
+// ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,
+// ExitWarnings when failOn is SeverityWarning and something is less than well. What could not be
+// found out counts as a warning.
+func (r Report) ExitCode(failOn Severity) int {
+	switch {
+	case r.Summary.Failed > 0:
+		return report.ExitCheckFailed
+	case failOn == SeverityWarning && r.Summary.Warning+r.Summary.Unknown > 0:
+		return report.ExitWarnings
+	}
+	return report.ExitOK
+}
+
+// Err is an error with the exit code and nothing more to say, or nil.
+func (r Report) Err(failOn Severity) error {
+	if code := r.ExitCode(failOn); code != report.ExitOK {
+		return &report.ExitError{Code: code}
+	}
+	return nil
+}
+
+// WriteJSON writes the report as Schema describes it.
+func (r Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}

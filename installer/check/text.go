@@ -1,0 +1,122 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/csccm/csccm/installer/report"
+)
+
+// TextOptions says how a report is shown to a person.
+type TextOptions struct {
+	Style report.Style
+	// Short leaves out what is well and what was skipped.
+	Short bool
+	// Verbose shows evidence and durations too, and all objects.
+	Verbose bool
+}
+
+// maxObjects is how many objects are listed below a result.
+const maxObjects = 10
+
+// WriteText writes the report for a person: a line for each check, what is wrong with its remedy
+// and a link below it, and a summary at the end.
+func (r Report) WriteText(w io.Writer, o TextOptions) error {
+	var b strings.Builder
+	category := ""
+	for _, c := range r.Checks {
+		if o.Short && (c.Outcome == OK || c.Outcome == Skipped) {
+			continue
+		}
+		if !o.Short && c.Category != category {
+			if category != "" {
+				b.WriteByte('\n')
+			}
+			category = c.Category
+			b.WriteString(o.Style.Paint(report.Strong, category) + "\n")
+		}
+		b.WriteString(c.text(o))
+	}
+	if b.Len() > 0 && !o.Short {
+		b.WriteByte('\n')
+	}
+	b.WriteString(r.Summary.text(o.Style))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text draws one result.
+func (c Result) text(o TextOptions) string {
+	s := o.Style
+	var b strings.Builder
+	head := c.Code + " " + c.Title
+	if c.Message != "" {
+		head += ": " + c.Message
+	}
+	if o.Verbose {
+		head += fmt.Sprintf(" (%d ms)", c.DurationMs)
+	}
+	b.WriteString(s.Indented(s.Symbol(symbol(c.Outcome))+" ", s.SymbolWidth()+1, head))
+
+	indent := s.SymbolWidth() + 3
+	pad := strings.Repeat(" ", indent)
+	for i, x := range c.Objects {
+		if i == maxObjects && !o.Verbose {
+			fmt.Fprintf(&b, "%s... and %d more (-v shows all)\n", pad, len(c.Objects)-i)
+			break
+		}
+		text := x.String()
+		if x.Message != "" {
+			text += ": " + x.Message
+		}
+		b.WriteString(s.Indented(pad+"- ", indent+2, text))
+	}
+	if o.Verbose {
+		for _, k := range sortedKeys(c.Evidence) {
+			b.WriteString(s.Indented(pad+s.Paint(report.Faint, k+":")+" ", indent+len(k)+2, c.Evidence[k]))
+		}
+	}
+	if c.Outcome != OK && c.Outcome != Skipped {
+		if c.Remedy != "" {
+			b.WriteString(s.Indented(pad+s.Paint(report.Strong, "fix:")+" ", indent+5, c.Remedy))
+		}
+		b.WriteString(pad + s.Paint(report.Faint, "see: "+c.Hint) + "\n")
+	}
+	return b.String()
+}
+
+func symbol(o Outcome) report.Symbol {
+	switch o {
+	case OK:
+		return report.SymbolOK
+	case Warning:
+		return report.SymbolWarning
+	case Failed:
+		return report.SymbolFailed
+	case Skipped:
+		return report.SymbolSkipped
+	case Unknown:
+	}
+	return report.SymbolUnknown
+}
+
+func (m Summary) text(s report.Style) string {
+	part := func(n int, p report.Paint, word string) string {
+		text := fmt.Sprintf("%d %s", n, word)
+		if n == 0 {
+			p = report.Plain
+		}
+		return s.Paint(p, text)
+	}
+	return strings.Join([]string{
+		part(m.OK, report.Good, "ok"),
+		part(m.Warning, report.Caution, "warning"),
+		part(m.Failed, report.Bad, "failed"),
+		part(m.Skipped, report.Plain, "skipped"),
+		part(m.Unknown, report.Caution, "unknown"),
+	}, ", ") + "\n"
+}

@@ -1,0 +1,156 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster is csccm's connection to a Kubernetes cluster: one configuration for client-go
+// and Helm, errors that say how to go on, and the detection of the distribution.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	csccm "github.com/csccm/csccm/pkg/version"
+)
+
+// DefaultNamespace is where cloud controller managers live.
+const DefaultNamespace = "kube-system"
+
+// QPS and burst of our own limiter: a hundred nodes and as many Services are read in one go, and
+// the API server's priority and fairness is the limit that counts.
+const (
+	qps   = 50
+	burst = 100
+)
+
+// Cluster is a connection to one cluster. It holds no open connection until it is used.
+type Cluster struct {
+	// Flags are what REST and Kube were made from; Helm takes them as its RESTClientGetter. Nil in
+	// tests with a fake clientset.
+	Flags *genericclioptions.ConfigFlags
+	// REST is nil in tests with a fake clientset.
+	REST *rest.Config
+	Kube kubernetes.Interface
+	// Namespace is that of the controller, its Secret and its Helm release.
+	Namespace string
+	// Context, Server and User describe the connection; they hold no credentials. Context is
+	// "in-cluster" inside a Pod without a kubeconfig.
+	Context, Server, User string
+}
+
+// NewFlags makes the connection flags with csccm's limits and user agent.
+func NewFlags() *genericclioptions.ConfigFlags {
+	f := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(qps)
+	namespace := DefaultNamespace
+	f.Namespace = &namespace
+	f.WrapConfigFn = tune
+	return f
+}
+
+func tune(c *rest.Config) *rest.Config {
+	c.QPS, c.Burst = qps, burst
+	c.UserAgent = "csccm/" + csccm.Version
+	// Warnings of the API server are for developers of the calling program.
+	c.WarningHandler = rest.NoWarnings{}
+	return c
+}
+
+// New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
+func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
+	if flags == nil {
+		flags = NewFlags()
+	}
+	c := &Cluster{Flags: flags, Namespace: DefaultNamespace}
+	if flags.Namespace != nil && *flags.Namespace != "" {
+		c.Namespace = *flags.Namespace
+	}
+	loader := flags.ToRawKubeConfigLoader()
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, explainConfig(err)
+	}
+	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0
+	server := flags.APIServer != nil && *flags.APIServer != ""
+	if inCluster && !server && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return nil, errNoKubeconfig
+	}
+	if c.REST, err = flags.ToRESTConfig(); err != nil {
+		return nil, explainConfig(err)
+	}
+	c.REST = tune(rest.CopyConfig(c.REST))
+	if c.Kube, err = kubernetes.NewForConfig(c.REST); err != nil {
+		return nil, explainConfig(err)
+	}
+	c.Server = c.REST.Host
+	c.Context, c.User = describe(&raw, flags, inCluster && !server)
+	return c, nil
+}
+
+func describe(raw *clientcmdapi.Config, flags *genericclioptions.ConfigFlags, inCluster bool) (name, user string) {
+	if inCluster {
+		return "in-cluster", ""
+	}
+	name = raw.CurrentContext
+	if flags.Context != nil && *flags.Context != "" {
+		name = *flags.Context
+	}
+	if ctx := raw.Contexts[name]; ctx != nil {
+		user = ctx.AuthInfo
+	}
+	if flags.Impersonate != nil && *flags.Impersonate != "" {
+		user = *flags.Impersonate
+	}
+	return name, user
+}
+
+// NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.
+func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
+	c := &Cluster{Kube: kube, Namespace: DefaultNamespace, Context: "test"}
+	if len(cfg) > 0 {
+		c.REST, c.Server = cfg[0], cfg[0].Host
+	}
+	return c
+}
+
+// Ping asks the API server for its version. Its errors are *Error.
+func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
+	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
+	return info, c.Explain(err)
+}
+
+// Explain turns an error of the API server or of the way there into an *Error with a remedy; nil
+// and what needs no explanation are returned as they are.
+func (c *Cluster) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return explainCall(c.Server, err)
+}
+
+// explainConfig explains why no connection can be made at all.
+func explainConfig(err error) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return errNoKubeconfig
+	}
+	if clientcmd.IsContextNotFound(err) {
+		return &Error{What: err.Error(), Fix: "name a context that `kubectl config get-contexts` shows", Err: err}
+	}
+	return &Error{
+		What: fmt.Sprintf("kubeconfig: %v", err),
+		Fix:  "check --kubeconfig, --context and the file that KUBECONFIG names",
+		Err:  err,
+	}
+}

@@ -1,0 +1,290 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// kubeconfig writes a kubeconfig with the contexts one (token secret-one) and two, and gives flags
+// for it.
+func kubeconfig(t *testing.T, server string, ca []byte) *genericclioptions.ConfigFlags {
+	t.Helper()
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
+	cfg.AuthInfos["alice"] = &clientcmdapi.AuthInfo{Token: "secret-one"}
+	cfg.AuthInfos["bob"] = &clientcmdapi.AuthInfo{Token: "secret-two"}
+	cfg.Contexts["one"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "alice", Namespace: "elsewhere"}
+	cfg.Contexts["two"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "bob"}
+	cfg.CurrentContext = "one"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*cfg, path))
+	f := NewFlags()
+	f.KubeConfig = &path
+	return f
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	c, err := New(kubeconfig(t, "https://192.0.2.1:6443", nil))
+	require.NoError(t, err)
+	require.Equal(t, "one", c.Context)
+	require.Equal(t, "alice", c.User)
+	require.Equal(t, "https://192.0.2.1:6443", c.Server)
+	require.Equal(t, "kube-system", c.Namespace, "not the context's namespace")
+	require.InDelta(t, qps, c.REST.QPS, 0)
+	require.Equal(t, burst, c.REST.Burst)
+	require.True(t, strings.HasPrefix(c.REST.UserAgent, "csccm/"))
+
+	// Helm takes the same flags: it must see the same connection.
+	viaHelm, err := c.Flags.ToRESTConfig()
+	require.NoError(t, err)
+	require.Equal(t, c.REST.Host, viaHelm.Host)
+	require.Equal(t, c.REST.BearerToken, viaHelm.BearerToken)
+	require.Equal(t, c.REST.UserAgent, viaHelm.UserAgent)
+}
+
+func TestNewWithFlags(t *testing.T) {
+	t.Parallel()
+	f := kubeconfig(t, "https://192.0.2.1:6443", nil)
+	two, ns, who := "two", "infra", "carol"
+	f.Context, f.Namespace, f.Impersonate = &two, &ns, &who
+	c, err := New(f)
+	require.NoError(t, err)
+	require.Equal(t, "two", c.Context)
+	require.Equal(t, "carol", c.User)
+	require.Equal(t, "infra", c.Namespace)
+	require.Equal(t, "carol", c.REST.Impersonate.UserName)
+	require.Equal(t, "secret-two", c.REST.BearerToken)
+}
+
+func remedyOf(t *testing.T, err error) string {
+	t.Helper()
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.NotContains(t, e.Error(), "\n")
+	require.NotEmpty(t, e.Remedy())
+	require.NotContains(t, e.Error()+e.Remedy(), "secret-one", "no token in an error")
+	return e.Remedy()
+}
+
+func TestNewErrors(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "none")
+	f := NewFlags()
+	f.KubeConfig = &missing
+	_, err := New(f)
+	require.ErrorContains(t, err, "none")
+	require.Contains(t, remedyOf(t, err), "--kubeconfig")
+
+	f = kubeconfig(t, "https://192.0.2.1:6443", nil)
+	unknown := "three"
+	f.Context = &unknown
+	_, err = New(f)
+	require.ErrorContains(t, err, "three")
+	require.Contains(t, remedyOf(t, err), "context")
+
+	broken := filepath.Join(t.TempDir(), "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("apiVersion: [\n"), 0o600))
+	f = NewFlags()
+	f.KubeConfig = &broken
+	_, err = New(f)
+	require.ErrorContains(t, err, "kubeconfig")
+	remedyOf(t, err)
+}
+
+func TestNoKubeconfig(t *testing.T) {
+	// Not parallel: the environment decides.
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, err := New(NewFlags())
+	require.ErrorIs(t, err, errNoKubeconfig)
+	require.Contains(t, remedyOf(t, err), "KUBECONFIG")
+
+	f, server := NewFlags(), "https://192.0.2.1:6443"
+	f.APIServer = &server
+	c, err := New(f)
+	require.NoError(t, err, "--server alone is enough")
+	require.Equal(t, server, c.Server)
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	answer := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	status := func(code, reason, message string) string {
+		return `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + message + `","reason":"` + reason + `","code":` + code + `}`
+	}
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		strip   bool // leave the server's certificate out of the kubeconfig
+		err     string
+		fix     string
+	}{
+		{name: "fine", handler: answer(200, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)},
+		{name: "unauthorised", handler: answer(401, status("401", "Unauthorized", "Unauthorized")), err: "401", fix: "log in again"},
+		{name: "forbidden", handler: answer(403, status("403", "Forbidden", "user alice cannot get path /version")), err: "403", fix: "administrator"},
+		{name: "unknown authority", handler: answer(200, `{}`), strip: true, err: "unknown authority", fix: "certificate-authority-data"},
+		{name: "hangs", handler: func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+		}, err: "no answer in time", fix: "--timeout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewTLSServer(tt.handler)
+			t.Cleanup(s.Close)
+			s.Config.ErrorLog = nil
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+			if tt.strip {
+				ca = nil
+			}
+			c, err := New(kubeconfig(t, s.URL, ca))
+			require.NoError(t, err)
+			limit := 10 * time.Second
+			if tt.name == "hangs" {
+				limit = 50 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			v, err := c.Ping(ctx)
+			if tt.err == "" {
+				require.NoError(t, err)
+				require.Equal(t, "v1.37.1", v.GitVersion)
+				return
+			}
+			require.ErrorContains(t, err, tt.err)
+			require.Contains(t, remedyOf(t, err), tt.fix)
+		})
+	}
+}
+
+func TestPingNobodyThere(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	c, err := New(kubeconfig(t, "https://"+address, nil))
+	require.NoError(t, err)
+	_, err = c.Ping(t.Context())
+	require.ErrorContains(t, err, "connection refused")
+	remedyOf(t, err)
+
+	c, err = New(kubeconfig(t, "https://no-such-host.invalid:6443", nil))
+	require.NoError(t, err)
+	_, err = c.Ping(t.Context())
+	require.ErrorContains(t, err, "no-such-host.invalid")
+	remedyOf(t, err)
+}
+
+func TestDetect(t *testing.T) {
+	t.Parallel()
+	node := func(name, version, image string, annotations ...string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
+		n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage = version, image
+		for _, a := range annotations {
+			n.Annotations[a] = "x"
+		}
+		return n
+	}
+	plain := node("a", "v1.37.1", "Ubuntu 24.04")
+	tests := []struct {
+		name  string
+		facts DistributionFacts
+		want  Distribution
+	}{
+		{"nothing known", DistributionFacts{Nodes: []corev1.Node{plain}}, Unknown},
+		{"no nodes", DistributionFacts{}, Unknown},
+		{"kubeadm", DistributionFacts{Nodes: []corev1.Node{plain}, KubeadmConfig: true}, Kubeadm},
+		{"k3s by version", DistributionFacts{Nodes: []corev1.Node{plain, node("b", "v1.36.1+k3s1", "Alpine")}}, K3s},
+		{"k3s by annotation", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Alpine", "k3s.io/node-args")}}, K3s},
+		{"RKE2", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1+rke2r1", "SLES")}}, RKE2},
+		{"k0s", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1+k0s", "Debian")}}, K0s},
+		{"Talos", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Talos (v1.12)")}}, Talos},
+		{"Cluster API over kubeadm", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")}, KubeadmConfig: true}, ClusterAPI},
+		{"CKS", DistributionFacts{
+			Nodes:         []corev1.Node{node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian"), node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")},
+			KubeadmConfig: true, CloudStackSecret: true, UpstreamDeployment: true,
+		}, CKS},
+		{"kubeadm with upstream's provider is not CKS", DistributionFacts{
+			Nodes: []corev1.Node{plain}, KubeadmConfig: true, CloudStackSecret: true, UpstreamDeployment: true,
+		}, Kubeadm},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, by := Detect(tt.facts)
+			require.Equal(t, tt.want, got)
+			require.NotEmpty(t, by)
+		})
+	}
+}
+
+func TestDistributionReadsTheCluster(t *testing.T) {
+	t.Parallel()
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
+	c := NewForTest(fake.NewClientset(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "prod-node-19a2b3c4d5f"}},
+		&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
+		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")},
+		&appsv1.Deployment{ObjectMeta: meta("cloud-controller-manager")},
+	))
+	d, _, err := c.Distribution(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, CKS, d)
+}
+
+func TestExplainForbidden(t *testing.T) {
+	t.Parallel()
+	c := NewForTest(fake.NewClientset())
+	err := c.Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("alice may not list nodes")))
+	require.ErrorContains(t, err, "alice may not list nodes")
+	require.Contains(t, remedyOf(t, err), "administrator")
+	require.True(t, apierrors.IsForbidden(err), "the cause stays")
+	require.Equal(t, err, c.Explain(err), "explained once")
+	other := errors.New("something else")
+	require.Equal(t, other, c.Explain(other))
+}
+
+func TestNewForTestWithREST(t *testing.T) {
+	t.Parallel()
+	c := NewForTest(fake.NewClientset(), &rest.Config{Host: "http://x"})
+	require.Equal(t, "http://x", c.Server)
+	require.NoError(t, c.Explain(nil))
+}

@@ -1,0 +1,133 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Distribution is how a cluster was made, as far as that decides where a kubelet's flags are set.
+type Distribution string
+
+// Distributions that csccm knows remedies for.
+const (
+	Unknown    Distribution = "unknown"
+	Kubeadm    Distribution = "kubeadm"
+	K3s        Distribution = "k3s"
+	RKE2       Distribution = "RKE2"
+	K0s        Distribution = "k0s"
+	Talos      Distribution = "Talos"
+	CKS        Distribution = "CKS"         // CloudStack Kubernetes Service
+	ClusterAPI Distribution = "Cluster API" // with the CloudStack provider, or another
+)
+
+// DistributionFacts is what Detect judges by.
+type DistributionFacts struct {
+	Nodes []corev1.Node
+	// KubeadmConfig: ConfigMap kube-system/kubeadm-config exists.
+	KubeadmConfig bool
+	// CloudStackSecret and UpstreamDeployment: Secret cloudstack-secret and Deployment
+	// cloud-controller-manager exist in kube-system; CKS deploys both on every cluster it makes.
+	CloudStackSecret, UpstreamDeployment bool
+}
+
+// Detect names the distribution, and what it was told by.
+func Detect(f DistributionFacts) (Distribution, string) {
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		version, image := n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage
+		switch {
+		case strings.Contains(version, "+k3s"):
+			return K3s, "kubelet version " + version
+		case strings.Contains(version, "+rke2"):
+			return RKE2, "kubelet version " + version
+		case strings.Contains(version, "+k0s"):
+			return K0s, "kubelet version " + version
+		case strings.HasPrefix(image, "Talos"):
+			return Talos, "OS image " + image
+		}
+		for key := range n.Annotations {
+			switch {
+			case strings.HasPrefix(key, "k3s.io/"):
+				return K3s, "annotation " + key
+			case strings.HasPrefix(key, "rke2.io/"):
+				return RKE2, "annotation " + key
+			case strings.HasPrefix(key, "cluster.x-k8s.io/"):
+				return ClusterAPI, "annotation " + key
+			}
+		}
+	}
+	switch {
+	case f.KubeadmConfig && f.CloudStackSecret && f.UpstreamDeployment && allCKSNames(f.Nodes):
+		return CKS, "node names, cloudstack-secret and cloud-controller-manager in kube-system"
+	case f.KubeadmConfig:
+		return Kubeadm, "ConfigMap kube-system/kubeadm-config"
+	}
+	return Unknown, "no mark of a known distribution"
+}
+
+// allCKSNames tells whether all nodes are named as CKS names its VMs: NAME-control-HEX and
+// NAME-node-HEX.
+func allCKSNames(nodes []corev1.Node) bool {
+	for i := range nodes {
+		parts := strings.Split(nodes[i].Name, "-")
+		if len(parts) < 3 {
+			return false
+		}
+		role, suffix := parts[len(parts)-2], parts[len(parts)-1]
+		if role != "control" && role != "node" || !isHex(suffix) {
+			return false
+		}
+	}
+	return len(nodes) > 0
+}
+
+func isHex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// Distribution reads the facts and detects. nodes may be nil: then they are read too.
+func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {
+	if nodes == nil {
+		list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return Unknown, "", c.Explain(err)
+		}
+		nodes = list.Items
+	}
+	f := DistributionFacts{Nodes: nodes}
+	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
+	_, err := core.ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
+	if f.KubeadmConfig, err = found(err); err != nil {
+		return Unknown, "", c.Explain(err)
+	}
+	_, err = core.Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})
+	if f.CloudStackSecret, err = found(err); err != nil {
+		return Unknown, "", c.Explain(err)
+	}
+	_, err = apps.Deployments(metav1.NamespaceSystem).Get(ctx, "cloud-controller-manager", metav1.GetOptions{})
+	if f.UpstreamDeployment, err = found(err); err != nil {
+		return Unknown, "", c.Explain(err)
+	}
+	d, by := Detect(f)
+	return d, by, nil
+}
+
+// found reads the error of a Get: what may not be read counts as not there, since the distribution
+// only chooses the words of a remedy.
+func found(err error) (bool, error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return false, nil
+	default:
+		return false, err
+	}
+}

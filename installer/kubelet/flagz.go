@@ -1,0 +1,231 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Failure is why a kubelet's flags could not be read.
+type Failure string
+
+// Failures. Each has another remedy.
+const (
+	FailureForbidden   Failure = "forbidden"         // the caller lacks get nodes/proxy
+	FailureKubeletAuth Failure = "kubelet-forbidden" // the kubelet refuses the API server
+	FailureGateOff     Failure = "gate-off"          // no /flagz: before 1.36, or ComponentFlagz is off
+	FailureNoAddress   Failure = "no-address"        // the Node has no address yet
+	FailureUnreachable Failure = "unreachable"       // the API server does not reach the kubelet
+	FailureNoNode      Failure = "no-node"           // the Node is gone
+	FailureTimeout     Failure = "timeout"
+	FailureOther       Failure = "other"
+)
+
+func (f Failure) text(detail string) string {
+	with := func(s string) string {
+		if detail == "" {
+			return s
+		}
+		return s + ": " + detail
+	}
+	switch f {
+	case FailureForbidden:
+		return with("not permitted to read it through the API server (get nodes/proxy)")
+	case FailureKubeletAuth:
+		return with("the kubelet refuses the API server")
+	case FailureGateOff:
+		return "the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)"
+	case FailureNoAddress:
+		return "the node has no address yet, so the API server cannot ask its kubelet"
+	case FailureUnreachable:
+		return with("the API server does not reach the kubelet")
+	case FailureNoNode:
+		return "the node is gone"
+	case FailureTimeout:
+		return with("no answer in time")
+	case FailureOther:
+	}
+	return with("not readable")
+}
+
+func (f Failure) remedy() string {
+	switch f {
+	case FailureForbidden:
+		return "run csccm as a cluster administrator, or grant get on nodes/proxy"
+	case FailureKubeletAuth:
+		return "check --kubelet-client-certificate of the API server and the kubelet's authorization mode"
+	case FailureGateOff:
+		return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+	case FailureNoAddress:
+		return "install the controller, which gives the node its addresses, and check again"
+	case FailureUnreachable, FailureTimeout:
+		return "check that the kubelet runs and that port 10250 of the node is open to the control plane"
+	case FailureNoNode, FailureOther:
+	}
+	return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+}
+
+// The forms of /flagz, newest first: v1beta1 since 1.36, v1alpha1 in 1.35, text in 1.32 to 1.34.
+const (
+	formV1Beta1  = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz"
+	formV1Alpha1 = "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
+	formText     = "text/plain"
+)
+
+// Answer is what a kubelet said of its flags.
+type Answer struct {
+	Flags   map[string]string
+	Form    string  // one of the forms above; "" with a Failure
+	Failure Failure // "" when Flags are there
+	Detail  string  // of a failure
+}
+
+// maxBody bounds what is read of an answer; all flags of a kubelet are some 10 kB.
+const maxBody = 1 << 20
+
+// prober asks kubelets through the API server's node proxy.
+type prober struct {
+	client *http.Client
+	base   *url.URL
+}
+
+// ask reads the flags of one kubelet.
+func (p *prober) ask(ctx context.Context, node string) Answer {
+	var a Answer
+	for _, form := range []string{formV1Beta1, formV1Alpha1, formText} {
+		code, body, err := p.get(ctx, node, form)
+		if err != nil {
+			return failed(err)
+		}
+		if code == http.StatusOK {
+			flags, err := parse(form, body)
+			if err == nil {
+				return Answer{Flags: flags, Form: form}
+			}
+			a = Answer{Failure: FailureOther, Detail: err.Error()}
+			continue
+		}
+		a = classify(code, body)
+		if code != http.StatusNotAcceptable {
+			return a
+		}
+	}
+	return a
+}
+
+func (p *prober) get(ctx context.Context, node, accept string) (code int, body []byte, err error) {
+	u := p.base.JoinPath("api/v1/nodes", node, "proxy/flagz")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return 0, nil, fmt.Errorf("node %q: %w", node, err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return 0, nil, fmt.Errorf("answer cut off: %w", err)
+	}
+	return resp.StatusCode, body, nil
+}
+
+func failed(err error) Answer {
+	var netErr net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout() {
+		return Answer{Failure: FailureTimeout}
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without the URL, which says nothing new
+	}
+	return Answer{Failure: FailureOther, Detail: err.Error()}
+}
+
+// classify names the failure of an answer that is no 200. The API server answers with a Status,
+// the kubelet behind it with plain text.
+func classify(code int, body []byte) Answer {
+	var s metav1.Status
+	fromServer := json.Unmarshal(body, &s) == nil && s.Kind == "Status"
+	text := firstLine(string(body))
+	if fromServer {
+		text = s.Message
+	}
+	f := FailureOther
+	switch {
+	case strings.Contains(text, "no preferred addresses found"):
+		return Answer{Failure: FailureNoAddress}
+	case (code == http.StatusForbidden || code == http.StatusUnauthorized) && fromServer:
+		f = FailureForbidden
+	case code == http.StatusForbidden || code == http.StatusUnauthorized:
+		f = FailureKubeletAuth
+	case code == http.StatusNotFound && fromServer:
+		f = FailureNoNode
+	case code == http.StatusNotFound:
+		return Answer{Failure: FailureGateOff}
+	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway,
+		strings.Contains(text, "error trying to reach service"), strings.Contains(text, "dial tcp"):
+		f = FailureUnreachable
+	case code == http.StatusGatewayTimeout:
+		f = FailureTimeout
+	}
+	if f == FailureOther {
+		text = fmt.Sprintf("HTTP %d: %s", code, text)
+	}
+	return Answer{Failure: f, Detail: strings.TrimPrefix(text, "error trying to reach service: ")}
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	const enough = 200
+	if len(s) > enough {
+		s = s[:enough]
+	}
+	return s
+}
+
+func parse(form string, body []byte) (map[string]string, error) {
+	if form == formText {
+		return parseText(string(body))
+	}
+	var answer struct {
+		Kind  string            `json:"kind"`
+		Flags map[string]string `json:"flags"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("answer is not the JSON of a Flagz: %w", err)
+	}
+	if answer.Kind != "Flagz" || len(answer.Flags) == 0 {
+		return nil, fmt.Errorf("answer is no Flagz but kind %q with %d flags", answer.Kind, len(answer.Flags))
+	}
+	return answer.Flags, nil
+}
+
+// textFlag matches the flags of interest in the text form. Its delimiter is chosen at random, on
+// purpose, so that nobody parses it: the names are fixed, what follows is one of four.
+var textFlag = regexp.MustCompile(`(?m)^(cloud-provider|node-ip|hostname-override|provider-id|register-with-taints)(?:: |:|=| )(.*)$`)
+
+func parseText(body string) (map[string]string, error) {
+	flags := map[string]string{}
+	for _, m := range textFlag.FindAllStringSubmatch(body, -1) {
+		flags[m[1]] = strings.Trim(strings.TrimSpace(m[2]), `"`)
+	}
+	if len(flags) == 0 {
+		return nil, errors.New("answer is no text form of Flagz")
+	}
+	return flags, nil
+}

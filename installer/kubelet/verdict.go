@@ -1,0 +1,243 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubelet finds out whether kubelets run with --cloud-provider=external, from the API
+// server alone: it asks each kubelet for its flags and falls back to what its Node shows.
+package kubelet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Verdict says how a kubelet runs.
+type Verdict string
+
+// Verdicts.
+const (
+	External    Verdict = "external"
+	NotExternal Verdict = "not-external"
+	Unknown     Verdict = "unknown"
+)
+
+// Evidence is one observation. Says is what it proves, Unknown when it proves nothing by itself.
+type Evidence struct {
+	Source string  `json:"source"` // /flagz, annotation ..., taint ...
+	Detail string  `json:"detail"`
+	Says   Verdict `json:"says"`
+}
+
+// NodeVerdict is the verdict on one node's kubelet.
+type NodeVerdict struct {
+	Node    string  `json:"node"`
+	Verdict Verdict `json:"verdict"`
+	// Evidence is ordered from strong to weak; the first that says something decides.
+	Evidence []Evidence `json:"evidence"`
+	// Failure is why the kubelet's flags could not be read; "" when they were.
+	Failure Failure `json:"failure,omitempty"`
+	// Remedy says what to do; empty when the verdict is External.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Reason is the decisive evidence in one line.
+func (v NodeVerdict) Reason() string {
+	for _, e := range v.Evidence {
+		if e.Says == v.Verdict {
+			return e.Source + ": " + e.Detail
+		}
+	}
+	return "no evidence"
+}
+
+// Facts is what Judge decides by.
+type Facts struct {
+	Node  *corev1.Node
+	Flagz Answer
+	// Distribution chooses the remedy.
+	Distribution cluster.Distribution
+	// CloudControllerDisabled: a k3s or RKE2 server of the cluster runs with
+	// --disable-cloud-controller, so no agent gets --cloud-provider by itself.
+	CloudControllerDisabled bool
+}
+
+// Judge decides about one kubelet.
+func Judge(f Facts) NodeVerdict {
+	v := NodeVerdict{Node: f.Node.Name, Verdict: Unknown, Failure: f.Flagz.Failure}
+	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
+	for _, e := range v.Evidence {
+		if e.Says != Unknown {
+			v.Verdict = e.Says
+			break
+		}
+	}
+	switch v.Verdict {
+	case External:
+	case NotExternal:
+		v.Remedy = Remedy(f.Distribution)
+	case Unknown:
+		v.Remedy = v.Failure.remedy()
+	}
+	return v
+}
+
+func fromFlags(a Answer) []Evidence {
+	const flag = "cloud-provider"
+	if a.Failure != "" {
+		return []Evidence{{Source: "/flagz", Detail: a.Failure.text(a.Detail), Says: Unknown}}
+	}
+	source := "/flagz"
+	if a.Form == formText {
+		source = "/flagz (text)"
+	}
+	value, ok := a.Flags[flag]
+	switch {
+	case !ok:
+		return []Evidence{{source, "does not list --" + flag, Unknown}}
+	case value == "external":
+		return []Evidence{{source, "--cloud-provider=external", External}}
+	default:
+		return []Evidence{{source, fmt.Sprintf("--cloud-provider=%q", value), NotExternal}}
+	}
+}
+
+// argsAnnotations are where k3s and RKE2 keep a node's own command line.
+var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
+
+// nodeArgs reads the command line annotation, a JSON array.
+func nodeArgs(n *corev1.Node) (annotation string, args []string) {
+	for _, key := range argsAnnotations {
+		raw, ok := n.Annotations[key]
+		if ok && json.Unmarshal([]byte(raw), &args) == nil {
+			return key, args
+		}
+	}
+	return "", nil
+}
+
+// DisablesCloudController tells whether a node's k3s or RKE2 was started with
+// --disable-cloud-controller.
+func DisablesCloudController(n *corev1.Node) bool {
+	_, args := nodeArgs(n)
+	for i, a := range args {
+		switch a {
+		case "--disable-cloud-controller=true":
+			return true
+		case "--disable-cloud-controller":
+			return i+1 == len(args) || args[i+1] != "false"
+		}
+	}
+	return false
+}
+
+func fromNodeArgs(f Facts) []Evidence {
+	key, args := nodeArgs(f.Node)
+	if key == "" {
+		return nil
+	}
+	source := "annotation " + key
+	if value, ok := kubeletArg(args, "cloud-provider"); ok {
+		if value == "external" {
+			return []Evidence{{source, "--kubelet-arg=cloud-provider=external", External}}
+		}
+		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
+	}
+	if f.CloudControllerDisabled || DisablesCloudController(f.Node) {
+		return []Evidence{{source, "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal}}
+	}
+	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
+}
+
+// kubeletArg finds --kubelet-arg=NAME=VALUE or --kubelet-arg NAME=VALUE; the last one counts.
+func kubeletArg(args []string, name string) (value string, ok bool) {
+	for i, a := range args {
+		arg, found := strings.CutPrefix(a, "--kubelet-arg=")
+		if !found {
+			if a != "--kubelet-arg" || i+1 == len(args) {
+				continue
+			}
+			arg = args[i+1]
+		}
+		if n, v, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); n == name {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
+
+// fromNode reads what a kubelet leaves on its Node.
+func fromNode(n *corev1.Node) []Evidence {
+	var out []Evidence
+	if ip, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
+		out = append(out, Evidence{
+			"annotation " + cloudproviderapi.AnnotationAlphaProvidedIPAddr,
+			ip + "; only a kubelet with --cloud-provider=external keeps it", External,
+		})
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key != cloudproviderapi.TaintExternalCloudProvider {
+			continue
+		}
+		e := Evidence{"taint " + t.Key, fmt.Sprintf("effect %s; kubelets set NoSchedule, so it was set by hand or by csccm", t.Effect), Unknown}
+		if t.Effect == corev1.TaintEffectNoSchedule && t.Value == "true" {
+			e.Detail, e.Says = "set when the kubelet registered", External
+		}
+		out = append(out, e)
+	}
+	if onlyHostname(n.Status.Addresses) {
+		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
+	}
+	if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err == nil && kind != node.KindNone {
+		out = append(out, Evidence{"providerID", n.Spec.ProviderID + "; says who initialised the node once, not how its kubelet runs now", Unknown})
+	}
+	return out
+}
+
+func onlyHostname(addresses []corev1.NodeAddress) bool {
+	for _, a := range addresses {
+		if a.Type != corev1.NodeHostName {
+			return false
+		}
+	}
+	return len(addresses) > 0
+}
+
+// Remedy says how kubelets of a distribution are started with --cloud-provider=external.
+func Remedy(d cluster.Distribution) string {
+	switch d {
+	case cluster.Kubeadm:
+		return "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`; " +
+			"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the kubeadm configuration"
+	case cluster.K3s:
+		return "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also with --disable-cloud-controller and --disable=servicelb"
+	case cluster.RKE2:
+		return "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and `kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2"
+	case cluster.K0s:
+		return "start the worker with --enable-cloud-provider (k0s install worker --enable-cloud-provider)"
+	case cluster.Talos:
+		return "set cluster.externalCloudProvider.enabled: true in the machine configuration"
+	case cluster.CKS:
+		return "CKS starts kubelets without it: append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`; " +
+			"nodes that CKS adds later need the same"
+	case cluster.ClusterAPI:
+		return "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled"
+	case cluster.Unknown:
+	}
+	return "start the kubelet with --cloud-provider=external and restart it"
+}
+
+// RunsCloudController tells whether a node is a k3s or RKE2 server that runs the distribution's own
+// cloud controller.
+func RunsCloudController(n *corev1.Node) bool {
+	_, args := nodeArgs(n)
+	return len(args) > 0 && args[0] == "server" && !DisablesCloudController(n) && !slices.ContainsFunc(args, func(a string) bool {
+		return strings.HasPrefix(a, "--cloud-provider-name")
+	})
+}

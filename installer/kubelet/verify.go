@@ -1,0 +1,69 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/installer/cluster"
+)
+
+const (
+	workers    = 16
+	perKubelet = 8 * time.Second
+)
+
+// Verify judges the kubelets of nodes, in their order. It asks each kubelet through the API
+// server, many at once; a kubelet that does not answer costs 8 s and makes no error.
+func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []NodeVerdict {
+	// The distribution only chooses the words of the remedy: an error here is the generic one.
+	distribution, _, _ := c.Distribution(ctx, nodes)
+	return verify(ctx, newProber(c), distribution, nodes)
+}
+
+func newProber(c *cluster.Cluster) *prober {
+	if c.REST == nil {
+		return nil
+	}
+	client, err := rest.HTTPClientFor(c.REST)
+	if err != nil {
+		return nil
+	}
+	base, _, err := rest.DefaultServerUrlFor(c.REST)
+	if err != nil {
+		return nil
+	}
+	return &prober{client: client, base: base}
+}
+
+func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
+	disabled := false
+	for i := range nodes {
+		disabled = disabled || DisablesCloudController(&nodes[i])
+	}
+	out := make([]NodeVerdict, len(nodes))
+	slots := make(chan struct{}, workers)
+	var wg sync.WaitGroup
+	for i := range nodes {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: disabled}
+			f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
+			if p != nil {
+				actx, cancel := context.WithTimeout(ctx, perKubelet)
+				defer cancel()
+				f.Flagz = p.ask(actx, nodes[i].Name)
+			}
+			out[i] = Judge(f)
+		})
+	}
+	wg.Wait()
+	return out
+}

@@ -1,0 +1,185 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// API is what a migration needs of a *cloudstack.Client.
+type API interface {
+	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
+	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
+	UpdateLoadBalancerRule(ctx context.Context, r cloudstack.UpdateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
+}
+
+// Waiter waits for a job to end; *cloudstack.JobWaiter is one.
+type Waiter interface {
+	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+}
+
+// Applier carries out steps.
+type Applier struct {
+	API       API
+	Jobs      Waiter
+	ProjectID string
+	Journal   *Journal
+	// Starting and Progress, if not nil, are told of each step's begin and of its end: renamed, or
+	// why there was nothing to do.
+	Starting func(s Step)
+	Progress func(s Step, what string)
+}
+
+// Read reads the rules of the project with their members.
+func Read(ctx context.Context, api API, projectID string) ([]Rule, error) {
+	list, err := api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: projectID})
+	if err != nil {
+		return nil, fmt.Errorf("list load balancer rules: %w", err)
+	}
+	rules := make([]Rule, 0, len(list))
+	for _, r := range list {
+		rule := Rule{LoadBalancerRule: r}
+		if ParseName(r.Name).Family != FamilyForeign {
+			rule.Members, err = api.ListLoadBalancerMembers(ctx, r.ID)
+			if cloudstack.IsNotFound(err) {
+				continue // deleted since it was listed
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list the members of rule %q: %w", r.Name, err)
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// Apply carries out steps in order and stops at the first that fails. A step that is done already
+// counts as done, so a second run goes on where the first ended. A step that has begun is finished
+// even when ctx ends; then Apply returns ctx's error. done is the number of steps that are done.
+func (a *Applier) Apply(ctx context.Context, steps []Step) (done int, err error) {
+	for _, s := range steps {
+		if err := ctx.Err(); err != nil {
+			return done, fmt.Errorf("stopped after %d of %d rules: %w", done, len(steps), err)
+		}
+		if a.Starting != nil {
+			a.Starting(s)
+		}
+		what, err := a.rename(context.WithoutCancel(ctx), s)
+		if err != nil {
+			return done, fmt.Errorf("rule %q (%s): %w", s.From, s.RuleID, err)
+		}
+		done++
+		if a.Progress != nil {
+			a.Progress(s, what)
+		}
+	}
+	return done, nil
+}
+
+// errChanged says that a rule is not as the plan saw it.
+var errChanged = errors.New("has changed since the plan was made: run the command again")
+
+func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
+	before, err := a.rule(ctx, s.RuleID)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case before.Name == s.To:
+		return "has the name already", nil
+	case before.Name != s.From || before.PublicPort != s.Port || before.PublicIP != s.PublicIP:
+		return "", fmt.Errorf("%w (now %q, %s:%d)", errChanged, before.Name, before.PublicIP, before.PublicPort)
+	}
+	if err := a.Journal.begin(s, before); err != nil {
+		return "", err
+	}
+	err = a.update(ctx, s)
+	if err == nil {
+		err = a.verify(ctx, s, before)
+	}
+	if jerr := a.Journal.end(s, err); jerr != nil && err == nil {
+		err = jerr
+	}
+	if err != nil {
+		return "", err
+	}
+	return "renamed", nil
+}
+
+func (a *Applier) update(ctx context.Context, s Step) error {
+	sub, err := a.API.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
+		ID: s.RuleID, Name: s.To, Protocol: s.Protocol, Algorithm: s.Algorithm,
+	})
+	if err != nil {
+		return fmt.Errorf("rename to %q: %w", s.To, err)
+	}
+	if _, err := a.Jobs.Wait(ctx, "updateLoadBalancerRule", sub.JobID); err != nil {
+		return fmt.Errorf("rename to %q: %w", s.To, err)
+	}
+	return nil
+}
+
+// verify reads the rule anew: nothing but the name, and the protocol where there was none, may
+// differ from before.
+func (a *Applier) verify(ctx context.Context, s Step, before *Rule) error {
+	after, err := a.rule(ctx, s.RuleID)
+	if err != nil {
+		return fmt.Errorf("after the rename: %w", err)
+	}
+	var wrong []string
+	expect := func(what, want, got string) {
+		if want != got {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", what, got, want))
+		}
+	}
+	expect("name", s.To, after.Name)
+	expect("protocol", s.Protocol, after.Protocol)
+	expect("algorithm", before.Algorithm, after.Algorithm)
+	expect("source ranges", strings.Join(before.CIDRs, ","), strings.Join(after.CIDRs, ","))
+	expect("address", address(before), address(after))
+	expect("members", members(before), members(after))
+	// A rule without members stays in state Add once it is touched.
+	if before.State != after.State && len(before.Members) > 0 {
+		expect("state", before.State, after.State)
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("after the rename: %s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+func address(r *Rule) string {
+	return fmt.Sprintf("%s:%d -> %d", r.PublicIP, r.PublicPort, r.PrivatePort)
+}
+
+func members(r *Rule) string {
+	var out []string
+	for i := range r.Members {
+		m := &r.Members[i]
+		out = append(out, m.VMID+"="+strings.Join(slices.Sorted(slices.Values(m.Addresses)), "+"))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func (a *Applier) rule(ctx context.Context, id string) (*Rule, error) {
+	list, err := a.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: a.ProjectID})
+	if err != nil && !cloudstack.IsNotFound(err) {
+		return nil, fmt.Errorf("read it: %w", err)
+	}
+	if len(list) != 1 {
+		return nil, fmt.Errorf("is gone; %w", errChanged)
+	}
+	r := &Rule{LoadBalancerRule: list[0]}
+	if r.Members, err = a.API.ListLoadBalancerMembers(ctx, id); err != nil {
+		return nil, fmt.Errorf("read its members: %w", err)
+	}
+	return r, nil
+}

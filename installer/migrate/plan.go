@@ -1,0 +1,243 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// Rule is a load balancer rule with its members.
+type Rule struct {
+	cloudstack.LoadBalancerRule
+	Members []cloudstack.LoadBalancerMember
+}
+
+// Inventory is what Plan decides by.
+type Inventory struct {
+	Rules    []Rule
+	Services []corev1.Service // all of the cluster
+	// NodeVMs are the ids of the VMs that are Nodes of the cluster; nil when not known.
+	NodeVMs map[string]bool
+}
+
+// Selection says which rules a plan may touch beyond those of the cluster's Services.
+type Selection struct {
+	// LoadBalancers are names of load balancers whose rules are renamed although no Service of the
+	// cluster owns them.
+	LoadBalancers []string
+	// IncludeUnattributed renames all rules with a legacy name.
+	IncludeUnattributed bool
+}
+
+// Verdict is what a plan says about a rule.
+type Verdict string
+
+// Verdicts on rules.
+const (
+	VerdictRename       Verdict = "rename"       // a Step renames it
+	VerdictCurrent      Verdict = "current"      // has csccm's name
+	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
+	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
+	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
+)
+
+// Item is a rule and what becomes of it.
+type Item struct {
+	RuleID   string  `json:"ruleId"`
+	Name     string  `json:"name"`
+	Family   Family  `json:"family"`
+	Verdict  Verdict `json:"verdict"`
+	PublicIP string  `json:"publicIp"`
+	Port     int     `json:"port"`
+	// Service is namespace/name of the Service of this cluster that the rule belongs to, if any.
+	Service string `json:"service,omitempty"`
+	NewName string `json:"newName,omitempty"` // with VerdictRename
+	// Reason says why, for people.
+	Reason  string `json:"reason"`
+	Members int    `json:"members"`
+	// OurNodes: there are members, and all are Nodes of this cluster.
+	OurNodes bool `json:"membersAreNodes"`
+}
+
+// Step renames one rule in place.
+type Step struct {
+	RuleID string `json:"ruleId"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	// Protocol is always sent: an update without it ends in a server error for rules that were
+	// created without one.
+	Protocol string `json:"protocol"`
+	// Algorithm is the one that stands; it is sent so that the update cannot change it.
+	Algorithm string `json:"algorithm"`
+	PublicIP  string `json:"publicIp"`
+	Port      int    `json:"port"`
+	Service   string `json:"service,omitempty"`
+}
+
+// Plan is what is there and what would be done.
+type Plan struct {
+	Items []Item `json:"rules"`
+	Steps []Step `json:"steps"`
+}
+
+// Count is the number of rules of a verdict.
+func (p *Plan) Count(v Verdict) int {
+	n := 0
+	for i := range p.Items {
+		if p.Items[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// MakePlan decides about every rule. The order of its input does not matter.
+func MakePlan(inv Inventory, sel Selection) Plan {
+	rules := slices.Clone(inv.Rules)
+	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
+	owners := newOwners(inv.Services)
+	targets := make([]target, len(rules))
+	served := map[string][]string{} // names of the rules of a load balancer's port
+	for i := range rules {
+		targets[i] = resolve(&rules[i], owners)
+		if key := targets[i].key(); key != "" {
+			served[key] = append(served[key], rules[i].Name)
+		}
+	}
+	p := Plan{Items: []Item{}, Steps: []Step{}}
+	for i := range rules {
+		item, step := decide(&rules[i], targets[i], served, inv.NodeVMs, sel)
+		p.Items = append(p.Items, item)
+		if step != nil {
+			p.Steps = append(p.Steps, *step)
+		}
+	}
+	return p
+}
+
+// target is where a rule belongs.
+type target struct {
+	name    Name
+	lb      string // load balancer, for Leaseweb's names that of the Service
+	service string // namespace/name in this cluster, or ""
+}
+
+func (t target) key() string {
+	if t.lb == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", t.lb, t.name.Port)
+}
+
+// owners finds Services by load balancer name and by namespace/name.
+type owners struct {
+	byLB   map[string]*corev1.Service
+	byName map[string]*corev1.Service
+}
+
+func newOwners(services []corev1.Service) owners {
+	o := owners{map[string]*corev1.Service{}, map[string]*corev1.Service{}}
+	for i := range services {
+		s := &services[i]
+		o.byLB[cloudprovider.DefaultLoadBalancerName(s)] = s
+		o.byName[s.Namespace+"/"+s.Name] = s
+	}
+	return o
+}
+
+// resolve attributes a rule. A load balancer name holds the Service's UID and so is proof; a
+// Leaseweb name holds only names, which another cluster of the account may use too, so there the
+// rule's address must be the Service's.
+func resolve(r *Rule, o owners) target {
+	t := target{name: ParseName(r.Name)}
+	t.lb = t.name.LB
+	if s := o.byLB[t.lb]; s != nil && t.lb != "" {
+		t.service = s.Namespace + "/" + s.Name
+	}
+	if t.name.Family == FamilyLeaseweb {
+		key := t.name.Namespace + "/" + t.name.Service
+		if s := o.byName[key]; s != nil && hasAddress(s, r.PublicIP) {
+			t.service, t.lb = key, cloudprovider.DefaultLoadBalancerName(s)
+		}
+	}
+	return t
+}
+
+func hasAddress(s *corev1.Service, ip string) bool {
+	return ip != "" && slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip })
+}
+
+func decide(r *Rule, t target, served map[string][]string, nodeVMs map[string]bool, sel Selection) (Item, *Step) {
+	item := Item{
+		RuleID: r.ID, Name: r.Name, Family: t.name.Family, PublicIP: r.PublicIP, Port: r.PublicPort,
+		Service: t.service, Members: len(r.Members),
+	}
+	ours := 0
+	for i := range r.Members {
+		if nodeVMs[r.Members[i].VMID] {
+			ours++
+		}
+	}
+	item.OurNodes = ours > 0 && ours == len(r.Members)
+	others := slices.DeleteFunc(slices.Clone(served[t.key()]), func(n string) bool { return n == r.Name })
+	switch {
+	case t.name.Family == FamilyForeign:
+		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
+		return item, nil
+	case t.key() != "" && len(served[t.key()]) > 1:
+		item.Verdict = VerdictDuplicate
+		item.Reason = "the same port of the same load balancer has another rule: " + strings.Join(others, ", ")
+		if len(others) == 0 {
+			item.Reason = fmt.Sprintf("%d rules have this name", len(served[t.key()]))
+		}
+		return item, nil
+	case t.name.Family == FamilyUpstream:
+		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
+		return item, nil
+	case t.service != "":
+		item.Reason = "of Service " + t.service
+	case t.lb != "" && slices.Contains(sel.LoadBalancers, t.lb):
+		item.Reason = "named with --lb"
+	case t.lb != "" && sel.IncludeUnattributed:
+		item.Reason = "no Service of this cluster, taken with --include-unattributed"
+	default:
+		item.Verdict, item.Reason = VerdictUnattributed, "no Service of this cluster has it"+hint(t, ours, len(r.Members), nodeVMs != nil)
+		return item, nil
+	}
+	protocol := r.Protocol
+	if protocol == "" {
+		protocol = "tcp" // what a rule without a protocol does
+	}
+	step := &Step{
+		RuleID: r.ID, From: r.Name, To: loadbalancer.RuleName(t.lb, protocol, r.PublicPort), Protocol: protocol,
+		Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: t.service,
+	}
+	item.Verdict, item.NewName = VerdictRename, step.To
+	return item, step
+}
+
+// hint says what speaks for or against an unattributed rule being of this cluster.
+func hint(t target, ours, members int, nodesKnown bool) string {
+	how := ""
+	if t.lb != "" {
+		how = "; --lb " + t.lb + " renames it all the same"
+	}
+	switch {
+	case !nodesKnown || members == 0:
+		return how
+	case ours == members:
+		return "; all its members are nodes of this cluster, so its Service is gone" + how
+	case ours == 0:
+		return "; none of its members is a node of this cluster"
+	}
+	return fmt.Sprintf("; %d of its %d members are nodes of this cluster", ours, members) + how
+}

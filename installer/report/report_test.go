@@ -1,0 +1,209 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func env(pairs ...string) Getenv {
+	m := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return func(k string) string { return m[k] }
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		mode  ColorMode
+		tty   bool
+		width int
+		env   Getenv
+		want  Style
+	}{
+		{"terminal", ColorAuto, true, 100, env("LANG", "en_US.UTF-8"), Style{Color: true, Unicode: true, TTY: true, Width: 100}},
+		{"pipe", ColorAuto, false, 0, env("LANG", "en_US.UTF-8"), Style{Unicode: true}},
+		{"NO_COLOR", ColorAuto, true, 80, env("NO_COLOR", "1"), Style{Unicode: true, TTY: true, Width: 80}},
+		{"empty NO_COLOR counts as unset", ColorAuto, true, 80, env("NO_COLOR", ""), Style{Color: true, Unicode: true, TTY: true, Width: 80}},
+		{"NO_COLOR beats CLICOLOR_FORCE", ColorAuto, false, 0, env("NO_COLOR", "1", "CLICOLOR_FORCE", "1"), Style{Unicode: true}},
+		{"CLICOLOR_FORCE in a pipe", ColorAuto, false, 0, env("CLICOLOR_FORCE", "1"), Style{Color: true, Unicode: true}},
+		{"CLICOLOR_FORCE=0 is off", ColorAuto, false, 0, env("CLICOLOR_FORCE", "0"), Style{Unicode: true}},
+		{"TERM=dumb neither colours nor redraws", ColorAuto, true, 80, env("TERM", "dumb"), Style{Width: 80}},
+		{"always beats NO_COLOR", ColorAlways, false, 0, env("NO_COLOR", "1"), Style{Color: true, Unicode: true}},
+		{"never on a terminal", ColorNever, true, 80, env(), Style{Unicode: true, TTY: true, Width: 80}},
+		{"COLUMNS beats the terminal", ColorNever, true, 80, env("COLUMNS", "40"), Style{Unicode: true, TTY: true, Width: 40}},
+		{"bad COLUMNS is ignored", ColorNever, true, 80, env("COLUMNS", "wide"), Style{Unicode: true, TTY: true, Width: 80}},
+		{"C locale is ASCII", ColorNever, true, 80, env("LC_ALL", "C", "LANG", "en_US.UTF-8"), Style{TTY: true, Width: 80}},
+		{"Linux console is ASCII", ColorNever, true, 80, env("TERM", "linux", "LANG", "en_US.UTF-8"), Style{TTY: true, Width: 80}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, decide(tt.mode, tt.tty, tt.width, tt.env))
+		})
+	}
+}
+
+func TestDetectOnPseudoTerminal(t *testing.T) {
+	t.Parallel()
+	master, slave, err := pty.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
+	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: 47}))
+	s := Detect(slave, ColorAuto, env("TERM", "xterm"))
+	require.Equal(t, Style{Color: true, Unicode: true, TTY: true, Width: 47}, s)
+
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	require.Equal(t, Style{Unicode: true}, Detect(file, ColorAuto, env("TERM", "xterm")))
+	require.Equal(t, Style{Unicode: true}, Detect(&bytes.Buffer{}, ColorAuto, env()))
+}
+
+func TestColorModeFlag(t *testing.T) {
+	t.Parallel()
+	m := ColorAuto
+	require.NoError(t, m.Set("never"))
+	require.Equal(t, "never", m.String())
+	require.ErrorContains(t, m.Set("sometimes"), "auto, always, never")
+	require.Equal(t, ColorNever, m)
+}
+
+func TestPaintAndSymbols(t *testing.T) {
+	t.Parallel()
+	plain := Style{}
+	for _, p := range []Paint{Plain, Good, Caution, Bad, Faint, Strong} {
+		require.Equal(t, "x", plain.Paint(p, "x"))
+	}
+	require.Equal(t, "\x1b[31mx\x1b[0m", Style{Color: true}.Paint(Bad, "x"))
+	require.Empty(t, Style{Color: true}.Paint(Bad, ""))
+	for _, s := range []Style{{}, {Unicode: true}} {
+		for y := SymbolOK; y <= SymbolArrow; y++ {
+			require.Len(t, []rune(s.Symbol(y)), s.SymbolWidth())
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"one two three"}, Wrap("one two three", 0))
+	require.Equal(t, []string{"the quick brown fox", "jumps over the lazy", "dog"}, Wrap("the quick brown fox jumps over the lazy dog", 20))
+	require.Equal(t, []string{"see", "https://example.org/a/very/long/address", "now"}, Wrap("see https://example.org/a/very/long/address now", 24))
+	require.Equal(t, []string{"ä ö ü ß ä ö ü ß ä ö ü"}, Wrap("ä ö ü ß ä ö ü ß ä ö ü", 21), "columns, not bytes")
+	require.Equal(t, []string{"two", "lines"}, Wrap("two\nlines\n", 80))
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	tab := Table{Header: []string{"NAME", "ACTION"}}
+	tab.Add("web", "rename to web-tcp-80")
+	tab.Add("a-longer-name", "")
+	var b bytes.Buffer
+	require.NoError(t, tab.Write(&b, Style{Width: 80}))
+	require.Equal(t, "NAME            ACTION\nweb             rename to web-tcp-80\na-longer-name   \n", b.String())
+
+	b.Reset()
+	require.NoError(t, tab.Write(&b, Style{Width: 30}))
+	require.Equal(t, "NAME: web\nACTION: rename to web-tcp-80\n\nNAME: a-longer-name\n", b.String())
+}
+
+func TestExitError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("why")
+	e := &ExitError{Code: ExitCheckFailed, Err: cause}
+	wrapped := fmt.Errorf("wrapped: %w", e)
+	var coder interface{ ExitCode() int }
+	require.ErrorAs(t, wrapped, &coder)
+	require.Equal(t, 3, coder.ExitCode())
+	require.ErrorIs(t, wrapped, cause)
+	require.False(t, e.Silent())
+	require.True(t, (&ExitError{Code: 4}).Silent())
+	require.Equal(t, "exit code 4", (&ExitError{Code: 4}).Error())
+}
+
+// buffer is a bytes.Buffer for a writer in another goroutine.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestProgressWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := NewProgress(&out, Style{Unicode: true}, c)
+	p.Info("before")
+	p.Step("first %s", "step")
+	c.Step(1500 * time.Millisecond)
+	p.Info("half-way")
+	p.Done("%d things", 3)
+	p.Done("no open step: nothing") // must not print
+	p.Step("second")
+	p.Step("third")
+	p.Warn("careful")
+	p.Fail("it broke")
+	p.Step("fourth")
+	p.Close()
+	require.Equal(t, `  → before
+  → half-way
+✓ first step: 3 things (1.5s)
+✓ second
+  ! careful
+✗ third: it broke
+? fourth: not finished
+`, out.String())
+	require.NotContains(t, out.String(), "\x1b")
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := NewProgress(&out, Style{TTY: true, Width: 16}, c)
+	p.Step("a title that is too long")
+	require.Equal(t, "| a title that ", out.String(), "cut to the width, so that it can be redrawn")
+	require.Eventually(t, c.HasWaiters, time.Second, time.Millisecond)
+	c.Step(spinnerPeriod)
+	require.Eventually(t, func() bool { return strings.HasSuffix(out.String(), "\r\x1b[K/ a title that ") }, time.Second, time.Millisecond)
+	p.Done("")
+	require.True(t, strings.HasSuffix(out.String(), "\r\x1b[Kok   a title that is too\n     long\n"), "%q", out.String())
+	p.Close()
+}
+
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	p := Quiet()
+	p.Step("x")
+	p.Info("x")
+	p.Warn("x")
+	p.Done("x")
+	p.Fail("x")
+	p.Close()
+}

@@ -1,0 +1,78 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is text in aligned columns, as kubectl prints it.
+type Table struct {
+	Header []string
+	Rows   [][]string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Write prints the table. Where the style's width is too small for the columns every row becomes
+// a block of "HEADER: value" lines, so that nothing is cut off.
+func (t *Table) Write(w io.Writer, s Style) error {
+	widths := make([]int, len(t.Header))
+	for _, row := range append([][]string{t.Header}, t.Rows...) {
+		for i, c := range row {
+			if i < len(widths) {
+				widths[i] = max(widths[i], utf8.RuneCountInString(c))
+			}
+		}
+	}
+	total := 0
+	for _, n := range widths {
+		total += n + gap
+	}
+	var b strings.Builder
+	if s.Width > 0 && total-gap > s.Width {
+		t.blocks(&b, s)
+	} else {
+		line(&b, t.Header, widths, func(c string) string { return s.Paint(Strong, c) })
+		for _, row := range t.Rows {
+			line(&b, row, widths, func(c string) string { return c })
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// gap is the number of blanks between columns.
+const gap = 3
+
+func line(b *strings.Builder, cells []string, widths []int, paint func(string) string) {
+	for i, c := range cells {
+		if i >= len(widths) {
+			break
+		}
+		b.WriteString(paint(c))
+		if i < len(cells)-1 && i < len(widths)-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+gap))
+		}
+	}
+	b.WriteByte('\n')
+}
+
+func (t *Table) blocks(b *strings.Builder, s Style) {
+	for i, row := range t.Rows {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for j, c := range row {
+			if j >= len(t.Header) || c == "" {
+				continue
+			}
+			label := t.Header[j] + ": "
+			b.WriteString(s.Indented(s.Paint(Strong, t.Header[j]+":")+" ", utf8.RuneCountInString(label), c))
+		}
+	}
+}
