@@ -1,0 +1,105 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+func newCompletionCommand(g *globals) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Print the shell's completion script",
+		Example: `  source <(csccm completion bash)
+  csccm completion zsh > "${fpath[1]}/_csccm"
+  csccm completion fish | source`,
+		ValidArgs:             shells,
+		DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("name one shell: bash, zsh, fish or powershell")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(g.out, true)
+			case "zsh":
+				return root.GenZshCompletion(g.out)
+			case "fish":
+				return root.GenFishCompletion(g.out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(g.out)
+			}
+			return usagef("no completion for shell %q: bash, zsh, fish or powershell", args[0])
+		},
+	}
+}
+
+// completeFlag registers a completion; a flag that does not exist is a mistake
+// of this program.
+func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+// completionTimeout bounds the calls that a <TAB> makes.
+const completionTimeout = 3 * time.Second
+
+// completeFrom lists names out of the cluster; without a cluster there are none.
+func completeFrom(g *globals, list func(context.Context, kubernetes.Interface) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		rest, err := g.kube.ToRESTConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		kube, err := kubernetes.NewForConfig(rest)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		names, err := list(ctx, kube)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func namespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// contextNames are the contexts of the kubeconfig; they need no connection.
+func contextNames(g *globals) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := make([]string, 0, len(raw.Contexts))
+		for name := range raw.Contexts {
+			names = append(names, name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,167 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// doctorFlags are the flags of doctor alone.
+type doctorFlags struct {
+	only, skip  []string
+	failOn      string
+	phase       string
+	release     string
+	cloudConfig string
+}
+
+const phaseAuto = "auto"
+
+func newDoctorCommand(g *globals) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the cluster, CloudStack and the controller, and say what to do",
+		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
+balancers. It changes nothing. Each check has a code; what it looks at and why it
+matters is in docs/checks.md.
+
+The credentials are those of the controller, in Secret cloudstack-secret of the
+namespace, or those of --cloud-config. Without either, the checks of CloudStack
+are skipped.
+
+Exit codes, the same in every format: 0 no check failed, 3 a check failed, 4 there
+are warnings and --fail-on=warning is given.`,
+		Example: `  # everything, for a person
+  csccm doctor
+
+  # only what is wrong, in one line each with its remedy
+  csccm doctor -o short
+
+  # before the installation, with credentials from a file
+  csccm doctor --phase preflight --cloud-config ./cloud-config
+
+  # the checks of nodes, and one more, for a program
+  csccm doctor --only NODE,LB-001 -o json
+
+  # in a pipeline: warnings fail too
+  csccm doctor --fail-on warning --skip CKS-001`,
+		Args: noArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
+	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
+	flags.StringVar(&f.failOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
+	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	completeCodes := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return check.Codes(), cobra.ShellCompDirectiveNoFileComp
+	}
+	_ = cmd.RegisterFlagCompletionFunc("only", completeCodes)
+	_ = cmd.RegisterFlagCompletionFunc("skip", completeCodes)
+	_ = cmd.RegisterFlagCompletionFunc("fail-on", fixedCompletion("error", "warning"))
+	_ = cmd.RegisterFlagCompletionFunc("phase", fixedCompletion(phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled)))
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return doctor(ctx, g, f) })
+	return cmd
+}
+
+func fixedCompletion(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
+	format, err := g.wantOutput("text", "short", "json")
+	if err != nil {
+		return err
+	}
+	sel := check.Selection{Only: f.only, Skip: f.skip}
+	if err := sel.Validate(); err != nil {
+		return usagef("%w", err)
+	}
+	failOn := check.Severity(f.failOn)
+	if failOn != check.SeverityError && failOn != check.SeverityWarning {
+		return usagef("--fail-on %q is none of error, warning", f.failOn)
+	}
+	switch f.phase {
+	case phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled):
+	default:
+		return usagef("--phase %q is none of auto, preflight, installed", f.phase)
+	}
+	c, err := cluster.New(g.kube)
+	if err != nil {
+		return err
+	}
+	progress := report.Quiet()
+	if g.style(g.errOut).TTY {
+		progress = g.progress()
+	}
+	progress.Step("running checks")
+	sel.Phase = check.Phase(f.phase)
+	if f.phase == phaseAuto {
+		sel.Phase = phaseOf(ctx, c, f.release)
+	}
+	env, closeEnv := doctorEnv(ctx, c, f, sel.Phase)
+	defer closeEnv()
+	r := check.Run(ctx, env, sel, nil)
+	progress.Done("%d", len(r.Checks))
+	progress.Close()
+	if err := writeReport(g, format, r); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("not all checks have ended: %w", err)
+	}
+	return r.Err(failOn)
+}
+
+func writeReport(g *globals, format string, r check.Report) error {
+	if format == "json" {
+		return r.WriteJSON(g.out)
+	}
+	return r.WriteText(g.out, check.TextOptions{Style: g.style(g.out), Short: format == "short", Verbose: g.verbosity > 0})
+}
+
+// phaseOf is PhaseInstalled when the cluster holds a record of the release. Where that cannot be
+// read, the checks say why.
+func phaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phase {
+	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+	if err == nil && len(list.Items) == 0 {
+		return check.PhasePreflight
+	}
+	return check.PhaseInstalled
+}
+
+func doctorEnv(ctx context.Context, c *cluster.Cluster, f *doctorFlags, phase check.Phase) (env *check.Env, closeEnv func()) {
+	env = &check.Env{
+		Cluster: c, Namespace: c.Namespace, Release: f.release,
+		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
+	}
+	cs, err := openCloud(ctx, c, f.cloudConfig)
+	if err == nil {
+		env.CloudStack, env.CloudConfig = cs.client, cs.config
+		return env, cs.close
+	}
+	var unreachable *cluster.Error
+	switch {
+	case errors.As(err, &unreachable):
+		env.NoCloudStack = "the credentials could not be read: " + err.Error()
+	case errors.Is(err, errNoCredentials) && phase != check.PhaseInstalled:
+		env.NoCloudStack = err.Error()
+	default:
+		env.CloudStackErr = err
+	}
+	return env, func() {}
+}

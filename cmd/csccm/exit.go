@@ -1,0 +1,100 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/installer/report"
+)
+
+var (
+	errInterrupted = errors.New("interrupted")
+	errTimeout     = errors.New("timed out")
+)
+
+// usageError is a command line that cannot be run as it stands.
+type usageError struct{ err error }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) ExitCode() int { return report.ExitUsage }
+
+// exitCode is the process's exit code for err. Packages below cmd name theirs
+// with an ExitCode method; everything else is a plain error.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return report.ExitOK
+	case errors.Is(err, errInterrupted):
+		return report.ExitInterrupted
+	case errors.Is(err, errTimeout):
+		return report.ExitTimeout
+	}
+	var coder interface{ ExitCode() int }
+	if errors.As(err, &coder) {
+		return coder.ExitCode()
+	}
+	return report.ExitFailure
+}
+
+// classify turns the bare "context canceled" that libraries return into what
+// ended the context: ^C or --timeout. Errors that say more keep their text.
+func classify(ctx context.Context, err error) error {
+	if errors.Is(err, errInterrupted) || errors.Is(err, errTimeout) {
+		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
+		return fmt.Errorf("%w: %w", errInterrupted, err)
+	}
+	return err
+}
+
+// printError writes what is wrong and, where known, what would be right.
+func printError(w io.Writer, cmd *cobra.Command, err error) {
+	text := strings.TrimSpace(err.Error())
+	var silent interface{ Silent() bool }
+	if text == "" || errors.As(err, &silent) && silent.Silent() {
+		return // a report on stdout has said it already
+	}
+	_, _ = fmt.Fprintf(w, "error: %s\n", text)
+	if fix := remedyOf(cmd, err); fix != "" {
+		_, _ = fmt.Fprintf(w, "  fix: %s\n", fix)
+	}
+}
+
+func remedyOf(cmd *cobra.Command, err error) string {
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) {
+		return remedied.Remedy()
+	}
+	var usage *usageError
+	if errors.As(err, &usage) && cmd != nil {
+		return fmt.Sprintf("see %s --help", cmd.CommandPath())
+	}
+	return ""
+}
+
+// silenceLibraryLogs keeps client-go's and Helm's own log lines off the
+// terminal: csccm says itself what matters.
+func silenceLibraryLogs() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("alsologtostderr", "false")
+	_ = flags.Set("stderrthreshold", "FATAL")
+	log.SetOutput(io.Discard)
+}

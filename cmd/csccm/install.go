@@ -1,0 +1,343 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+const installLong = `Install the controller into the cluster, or bring an install up to date.
+
+On a terminal csccm asks for what is missing, shows a plan and asks before it
+changes anything. Without a terminal it never asks: it names the missing flag
+and ends with exit code 2. Each step looks first and does only what is missing,
+so a run that ended early is continued by running it again.
+
+Credentials come from one of
+  an administrator   a user for the controller is made in the account that owns
+                     the cluster's VMs (--admin-user, or --admin-api-key-file)
+  existing keys      --api-key-file and --secret-key-file, the environment
+                     variables CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY,
+                     or --cloud-config
+  the cluster        the Secret cloudstack-secret, when nothing else is given
+Passwords and keys are read from files, the environment, stdin or the terminal,
+never from the command line, and are kept in that Secret alone.`
+
+const installExample = `  # asks for everything
+  csccm install
+
+  # as an administrator, unattended
+  csccm install --api-url https://cloud.example.org/client/api --admin-user admin \
+    --admin-password-file /run/secrets/password --account k8s --zone zone-1 --yes
+
+  # with keys that exist, only showing what would be done
+  csccm install --api-url https://cloud.example.org/client/api \
+    --api-key-file api.key --secret-key-file secret.key --dry-run`
+
+// installFlags are the flags of install as typed.
+type installFlags struct {
+	options install.Options
+
+	adminPasswordFile                   string
+	adminPasswordStdin                  bool
+	adminAPIKeyFile, adminSecretKeyFile string
+	apiKeyFile, secretKeyFile           string
+	cloudConfig                         string
+
+	chart, chartVersion string
+	valueFiles          []string
+	set, setString      []string
+	dryRun              string
+	plan                bool
+}
+
+func newInstallCommand(g *globals) *cobra.Command {
+	f := &installFlags{}
+	cmd := &cobra.Command{
+		Use:         "install",
+		Short:       "Install the controller: credentials, Secret, chart, nodes, checks",
+		Long:        installLong,
+		Example:     installExample,
+		Args:        noArgs,
+		Annotations: outputs("text", "json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if g.interactive() && !cmd.Flags().Changed("timeout") {
+				g.timeout = 0 // a person may think as long as they like; each wait has its own limit
+			}
+			return g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })(cmd, args)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *installFlags) add(cmd *cobra.Command) {
+	flags, o := cmd.Flags(), &f.options
+	c := &o.Credentials
+	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, as Pods reach it (usually ends in /client/api)")
+	flags.StringVar(&c.CAFile, "ca-file", "", "PEM certificates that the API's certificate is signed by")
+	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
+
+	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
+	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
+	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
+	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
+	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
+	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
+	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default ROOT)")
+	flags.BoolVar(&c.CreateAccount, "create-account", false, "make the account if there is none")
+	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
+	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
+
+	flags.StringVar(&f.apiKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
+	flags.StringVar(&f.secretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
+	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
+
+	flags.StringVar(&o.Project, "project", "", "name or id of the project that owns the cluster's VMs")
+	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default any)")
+	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
+	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
+
+	flags.StringVar(&o.Release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
+	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
+	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
+	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")
+	flags.StringArrayVar(&f.setString, "set-string", nil, "chart value that is a string, name=value; may be repeated")
+
+	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
+	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
+	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
+	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
+	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
+	flags.DurationVar(&o.RolloutTimeout, "rollout-timeout", install.DefaultRolloutTimeout, "how long the controller's Pods may take to start")
+	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of the nodes before they change (default the user's state folder)")
+	flags.StringVar(&f.dryRun, "dry-run", "", "client: check and show the plan, change nothing")
+	flags.Lookup("dry-run").NoOptDefVal = "client"
+	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
+
+	completeFlag(cmd, "dry-run", cobra.FixedCompletions([]string{"client"}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
+	for _, name := range []string{"zone", "account", "project", "domain", "user", "region", "api-url"} {
+		completeFlag(cmd, name, cobra.NoFileCompletions)
+	}
+}
+
+// complete reads files, environment and stdin, and checks what can be checked
+// without a connection.
+func (f *installFlags) complete(ctx context.Context, g *globals) error {
+	format, err := g.wantOutput("text", "json")
+	if err != nil {
+		return err
+	}
+	o := &f.options
+	o.JSON, o.Yes = format == "json", g.yes
+	switch f.dryRun {
+	case "":
+	case "client":
+		o.DryRun = true
+	default:
+		return usagef("--dry-run=%s is not known; there is --dry-run=client", f.dryRun)
+	}
+	o.DryRun = o.DryRun || f.plan
+	if o.MaxParallel < 1 {
+		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
+	}
+	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
+		return usagef("--skip-check: %w", err)
+	}
+	if o.SnapshotDir == "" {
+		o.SnapshotDir = stateDir(g.getenv)
+	}
+	if err := f.secrets(g); err != nil {
+		return err
+	}
+	return f.chartAndValues(ctx)
+}
+
+// secrets reads passwords and keys; none of them comes from argv.
+func (f *installFlags) secrets(g *globals) error {
+	c := &f.options.Credentials
+	if f.adminPasswordFile != "" && f.adminPasswordStdin {
+		return usagef("--admin-password-file and --admin-password-stdin are both given; give one")
+	}
+	if f.cloudConfig != "" && (f.apiKeyFile != "" || f.secretKeyFile != "") {
+		return usagef("--cloud-config and key files are both given; give one")
+	}
+	admin := c.AdminUser != "" || f.adminAPIKeyFile != "" || f.adminSecretKeyFile != ""
+	existing := f.cloudConfig != "" || f.apiKeyFile != "" || f.secretKeyFile != ""
+	if admin && existing {
+		return usagef("credentials of an administrator and keys of the controller are both given; give one")
+	}
+	var err error
+	for _, file := range []struct {
+		flag, path string
+		to         *string
+	}{
+		{"--admin-password-file", f.adminPasswordFile, &c.AdminPassword},
+		{"--admin-api-key-file", f.adminAPIKeyFile, &c.AdminKeys.APIKey},
+		{"--admin-secret-key-file", f.adminSecretKeyFile, &c.AdminKeys.SecretKey},
+		{"--api-key-file", f.apiKeyFile, &c.Keys.APIKey},
+		{"--secret-key-file", f.secretKeyFile, &c.Keys.SecretKey},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if *file.to, err = credentials.ReadSecretFile(file.flag, file.path); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.adminPasswordStdin && !g.interactive():
+		if c.AdminPassword, err = credentials.ReadSecretFrom("--admin-password-stdin", g.in); err != nil {
+			return err
+		}
+	case c.AdminPassword == "" && c.AdminUser != "":
+		c.AdminPassword = g.getenv("CSCCM_ADMIN_PASSWORD")
+	}
+	if f.cloudConfig != "" {
+		return f.readCloudConfig()
+	}
+	if !admin {
+		if c.Keys.APIKey == "" {
+			c.Keys.APIKey = g.getenv("CLOUDSTACK_API_KEY")
+		}
+		if c.Keys.SecretKey == "" {
+			c.Keys.SecretKey = g.getenv("CLOUDSTACK_SECRET_KEY")
+		}
+	}
+	return nil
+}
+
+// readCloudConfig takes a cloud-config's settings; flags go over them.
+func (f *installFlags) readCloudConfig() error {
+	file, err := os.Open(f.cloudConfig)
+	if err != nil {
+		return usagef("--cloud-config: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // read only
+	cfg, err := cloudstack.ParseConfig(file)
+	if err != nil {
+		return usagef("--cloud-config %s: %w", f.cloudConfig, err)
+	}
+	o := &f.options
+	c := &o.Credentials
+	c.Keys.APIKey, c.Keys.SecretKey = cfg.APIKey, cfg.SecretKey
+	c.SSLNoVerify = c.SSLNoVerify || cfg.SSLNoVerify
+	for _, s := range []struct {
+		to   *string
+		from string
+	}{
+		{&c.APIURL, cfg.APIURL}, {&c.CAFile, cfg.CAFile}, {&o.Project, cfg.ProjectID},
+		{&o.Zone, cfg.Zone}, {&o.Region, cfg.Region}, {&o.ClusterID, cfg.ClusterID},
+	} {
+		if *s.to == "" {
+			*s.to = s.from
+		}
+	}
+	return nil
+}
+
+func (f *installFlags) chartAndValues(ctx context.Context) error {
+	o := &f.options
+	var err error
+	if o.Values, err = helm.ParseValues(f.valueFiles, f.set, f.setString); err != nil {
+		return &usageError{err}
+	}
+	for _, v := range f.valueFiles {
+		o.ValueFlags = append(o.ValueFlags, "--values", v)
+	}
+	for _, v := range f.set {
+		o.ValueFlags = append(o.ValueFlags, "--set", v)
+	}
+	for _, v := range f.setString {
+		o.ValueFlags = append(o.ValueFlags, "--set-string", v)
+	}
+	o.ChartRef = f.chart
+	if f.chart == "" {
+		if f.chartVersion != "" {
+			return usagef("--version needs --chart; the chart that csccm carries has one version")
+		}
+		o.Chart, err = helm.Embedded()
+		return err
+	}
+	o.Chart, err = helm.LoadContext(ctx, f.chart, f.chartVersion)
+	return err
+}
+
+func (f *installFlags) run(ctx context.Context, g *globals) error {
+	if err := f.complete(ctx, g); err != nil {
+		return err
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := helm.New(g.kube, c.Namespace, g.debugf())
+	if err != nil {
+		return err
+	}
+	progress := g.progress()
+	defer progress.Close()
+	in := &install.Installer{
+		Options: f.options, Cluster: c, Helm: client, Prompt: g.prompter(), Progress: progress,
+		Out: g.out, ErrOut: g.errOut,
+		Connect: func(cfg *cloudstack.Config) (install.CloudStack, error) { return cloudstack.NewClient(cfg) },
+		Login:   login, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
+		Checks: check.Run, Kubelets: kubelet.Verify, PodLogs: podLogs(c),
+	}
+	return in.Run(ctx)
+}
+
+// login opens a session, or works with an administrator's keys.
+func login(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (install.AdminSession, error) {
+	if cfg.APIKey != "" {
+		return cloudstack.NewClient(cfg)
+	}
+	return cloudstack.Login(ctx, cfg, user, password, domain)
+}
+
+// podLogs reads the end of a Pod's log; of a Pod that keeps ending, what the
+// last container said.
+func podLogs(c *cluster.Cluster) func(context.Context, *corev1.Pod, int64) (string, error) {
+	return func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
+		previous := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running == nil &&
+			pod.Status.ContainerStatuses[0].RestartCount > 0
+		raw, err := c.Kube.CoreV1().Pods(pod.Namespace).
+			GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines, Previous: previous}).DoRaw(ctx)
+		if err != nil {
+			return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
+		}
+		return string(raw), nil
+	}
+}
+
+// stateDir is where csccm keeps records of what it changed.
+func stateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "csccm")
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "csccm")
+	}
+	return filepath.Join(os.TempDir(), "csccm")
+}

@@ -1,0 +1,71 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command csccm installs the cloud controller manager for Apache CloudStack
+// into a Kubernetes cluster, checks it, and moves running clusters onto it.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/csccm/csccm/installer/report"
+)
+
+func main() {
+	silenceLibraryLogs()
+	os.Exit(run(os.Args, stdio(), os.Exit))
+}
+
+// run is main without the process: args are the whole argv, the result is the
+// exit code. die ends the process at once; it is called for the second ^C.
+func run(args []string, s streams, die func(int)) int {
+	ctx, stop := interruptible(context.Background(), s.errOut, die)
+	defer stop()
+
+	root := newRootCommand(s)
+	if name := pluginName(args[0]); name != "" {
+		asPlugin(root, name)
+	}
+	root.SetArgs(args[1:])
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return report.ExitOK
+	}
+	err = classify(ctx, err)
+	printError(s.errOut, cmd, err)
+	return exitCode(err)
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels.
+// Steps that must not be left half-done shield themselves from that
+// (context.WithoutCancel), so the command ends after the step in progress. The
+// second signal ends the process at once.
+func interruptible(parent context.Context, errOut io.Writer, die func(int)) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	done := make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-done:
+			return
+		case <-signals:
+		}
+		_, _ = io.WriteString(errOut, "\ninterrupted: ends after the current step; once more to end at once\n")
+		cancel(errInterrupted)
+		select {
+		case <-done:
+		case <-signals:
+			die(report.ExitInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,363 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// migrateFlags are the flags of migrate-rules alone.
+type migrateFlags struct {
+	cloudConfig         string
+	loadBalancers       []string
+	includeUnattributed bool
+	dryRun              bool
+	journal, undo       string
+}
+
+func newMigrateRulesCommand(g *globals) *cobra.Command {
+	f := &migrateFlags{}
+	cmd := &cobra.Command{
+		Use:   "migrate-rules",
+		Short: "Rename load balancer rules of older providers in place, without loss of traffic",
+		Long: `migrate-rules finds the load balancer rules that older providers made, and gives
+them the names that the controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule
+keeps its id, address, members and traffic; a rule without a protocol gets tcp.
+
+It shows its plan first. On a terminal it then asks; elsewhere it changes nothing
+without --yes. By default it renames rules of this cluster's Services only; rules
+that belong to none are shown, and are renamed when --lb names their load balancer.
+
+What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
+		Example: `  # look only
+  csccm migrate-rules --dry-run
+
+  # do it without a question
+  csccm migrate-rules --yes
+
+  # also the rules of a load balancer whose Service is gone
+  csccm migrate-rules --lb a0123456789abcdef0123456789abcde
+
+  # back to the old names
+  csccm migrate-rules --undo csccm-migrate-rules-20260101T120000Z.jsonl`,
+		Args: noArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	flags.StringSliceVar(&f.loadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
+	flags.BoolVar(&f.includeUnattributed, "include-unattributed", false, "rename all rules with an old name, whosever they are")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	flags.StringVar(&f.journal, "journal", "", "file for the journal, which must not exist (default csccm-migrate-rules-TIME.jsonl here)")
+	flags.StringVar(&f.undo, "undo", "", "undo what this journal records")
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, f) })
+	return cmd
+}
+
+// migrateResult is what -o json writes.
+type migrateResult struct {
+	SchemaVersion int            `json:"schemaVersion"`
+	DryRun        bool           `json:"dryRun"`
+	Rules         []migrate.Item `json:"rules"`
+	Steps         []migrate.Step `json:"steps"`
+	// Done is how many of the steps are done.
+	Done    int    `json:"done"`
+	Journal string `json:"journal,omitempty"`
+}
+
+// migration is one run of the command.
+type migration struct {
+	g       *globals
+	f       *migrateFlags
+	json    bool
+	cluster *cluster.Cluster
+	cloud   *cloud
+	project string
+}
+
+func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
+	format, err := g.wantOutput("text", "json")
+	if err != nil {
+		return err
+	}
+	if g.yes && f.dryRun {
+		return usagef("--yes and --dry-run exclude each other")
+	}
+	if f.undo != "" && (len(f.loadBalancers) > 0 || f.includeUnattributed) {
+		return usagef("--undo goes back by its journal alone: leave out --lb and --include-unattributed")
+	}
+	m := &migration{g: g, f: f, json: format == "json"}
+	if m.cluster, err = g.cluster(ctx); err != nil {
+		return err
+	}
+	if m.cloud, err = openCloud(ctx, m.cluster, f.cloudConfig); err != nil {
+		return err
+	}
+	defer m.cloud.close()
+	inv := inventory.New(m.cloud.client, inventory.Options{ProjectID: m.cloud.config.ProjectID, Zone: m.cloud.config.Zone})
+	if m.project, err = inv.ProjectID(ctx); err != nil {
+		return err
+	}
+	plan, err := m.plan(ctx, inv)
+	if err != nil {
+		return err
+	}
+	return m.carryOut(ctx, plan)
+}
+
+func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate.Plan, error) {
+	if m.f.undo != "" {
+		return m.undoPlan()
+	}
+	var in migrate.Inventory
+	services, err := m.cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return migrate.Plan{}, m.cluster.Explain(err)
+	}
+	in.Services = services.Items
+	if in.Rules, err = migrate.Read(ctx, m.cloud.client, m.project); err != nil {
+		return migrate.Plan{}, err
+	}
+	nodes, err := m.cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return migrate.Plan{}, m.cluster.Explain(err)
+	}
+	vms, err := inv.VMs(ctx, 0)
+	if err != nil {
+		return migrate.Plan{}, err
+	}
+	in.NodeVMs = map[string]bool{}
+	for i := range nodes.Items {
+		if vm, err := node.Match(vms, &nodes.Items[i]); err == nil {
+			in.NodeVMs[vm.ID] = true
+		}
+	}
+	plan := migrate.MakePlan(in, migrate.Selection{LoadBalancers: m.f.loadBalancers, IncludeUnattributed: m.f.includeUnattributed})
+	return plan, m.allowed(ctx, &plan)
+}
+
+// undoPlan makes the steps back from a journal.
+func (m *migration) undoPlan() (migrate.Plan, error) {
+	file, err := os.Open(m.f.undo)
+	if err != nil {
+		return migrate.Plan{}, fmt.Errorf("--undo: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	h, steps, err := migrate.ReadJournal(file)
+	if err != nil {
+		return migrate.Plan{}, fmt.Errorf("--undo %s: %w", m.f.undo, err)
+	}
+	if h.APIURL != m.cloud.config.APIURL || h.ProjectID != m.project {
+		return migrate.Plan{}, fmt.Errorf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
+			m.f.undo, h.APIURL, h.ProjectID, m.cloud.config.APIURL, m.project)
+	}
+	return migrate.Plan{Items: []migrate.Item{}, Steps: steps}, nil
+}
+
+// allowed refuses to rename the rules of a provider that still works.
+func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
+	leaseweb := 0
+	for i := range p.Items {
+		if p.Items[i].Family == migrate.FamilyLeaseweb && p.Items[i].Verdict == migrate.VerdictRename {
+			leaseweb++
+		}
+	}
+	if leaseweb == 0 || m.f.dryRun {
+		return nil
+	}
+	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
+	r := check.Run(ctx, env, check.Selection{Only: []string{"CCM-003"}}, nil)
+	if r.Summary.OK == len(r.Checks) {
+		return nil
+	}
+	var where []string
+	for _, c := range r.Checks {
+		for _, o := range c.Objects {
+			where = append(where, o.String())
+		}
+	}
+	return fmt.Errorf("another cloud controller manager may still work with %d of the rules (%s): stop it first, it would make them anew",
+		leaseweb, strings.Join(where, ", "))
+}
+
+func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
+	result := &migrateResult{SchemaVersion: 1, DryRun: true, Rules: plan.Items, Steps: plan.Steps}
+	if !m.json {
+		if err := m.show(&plan); err != nil {
+			return err
+		}
+	}
+	goOn, err := m.confirm(ctx, len(plan.Steps))
+	if err != nil {
+		return err
+	}
+	if goOn {
+		result.DryRun = false
+		err = m.apply(ctx, plan.Steps, result)
+	}
+	if m.json {
+		enc := json.NewEncoder(m.g.out)
+		enc.SetIndent("", "  ")
+		if werr := enc.Encode(result); werr != nil && err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// confirm decides whether to go on: never with --dry-run, always with --yes, else by asking.
+func (m *migration) confirm(ctx context.Context, steps int) (bool, error) {
+	switch {
+	case steps == 0 || m.f.dryRun:
+		return false, nil
+	case m.g.yes:
+		return true, nil
+	case m.json || !m.g.interactive():
+		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes renames %s\n", rules(steps))
+		return false, nil
+	}
+	yes, err := m.g.prompter().Confirm(ctx, prompt.Question{
+		Message: "Rename " + rules(steps), Flag: "--yes",
+		Help: "Each rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
+	})
+	if err == nil && !yes {
+		_, _ = fmt.Fprintln(m.g.errOut, "nothing has been changed")
+	}
+	return yes, err
+}
+
+func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *migrateResult) error {
+	path := m.f.journal
+	if path == "" {
+		path = "csccm-migrate-rules-" + time.Now().UTC().Format("20060102T150405Z") + ".jsonl"
+	}
+	journal, err := migrate.CreateJournal(path, migrate.Header{
+		APIURL: m.cloud.config.APIURL, ProjectID: m.project, Cluster: m.cluster.Server,
+	}, clock.RealClock{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = journal.Close() }()
+	result.Journal = journal.Path()
+	progress := m.g.progress()
+	defer progress.Close()
+	a := &migrate.Applier{API: m.cloud.client, Jobs: m.cloud.client.Jobs(), ProjectID: m.project, Journal: journal}
+	a.Starting = func(s migrate.Step) { progress.Step("%s -> %s", s.From, s.To) }
+	a.Progress = func(_ migrate.Step, what string) { progress.Done("%s", what) }
+	result.Done, err = a.Apply(ctx, steps)
+	if err != nil {
+		progress.Fail("%v", err)
+		back := "run the command again to go on, or undo with: csccm migrate-rules --undo " + path
+		return &remediedError{fmt.Errorf("%s of %d renamed: %w", rules(result.Done), len(steps), err), back}
+	}
+	if !m.json {
+		_, err = fmt.Fprintf(m.g.out, "%s renamed; journal: %s\n", rules(result.Done), path)
+	}
+	return err
+}
+
+// remediedError is an error with the way to go on.
+type remediedError struct {
+	error
+	remedy string
+}
+
+func (e *remediedError) Remedy() string { return e.remedy }
+func (e *remediedError) Unwrap() error  { return e.error }
+
+// show prints the plan for a person.
+func (m *migration) show(p *migrate.Plan) error {
+	out, style := m.g.out, m.g.style(m.g.out)
+	if m.f.undo != "" {
+		t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
+		for _, s := range p.Steps {
+			t.Add(s.From, s.To, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
+		}
+		return t.Write(out, style)
+	}
+	t := report.Table{Header: []string{"RULE", "ADDRESS", "MEMBERS", "SERVICE", "ACTION"}}
+	foreign := 0
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Verdict == migrate.VerdictForeign && m.g.verbosity == 0 {
+			foreign++
+			continue
+		}
+		service := it.Service
+		if service == "" {
+			service = "-"
+		}
+		t.Add(it.Name, fmt.Sprintf("%s:%d", it.PublicIP, it.Port), fmt.Sprint(it.Members), service, action(it))
+	}
+	if len(t.Rows) > 0 {
+		if err := t.Write(out, style); err != nil {
+			return err
+		}
+	}
+	return m.notes(out, style, p, foreign)
+}
+
+// notes prints what is left alone, and the sum.
+func (m *migration) notes(out io.Writer, style report.Style, p *migrate.Plan, foreign int) error {
+	var b strings.Builder
+	for i := range p.Items {
+		it := &p.Items[i]
+		y := report.SymbolWarning
+		switch it.Verdict {
+		case migrate.VerdictUnattributed:
+		case migrate.VerdictDuplicate:
+			y = report.SymbolFailed
+		case migrate.VerdictRename, migrate.VerdictCurrent, migrate.VerdictForeign:
+			continue
+		}
+		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, it.Name+": "+it.Reason))
+	}
+	fmt.Fprintf(&b, "%d to rename, %d with the current name, %d unattributed, %d duplicate, %d of others\n",
+		len(p.Steps), p.Count(migrate.VerdictCurrent), p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))
+	if foreign > 0 && len(p.Steps) == 0 && foreign == len(p.Items) {
+		b.WriteString("no rule is named by a cloud provider for Kubernetes\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func action(it *migrate.Item) string {
+	switch it.Verdict {
+	case migrate.VerdictRename:
+		return "rename to " + it.NewName
+	case migrate.VerdictCurrent:
+		return "none"
+	case migrate.VerdictDuplicate:
+		return "none: duplicate"
+	case migrate.VerdictUnattributed:
+		return "none: no Service of this cluster"
+	case migrate.VerdictForeign:
+	}
+	return "none: not of Kubernetes"
+}
+
+func rules(n int) string {
+	if n == 1 {
+		return "1 rule"
+	}
+	return fmt.Sprintf("%d rules", n)
+}

@@ -1,0 +1,166 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+const oldLB = "a0123456789abcdef0123456789abcde"
+
+// serviceOfOldRules owns the rules of the example world, by its UID.
+const serviceOfOldRules = `[{"metadata":{"namespace":"default","name":"web","uid":"01234567-89ab-cdef-0123-456789abcdef"},"spec":{"type":"LoadBalancer"}}]`
+
+func TestMigrateRules(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	sim, file, secretKey := cloudConfig(t)
+	a.set("/api/v1/services", serviceOfOldRules)
+	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file}
+	journal := filepath.Join(t.TempDir(), "journal.jsonl")
+
+	// Neither a dry run nor a run without --yes changes anything.
+	for _, extra := range []string{"--dry-run", "--non-interactive"} {
+		c := execute(t, append(base, extra)...)
+		require.Equal(t, 0, c.code, c.errOut)
+		require.Contains(t, c.out, oldLB+"-80")
+		require.Contains(t, c.out, "rename to "+oldLB+"-tcp-80")
+		require.Contains(t, c.out, "default/web")
+		require.Contains(t, c.out, "2 to rename")
+	}
+	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
+
+	c := execute(t, append(base, "--yes", "--journal", journal)...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "2 rules renamed; journal: "+journal)
+	require.Contains(t, c.errOut, oldLB+"-80 -> "+oldLB+"-tcp-80: renamed")
+	require.Equal(t, 2, sim.Ledger().Count("updateLoadBalancerRule"))
+	text, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	require.NotContains(t, string(text)+c.out+c.errOut, secretKey)
+
+	// A second run finds nothing to do.
+	c = execute(t, append(base, "--yes", "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	var r migrateResult
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.Empty(t, r.Steps)
+	require.Len(t, r.Rules, 2)
+	require.EqualValues(t, "current", r.Rules[0].Verdict)
+	require.Equal(t, 2, r.Rules[0].Members)
+
+	// And back.
+	second := filepath.Join(t.TempDir(), "undo.jsonl")
+	c = execute(t, append(base, "--undo", journal, "--yes", "--journal", second)...)
+	require.Equal(t, 0, c.code, c.errOut)
+	c = execute(t, append(base, "--dry-run")...)
+	require.Contains(t, c.out, "2 to rename")
+}
+
+func TestMigrateRulesWithoutTheService(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	sim, file, _ := cloudConfig(t)
+	a.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name":"demo-worker-2"}}]`)
+	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--yes", "--journal", filepath.Join(t.TempDir(), "j")}
+	c := execute(t, base...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "0 to rename, 0 with the current name, 2 unattributed")
+	require.Contains(t, c.out, "all its members are nodes of this cluster")
+	require.Contains(t, c.out, "--lb "+oldLB)
+	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
+
+	c = execute(t, append(base, "--lb", oldLB, "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	var r migrateResult
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.False(t, r.DryRun)
+	require.Equal(t, 2, r.Done)
+	require.NotEmpty(t, r.Journal)
+	require.Equal(t, 2, sim.Ledger().Count("updateLoadBalancerRule"))
+}
+
+func TestMigrateRulesErrors(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file, _ := cloudConfig(t)
+	a.set("/api/v1/services", serviceOfOldRules)
+	taken := filepath.Join(t.TempDir(), "taken")
+	require.NoError(t, os.WriteFile(taken, []byte("not a journal\n"), 0o600))
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	require.NoError(t, os.WriteFile(foreign, []byte(`{"version":1,"apiUrl":"https://another/client/api"}`+"\n"), 0o600))
+	cs := []string{"--server", a.url, "--cloud-config", file}
+	tests := []struct {
+		name string
+		code int
+		says string
+		args []string
+	}{
+		{"no credentials", 1, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
+		{"unreachable cluster", 1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
+		{"yes and dry-run", 2, "exclude each other", append([]string{"--yes", "--dry-run"}, cs...)},
+		{"journal exists", 1, "nothing has been changed", append([]string{"--yes", "--journal", taken}, cs...)},
+		{"undo of something else", 1, "not a journal", append([]string{"--undo", taken}, cs...)},
+		{"undo of another CloudStack", 1, "https://another/client/api", append([]string{"--undo", foreign}, cs...)},
+		{"undo of nothing", 1, "no such file", append([]string{"--undo", taken + "x"}, cs...)},
+		{"undo and lb", 2, "lb", append([]string{"--undo", taken, "--lb", oldLB}, cs...)},
+		{"unknown format", 2, "text, json", append([]string{"-o", "yaml"}, cs...)},
+		{"time-out", 124, "timed out", append([]string{"--timeout", "1ns"}, cs...)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := execute(t, append([]string{"migrate-rules"}, tt.args...)...)
+			require.Equal(t, tt.code, c.code, c.out+c.errOut)
+			require.Contains(t, c.errOut, tt.says)
+		})
+	}
+}
+
+// Rules of a provider that still runs are not renamed behind its back.
+func TestMigrateRulesOfARunningProvider(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	sim, file, _ := cloudConfig(t)
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	cfg, err := cloudstack.ParseConfig(f)
+	require.NoError(t, err)
+	client, err := cloudstack.NewClient(cfg)
+	require.NoError(t, err)
+	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{Name: oldLB + "-80"})
+	require.NoError(t, err)
+	require.Len(t, rules, 1)
+	s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{
+		ID: rules[0].ID, Name: "K8s_svc_kubernetes_default_web-tcp-80", Protocol: "tcp", Algorithm: rules[0].Algorithm,
+	})
+	require.NoError(t, err)
+	_, err = client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID)
+	require.NoError(t, err)
+
+	a.set("/api/v1/services", `[{"metadata":{"namespace":"default","name":"web","uid":"01234567-89ab-cdef-0123-456789abcdef"},
+		"spec":{"type":"LoadBalancer"},"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.20"}]}}}]`)
+	a.set("/apis/apps/v1/deployments", `[{"metadata":{"namespace":"lw","name":"cloud-controller-manager"},"spec":{"replicas":1,"selector":{},"template":{}}}]`)
+	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--journal", filepath.Join(t.TempDir(), "j")}
+	sim.Ledger().Reset()
+	c := execute(t, append(base, "--yes")...)
+	require.Equal(t, 1, c.code)
+	require.Contains(t, c.errOut, "Deployment lw/cloud-controller-manager")
+	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
+	c = execute(t, append(base, "--dry-run")...)
+	require.Equal(t, 0, c.code, "looking is allowed")
+
+	a.set("/apis/apps/v1/deployments", `[]`)
+	c = execute(t, append(base, "--yes")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Equal(t, 2, sim.Ledger().Count("updateLoadBalancerRule"))
+}

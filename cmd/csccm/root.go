@@ -1,0 +1,98 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/pkg/version"
+)
+
+// newRootCommand makes the command tree. It makes no connection.
+func newRootCommand(s streams) *cobra.Command {
+	g := newGlobals(s)
+	root := &cobra.Command{
+		Use:   "csccm",
+		Short: "Kubernetes on Apache CloudStack: install, check and migrate the cloud controller manager",
+		Long: `csccm brings the cloud controller manager for Apache CloudStack into a cluster,
+checks that it works, and moves running clusters onto it.
+
+Results go to stdout, questions and progress to stderr.
+Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
+--fail-on=warning, 124 time-out, 130 interrupted.`,
+		Version:           version.String(),
+		SilenceErrors:     true, // main prints them, with the remedy
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return g.validate() },
+		Args:              noArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.errOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	g.addFlags(root.PersistentFlags())
+	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
+
+	completeFlag(root, "namespace", completeFrom(g, namespaceNames))
+	completeFlag(root, "context", contextNames(g))
+	completeFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return strings.Fields(cmd.Annotations[outputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
+	})
+	completeFlag(root, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+
+	root.AddCommand(
+		newInstallCommand(g),
+		newDoctorCommand(g),
+		newMigrateRulesCommand(g),
+		newVersionCommand(g),
+		newCompletionCommand(g),
+	)
+	return root
+}
+
+// noArgs is cobra.NoArgs with a usage exit code; on the root it names the
+// unknown command.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() {
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return usagef("unknown command %q, did you mean %s?", args[0], strings.Join(near, " or "))
+		}
+		return usagef("unknown command %q", args[0])
+	}
+	// Not repeated: it may be a secret in the wrong place.
+	return usagef("%s takes no arguments beside its flags", cmd.CommandPath())
+}
+
+const outputsAnnotation = "csccm.io/outputs"
+
+// outputs names a command's formats of -o, for the shell's completion.
+func outputs(formats ...string) map[string]string {
+	return map[string]string{outputsAnnotation: strings.Join(formats, " ")}
+}
+
+// pluginName is "csccm" when the program was started as kubectl-csccm.
+func pluginName(argv0 string) string {
+	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
+	name, ok := strings.CutPrefix(base, "kubectl-")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// asPlugin makes help and errors show the command as the user typed it.
+func asPlugin(root *cobra.Command, name string) {
+	if root.Annotations == nil {
+		root.Annotations = map[string]string{}
+	}
+	root.Annotations[cobra.CommandDisplayNameAnnotation] = "kubectl " + name
+}

@@ -1,0 +1,137 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// findDomain resolves a path or id.
+func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domain, error) {
+	if want == "" {
+		want = DefaultDomain
+	}
+	domains, err := admin.ListDomains(ctx)
+	if err != nil {
+		return cloudstack.Domain{}, explain("listing domains", err)
+	}
+	for _, d := range domains {
+		if d.ID == want || strings.EqualFold(domainPath(d), normalPath(want)) {
+			d.Path = domainPath(d)
+			return d, nil
+		}
+	}
+	known := make([]string, 0, len(domains))
+	for _, d := range domains {
+		known = append(known, domainPath(d))
+	}
+	return cloudstack.Domain{}, &Error{
+		What: fmt.Sprintf("there is no domain %q", want),
+		Fix:  "name one of these with --domain: " + some(known),
+	}
+}
+
+func domainPath(d cloudstack.Domain) string {
+	if d.Path == "" {
+		return normalPath(d.Name)
+	}
+	return normalPath(d.Path)
+}
+
+// normalPath writes a domain's path as listDomains does: ROOT/a/b.
+func normalPath(s string) string {
+	s = strings.Trim(s, "/")
+	if s == "" || strings.EqualFold(s, DefaultDomain) {
+		return DefaultDomain
+	}
+	if len(s) > 5 && strings.EqualFold(s[:5], DefaultDomain+"/") {
+		return DefaultDomain + s[4:]
+	}
+	return DefaultDomain + "/" + s
+}
+
+func findProject(ctx context.Context, api interface {
+	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
+}, want string,
+) (cloudstack.Project, error) {
+	projects, err := api.ListProjects(ctx)
+	if err != nil {
+		return cloudstack.Project{}, explain("listing projects", err)
+	}
+	return pickProject(projects, want)
+}
+
+func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project, error) {
+	known := make([]string, 0, len(projects))
+	var named []cloudstack.Project
+	for _, p := range projects {
+		if strings.EqualFold(p.ID, want) {
+			return p, nil
+		}
+		if p.Name == want {
+			named = append(named, p)
+		}
+		known = append(known, p.Name)
+	}
+	switch len(named) {
+	case 1:
+		return named[0], nil
+	case 0:
+		return cloudstack.Project{}, &Error{
+			What: fmt.Sprintf("there is no project %q that these credentials can see", want),
+			Fix:  "name one of these with --project, or join the project: " + some(known),
+		}
+	}
+	return cloudstack.Project{}, &Error{
+		What: fmt.Sprintf("%d projects are named %q", len(named), want),
+		Fix:  fmt.Sprintf("give the id with --project, for example %s", named[0].ID),
+	}
+}
+
+// findAccount is the account of that exact name in the domain itself, or nil.
+func findAccount(ctx context.Context, admin Admin, name string, domain cloudstack.Domain) (*cloudstack.Account, error) {
+	accounts, err := admin.ListAccounts(ctx, name, domain.ID)
+	if err != nil {
+		return nil, explain(fmt.Sprintf("looking for account %q", name), err)
+	}
+	for i := range accounts {
+		if accounts[i].Name == name && (accounts[i].DomainID == "" || accounts[i].DomainID == domain.ID) {
+			return &accounts[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// freeUserName is kubeadmin, or ACCOUNT-kubeadmin where another account of the
+// domain has that one: user names are unique in a domain.
+func freeUserName(ctx context.Context, admin Admin, domain cloudstack.Domain, account string) (string, error) {
+	users, err := admin.ListUsers(ctx, DefaultUser, "", domain.ID)
+	if err != nil {
+		return "", explain(fmt.Sprintf("looking for user %q", DefaultUser), err)
+	}
+	taken := slices.ContainsFunc(users, func(u cloudstack.User) bool {
+		return u.Username == DefaultUser && (u.DomainID == "" || u.DomainID == domain.ID)
+	})
+	if taken {
+		return account + "-" + DefaultUser, nil
+	}
+	return DefaultUser, nil
+}
+
+// some lists names for a remedy, the first ten of them.
+func some(names []string) string {
+	if len(names) == 0 {
+		return "(none)"
+	}
+	slices.Sort(names)
+	if len(names) > 10 {
+		return strings.Join(names[:10], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,212 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/csccm/csccm/installer/prompt"
+)
+
+// CredentialOptions says where the controller's keys come from. At most one of
+// the sources Admin..., Keys... and existing Secret is used; Source tells which.
+type CredentialOptions struct {
+	APIURL      string
+	CAFile      string
+	SSLNoVerify bool
+
+	Source Source
+
+	// SourceAdmin: a login, or an administrator's keys.
+	AdminUser, AdminPassword, AdminDomain string
+	AdminKeys                             Keys
+	Account, Domain, User, Role           string
+	CreateAccount                         bool
+
+	// SourceKeys: the controller's own keys.
+	Keys Keys
+}
+
+// Keys is a key pair; it prints as nothing.
+type Keys struct{ APIKey, SecretKey string }
+
+func (k Keys) given() bool { return k.APIKey != "" || k.SecretKey != "" }
+
+// String hides the keys.
+func (Keys) String() string { return "(keys)" }
+
+// GoString hides the keys.
+func (Keys) GoString() string { return "(keys)" }
+
+// Source is where keys come from.
+type Source string
+
+// The sources.
+const (
+	SourceUnset  Source = ""
+	SourceAdmin  Source = "admin"
+	SourceKeys   Source = "keys"
+	SourceSecret Source = "secret" // the Secret that is in the cluster
+)
+
+const (
+	adminFlags    = "--admin-user USER with --admin-password-file FILE or --admin-password-stdin (or --admin-api-key-file and --admin-secret-key-file)"
+	keyFlags      = "--api-key-file FILE with --secret-key-file FILE"
+	passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
+)
+
+// complete asks for what is missing. Without a terminal the first missing thing
+// is an error that names its flag.
+func (in *Installer) complete(ctx context.Context) error {
+	c := &in.Options.Credentials
+	if err := in.completeSource(ctx); err != nil {
+		return err
+	}
+	if c.Source == SourceSecret {
+		return nil
+	}
+	var err error
+	if c.APIURL == "" {
+		def := ""
+		if in.existing.Config != nil {
+			def = in.existing.Config.APIURL
+		}
+		c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
+			Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: checkURL,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := checkURL(c.APIURL); err != nil {
+		return &usageError{fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api"}
+	}
+	if c.Source == SourceKeys {
+		return in.completeKeys(ctx)
+	}
+	return in.completeAdmin(ctx)
+}
+
+func (in *Installer) completeSource(ctx context.Context) error {
+	c := &in.Options.Credentials
+	usable := in.existing.Exists && in.existing.Problem == nil
+	switch {
+	case c.Source != SourceUnset:
+	case c.Keys.given():
+		c.Source = SourceKeys
+	case c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys.given():
+		c.Source = SourceAdmin
+	case usable && c.APIURL == "":
+		c.Source = SourceSecret
+		in.Progress.Info("using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
+	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.Options.OverwriteSecret:
+		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+	default:
+		source, err := in.Prompt.Select(ctx, prompt.Question{
+			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
+			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
+		}, []prompt.Choice{
+			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
+			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
+		})
+		if err != nil {
+			return err
+		}
+		c.Source = Source(source)
+	}
+	return nil
+}
+
+func (in *Installer) completeKeys(ctx context.Context) error {
+	k := &in.Options.Credentials.Keys
+	var err error
+	if k.APIKey == "" {
+		if k.APIKey, err = in.Prompt.Secret(ctx, prompt.Question{
+			Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY", Validate: notEmpty,
+		}); err != nil {
+			return err
+		}
+	}
+	if k.SecretKey == "" {
+		if k.SecretKey, err = in.Prompt.Secret(ctx, prompt.Question{
+			Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY", Validate: notEmpty,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *Installer) completeAdmin(ctx context.Context) error {
+	c := &in.Options.Credentials
+	var err error
+	if !c.AdminKeys.given() {
+		if c.AdminUser == "" {
+			if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{
+				Message: "CloudStack administrator", Default: "admin", Flag: "--admin-user USER", Validate: notEmpty,
+			}); err != nil {
+				return err
+			}
+		}
+		if c.AdminPassword == "" {
+			if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{
+				Message: "Password of " + c.AdminUser, Flag: passwordFlags, Validate: notEmpty,
+			}); err != nil {
+				return err
+			}
+		}
+	} else if c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "" {
+		return &usageError{"only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file"}
+	}
+	if c.Account != "" || in.Options.Project != "" {
+		return nil
+	}
+	c.Account, err = in.Prompt.Input(ctx, prompt.Question{
+		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
+		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME", Validate: notEmpty,
+	})
+	if err != nil {
+		return err
+	}
+	if name, ok := strings.CutPrefix(c.Account, "project/"); ok {
+		c.Account, in.Options.Project = "", name
+	}
+	return nil
+}
+
+func notEmpty(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errors.New("an answer is needed")
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("that is no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("it must start with https:// or http://")
+	case u.Host == "":
+		return errors.New("it names no host")
+	case u.User != nil:
+		return errors.New("it must not hold credentials")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("it must end with the path, without ? or #")
+	}
+	return nil
+}
+
+// usageError is input that cannot be used as it is.
+type usageError struct{ what, fix string }
+
+func (e *usageError) Error() string  { return e.what }
+func (e *usageError) Remedy() string { return e.fix }
+func (e *usageError) ExitCode() int  { return 2 }

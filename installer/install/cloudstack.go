@@ -1,0 +1,250 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// selfKnowledge are commands by which a user learns about its own rights: csccm
+// doctor judges the controller's keys with them. The minimal role allows them
+// besides what the controller calls.
+var selfKnowledge = []string{"listApis", "listCapabilities"}
+
+// credentials finds out, by reading alone, whose keys the controller will use.
+func (in *Installer) credentials(ctx context.Context) error {
+	if err := in.complete(ctx); err != nil {
+		return err
+	}
+	c := &in.Options.Credentials
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return &usageError{fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates"}
+		}
+		in.caPEM = pem
+	}
+	switch c.Source {
+	case SourceSecret:
+		return in.fromSecret(ctx)
+	case SourceKeys:
+		in.config = in.newConfig()
+		in.config.APIKey, in.config.SecretKey = c.Keys.APIKey, c.Keys.SecretKey
+		return nil
+	case SourceAdmin:
+		return in.planProvision(ctx)
+	case SourceUnset:
+	}
+	return &usageError{"no credentials are given", "add " + adminFlags + ", or " + keyFlags}
+}
+
+// newConfig is the configuration without keys. It keeps what an operator set in
+// an existing Secret and csccm has no flag for.
+func (in *Installer) newConfig() *cloudstack.Config {
+	fresh := cloudstack.DefaultConfig()
+	cfg := &fresh
+	c := &in.Options.Credentials
+	if in.existing.Config != nil && in.existing.Config.APIURL == c.APIURL {
+		*cfg = *in.existing.Config
+		cfg.APIKey, cfg.SecretKey = "", ""
+		cfg.SSLNoVerify, cfg.ProjectID = false, ""
+	}
+	cfg.APIURL, cfg.CAFile = c.APIURL, c.CAFile
+	cfg.SSLNoVerify = cfg.SSLNoVerify || c.SSLNoVerify
+	cfg.ProjectID = in.Options.Project
+	in.overlay(cfg)
+	return cfg
+}
+
+func (in *Installer) overlay(cfg *cloudstack.Config) {
+	for _, o := range []struct {
+		to   *string
+		from string
+	}{{&cfg.Zone, in.Options.Zone}, {&cfg.Region, in.Options.Region}, {&cfg.ClusterID, in.Options.ClusterID}} {
+		if o.from != "" {
+			*o.to = o.from
+		}
+	}
+}
+
+// fromSecret uses the Secret's keys; zone and the like given by flag change it.
+func (in *Installer) fromSecret(ctx context.Context) error {
+	if in.existing.Problem != nil {
+		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+	}
+	if !in.existing.Exists {
+		return &usageError{
+			fmt.Sprintf("there is no Secret %s/%s", in.existing.Namespace, in.existing.Name),
+			"add " + adminFlags + ", or " + keyFlags,
+		}
+	}
+	cfg, cleanup, err := in.existing.LocalConfig(ctx, in.Cluster.Kube)
+	if err != nil {
+		return in.Cluster.Explain(err)
+	}
+	in.cleanups = append(in.cleanups, cleanup)
+	if in.Options.Credentials.CAFile != "" {
+		cfg.CAFile = in.Options.Credentials.CAFile
+	}
+	if in.Options.Project != "" {
+		cfg.ProjectID = in.Options.Project
+	}
+	in.overlay(cfg)
+	in.config = cfg
+	return nil
+}
+
+// planProvision logs in and plans role, account, user and keys.
+func (in *Installer) planProvision(ctx context.Context) error {
+	c := &in.Options.Credentials
+	in.Progress.Step("Logging in to CloudStack at %s", c.APIURL)
+	session := in.newConfig()
+	session.ProjectID = ""
+	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
+	domain := c.AdminDomain
+	if domain == "" {
+		domain = credentials.DefaultDomain
+	}
+	admin, err := in.Login(ctx, session, c.AdminUser, c.AdminPassword, domain)
+	c.AdminPassword = "" // not needed again
+	if err != nil {
+		in.Progress.Fail("")
+		return credentials.ExplainLogin(c.APIURL, c.AdminUser, domain, err)
+	}
+	in.admin = admin
+	plan, err := credentials.Plan(ctx, admin, credentials.Request{
+		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
+		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
+	})
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
+	in.provision = plan
+	in.config = in.newConfig()
+	if plan.Project.ID != "" {
+		in.config.ProjectID = plan.Project.ID
+	}
+	return nil
+}
+
+func (in *Installer) roleCommands() []string {
+	all := slices.Concat(in.Required, selfKnowledge)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// seesProject asks with the user's keys.
+func (in *Installer) seesProject(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
+	cfg := in.newConfig()
+	cfg.ProjectID = ""
+	cfg.APIKey, cfg.SecretKey = keys.APIKey, keys.SecretKey
+	api, err := in.Connect(cfg)
+	if err != nil {
+		return false, err
+	}
+	projects, err := api.ListProjects(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return false, nil
+	}
+	return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
+}
+
+// provisionKeys makes what the plan lists, after asking, and takes the keys.
+func (in *Installer) provisionKeys(ctx context.Context) error {
+	if in.provision == nil {
+		return nil
+	}
+	if in.provision.Changes() {
+		if err := in.confirmProvision(ctx); err != nil {
+			return err
+		}
+		in.Progress.Step("User for the controller in CloudStack")
+	}
+	return shielded(ctx, func(ctx context.Context) error {
+		keys, err := in.provision.Apply(ctx, in.admin, func(what string) { in.Progress.Info("made %s", what) })
+		if err != nil {
+			in.Progress.Fail("")
+			return err
+		}
+		if in.provision.Changes() {
+			in.Progress.Done("%q", in.provision.User)
+		}
+		in.config.APIKey, in.config.SecretKey = keys.APIKey, keys.SecretKey
+		return nil
+	})
+}
+
+func (in *Installer) confirmProvision(ctx context.Context) error {
+	if in.Options.Yes {
+		return nil
+	}
+	if _, err := fmt.Fprintln(in.ErrOut, "To do in CloudStack:"); err != nil {
+		return err
+	}
+	for _, s := range in.provision.Steps {
+		if _, err := fmt.Fprintln(in.ErrOut, "  - "+s); err != nil {
+			return err
+		}
+	}
+	return in.agreed(ctx, "Do this in CloudStack")
+}
+
+// ErrDeclined is an install that the operator did not confirm.
+var ErrDeclined error = &usageError{"nothing was changed in the cluster: not confirmed", "confirm, or run with --yes; --dry-run=client shows the plan"}
+
+func (in *Installer) agreed(ctx context.Context, question string) error {
+	ok, err := in.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrDeclined
+	}
+	return nil
+}
+
+// verify proves that the keys are good for what the controller does.
+func (in *Installer) verify(ctx context.Context) error {
+	in.Progress.Step("Credentials against CloudStack")
+	cloud, err := in.Connect(in.config)
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
+		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone,
+		Required: slices.DeleteFunc(slices.Clone(in.Required), func(c string) bool { return slices.Contains(in.Optional, c) }),
+		Optional: in.Optional,
+	})
+	for _, f := range in.verified.Findings {
+		if f.OK {
+			in.Progress.Info("%s: %s", f.Subject, f.Text)
+		} else {
+			in.Progress.Warn("%s: %s", f.Subject, f.Text)
+		}
+	}
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.cloud = cloud
+	if in.verified.Project.ID != "" && in.config.ProjectID != in.verified.Project.ID {
+		in.config.ProjectID = in.verified.Project.ID // the id outlives a renaming
+		if in.cloud, err = in.Connect(in.config); err != nil {
+			in.Progress.Fail("")
+			return err
+		}
+	}
+	in.Progress.Done("verified")
+	return nil
+}

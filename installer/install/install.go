@@ -1,0 +1,249 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install brings the controller into a cluster: it looks at what is
+// there, gets credentials, checks, shows a plan, and carries it out step by
+// step. Every step looks first and does only what is missing, so a run that
+// ended early is continued by running again.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// DefaultRelease is the name of the Helm release.
+const DefaultRelease = "cloudstack-ccm"
+
+// Options is what the operator wants. Zero values are asked for where a
+// terminal is there, or have the default that the comment names.
+type Options struct {
+	Release string // "" = DefaultRelease
+
+	Credentials CredentialOptions
+
+	Project   string // name or id of the project that owns the VMs
+	Zone      string // name or id; "" = any
+	Region    string
+	ClusterID string
+
+	OverwriteSecret bool
+	Chart           *helm.Chart
+	ChartRef        string // as given, for the flag line; "" = embedded
+	Values          map[string]any
+	ValueFlags      []string // --set and the like as typed, for the flag line
+
+	SkipChecks      []string
+	RequireExternal bool          // a kubelet that is not external, or unknown, stops the install
+	SkipTaint       bool          // leave existing nodes as they are
+	MaxParallel     int           // nodes tainted at a time after the canary; 0 = 1
+	PerNode         time.Duration // 0 = taint.DefaultPerNode
+	RolloutTimeout  time.Duration // 0 = DefaultRolloutTimeout
+	SnapshotDir     string        // of the nodes before they are tainted
+
+	DryRun bool // stop after the plan
+	Yes    bool
+	JSON   bool // plan and result as JSON
+}
+
+// CloudStack is what a running install asks of CloudStack with the
+// controller's keys.
+type CloudStack interface {
+	credentials.User
+	check.API
+}
+
+// AdminSession is an administrator's session; Logout ends it.
+type AdminSession interface {
+	credentials.Admin
+	Logout(ctx context.Context) error
+}
+
+// Helm is what an install asks of Helm. *helm.Client has it.
+type Helm interface {
+	Get(ctx context.Context, name string) (*helm.Release, error)
+	Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error)
+	Template(ctx context.Context, r helm.ApplyRequest) (string, error)
+}
+
+// Installer is one run. Connect, Login, Checks and Kubelets are the edges,
+// which tests replace.
+type Installer struct {
+	Options  Options
+	Cluster  *cluster.Cluster
+	Helm     Helm
+	Prompt   prompt.Prompter
+	Progress report.Progress
+	Out      io.Writer        // results
+	ErrOut   io.Writer        // plan before a confirmation, verdicts
+	Clock    clock.WithTicker // nil = real
+
+	// Connect makes a client that signs with cfg's keys.
+	Connect func(cfg *cloudstack.Config) (CloudStack, error)
+	// Login makes a session, or with keys in cfg and no password a client of these keys.
+	Login func(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (AdminSession, error)
+	// Commands that the controller calls, and those of them it can do without.
+	Required, Optional []string
+
+	Checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
+	Kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
+	// PodLogs returns the last lines of a container's log, for the cause of a failed rollout; may be nil.
+	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
+
+	admin     AdminSession
+	cleanups  []func()
+	config    *cloudstack.Config // of the controller, for this machine
+	existing  *credentials.Secret
+	provision *credentials.Provision // nil when keys are there
+	caPEM     []byte
+	cloud     CloudStack // nil while keys are still to be made
+	verified  *credentials.Verified
+	facts     *facts
+	plan      *Plan
+	warned    map[string]bool // warnings of checks that were shown
+}
+
+// stepTimeout bounds a step that ^C does not interrupt.
+const stepTimeout = 3 * time.Minute
+
+// Run is the whole install. Its errors have a remedy and an exit code where
+// they can.
+func (in *Installer) Run(ctx context.Context) error {
+	if in.Options.Release == "" {
+		in.Options.Release = DefaultRelease
+	}
+	if in.Clock == nil {
+		in.Clock = clock.RealClock{}
+	}
+	in.warned = map[string]bool{}
+	defer in.cleanup(ctx)
+	if err := in.steps(ctx, []step{
+		{"looking at the cluster", in.detect},
+		{"credentials", in.credentials},
+		{"plan", in.makePlan},
+	}); err != nil {
+		return err
+	}
+	if in.Options.DryRun {
+		return in.dryRun(ctx)
+	}
+	return in.steps(ctx, []step{
+		{"the user in CloudStack", in.provisionKeys},
+		{"checking the credentials", in.verify},
+		{"checks before the install", in.preflight},
+		{"plan of the nodes", in.planNodes},
+		{"confirmation", in.confirm},
+		{"Secret", in.applySecret},
+		{"Helm release", in.applyChart},
+		{"rollout", in.rollout},
+		{"initialisation of new nodes", in.awaitNodes},
+		{"initialisation of existing nodes", in.taintNodes},
+		{"checks after the install", in.postflight},
+		{"summary", in.summary},
+	})
+}
+
+// dryRun goes as far as reading goes: without keys, what needs them is left
+// out. A check or gate that does not pass is said after the plan is shown.
+func (in *Installer) dryRun(ctx context.Context) error {
+	keys := in.provision == nil || !in.provision.Changes()
+	if keys {
+		if err := in.steps(ctx, []step{
+			{"keys of the user", in.provisionKeys}, // they exist: nothing is made
+			{"checking the credentials", in.verify},
+		}); err != nil {
+			return err
+		}
+	}
+	unfit := in.step(ctx, "checks before the install", in.preflight)
+	if keys {
+		if err := in.step(ctx, "plan of the nodes", in.planNodes); unfit == nil {
+			unfit = err
+		}
+	}
+	if err := in.printPlan(); err != nil {
+		return err
+	}
+	return unfit
+}
+
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (in *Installer) steps(ctx context.Context, list []step) error {
+	for _, s := range list {
+		if err := in.step(ctx, s.name, s.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs one step and stops between steps once the run is to end.
+func (in *Installer) step(ctx context.Context, name string, do func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return stopped(ctx, name)
+	}
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return stopped(ctx, name)
+	}
+	return err
+}
+
+// StoppedError is a run that ended before its time.
+type StoppedError struct {
+	Step  string
+	Cause error
+}
+
+func stopped(ctx context.Context, step string) error {
+	return &StoppedError{step, context.Cause(ctx)}
+}
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("stopped before the end of step %q: %v", e.Step, e.Cause)
+}
+
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
+// Remedy says how to go on.
+func (e *StoppedError) Remedy() string {
+	return "run the same command again: it continues where it stopped"
+}
+
+// shielded runs do to its end although ctx is cancelled meanwhile: what it does
+// must not be left half-done. It has its own time limit.
+func shielded(ctx context.Context, do func(context.Context) error) error {
+	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	return do(sctx)
+}
+
+func (in *Installer) cleanup(ctx context.Context) {
+	if in.admin != nil {
+		lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = in.admin.Logout(lctx) // the session ends by itself otherwise
+	}
+	for _, c := range in.cleanups {
+		c()
+	}
+}

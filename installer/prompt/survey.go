@@ -1,0 +1,108 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package prompt
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/AlecAivazis/survey/v2"
+	"github.com/AlecAivazis/survey/v2/core"
+	surveyterminal "github.com/AlecAivazis/survey/v2/terminal"
+)
+
+// NewSurvey makes the Prompter for terminals: drawn prompts with a list to move
+// in and a masked secret. in and out must be terminals; color false draws
+// without colours. The colour setting is one for the whole process.
+func NewSurvey(in surveyterminal.FileReader, out surveyterminal.FileWriter, color bool) Prompter {
+	core.DisableColor = !color
+	return &drawn{in: in, out: out}
+}
+
+type drawn struct {
+	in  surveyterminal.FileReader
+	out surveyterminal.FileWriter
+}
+
+func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
+	var answer string
+	err := d.ask(ctx, q, &survey.Input{Message: q.Message + ":", Default: q.Default, Help: q.Help}, &answer)
+	if err != nil {
+		return "", err
+	}
+	return answer, nil
+}
+
+func (d *drawn) Secret(ctx context.Context, q Question) (string, error) {
+	defer hideInput(d.in)()
+	var answer string
+	err := d.ask(ctx, q, &survey.Password{Message: q.Message + ":", Help: q.Help}, &answer)
+	if err != nil {
+		return "", err
+	}
+	return answer, nil
+}
+
+func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (string, error) {
+	labels := make([]string, len(choices))
+	start := 0
+	for i, c := range choices {
+		labels[i] = c.label()
+		if c.Value == q.Default {
+			start = i
+		}
+	}
+	index := start
+	q.Validate = nil // one of the choices by construction
+	err := d.ask(ctx, q, &survey.Select{
+		Message: q.Message + ":", Options: labels, Default: start, Help: q.Help, PageSize: 12,
+	}, &index)
+	if err != nil {
+		return "", err
+	}
+	return choices[index].Value, nil
+}
+
+func (d *drawn) Confirm(ctx context.Context, q Question) (bool, error) {
+	answer := false
+	q.Validate = nil
+	err := d.ask(ctx, q, &survey.Confirm{Message: q.Message + "?", Default: q.Default == "yes", Help: q.Help}, &answer)
+	if err != nil {
+		return false, err
+	}
+	return answer, nil
+}
+
+// ask runs one prompt in the background: survey knows no context. When ctx
+// ends first, the terminal is put back and the prompt abandoned; the caller
+// must not read answer then.
+func (d *drawn) ask(ctx context.Context, q Question, p survey.Prompt, answer any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	opts := []survey.AskOpt{survey.WithStdio(d.in, d.out, d.out)}
+	if q.Validate != nil {
+		opts = append(opts, survey.WithValidator(func(v any) error {
+			s, _ := v.(string)
+			return q.Validate(s)
+		}))
+	}
+	restore := saveTerminal(d.in)
+	got := make(chan error, 1)
+	go func() { got <- survey.AskOne(p, answer, opts...) }()
+	select {
+	case err := <-got:
+		switch {
+		case errors.Is(err, surveyterminal.InterruptErr):
+			return ErrInterrupted
+		case errors.Is(err, io.EOF):
+			return ErrEnded
+		}
+		return err
+	case <-ctx.Done():
+		restore()
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,272 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package taint has existing nodes initialised by the cloud controller manager.
+//
+// The cloud-node-controller writes provider ID, zone, region and instance type
+// only to nodes that carry the taint
+// node.cloudprovider.kubernetes.io/uninitialized, and kubelets set it only when
+// they register a new Node. So nodes that were there before need it set once.
+// The controller looks at the taint's key alone: with the effect
+// PreferNoSchedule it initialises a node just as well, and a controller that
+// does not work blocks no scheduling meanwhile. NoExecute would evict every
+// pod of the node; it is never set and stops the plan where it is found.
+package taint
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Key is the taint's key, Value and Effect what csccm sets with it.
+const (
+	Key    = cloudproviderapi.TaintExternalCloudProvider
+	Value  = "true"
+	Effect = corev1.TaintEffectPreferNoSchedule
+)
+
+// State is where a node stands.
+type State string
+
+// The states.
+const (
+	StateDone    State = "initialised"   // has provider ID and labels
+	StateWaiting State = "waiting"       // has the taint: the controller will initialise it
+	StateNeeds   State = "needs taint"   // was there before the controller
+	StateForeign State = "keeps foreign" // another provider's ID, which can never be changed
+)
+
+// Facts is what a plan rests on.
+type Facts struct {
+	Nodes []corev1.Node
+	VMs   node.Lookup
+	// Region of the cloud-config; "" = the zone's name.
+	Region string
+	// OtherControllers names cloud controller managers at work beside ours.
+	OtherControllers []string
+}
+
+// Item is a node in the plan.
+type Item struct {
+	Name         string `json:"name"`
+	ControlPlane bool   `json:"controlPlane"`
+	State        State  `json:"state"`
+	// VM, Zone and Type are what the node will get; empty without a VM.
+	VM   string `json:"vm,omitempty"`
+	Zone string `json:"zone,omitempty"`
+	Type string `json:"type,omitempty"`
+	// Notes are worth knowing but no obstacle.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Problem is a gate that does not let the plan pass.
+type Problem struct {
+	Gate   string `json:"gate"`
+	Node   string `json:"node,omitempty"` // "" = the cluster
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"`
+}
+
+// Plan says which nodes are to be tainted, in which order.
+type Plan struct {
+	Items []Item `json:"items"`
+	// Canary goes first and alone: a worker where there is one. "" = nothing to taint.
+	Canary string `json:"canary,omitempty"`
+	// Rest follows: workers, then the control plane.
+	Rest     []string  `json:"rest,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Needed tells whether any node is to be tainted.
+func (p *Plan) Needed() bool { return p.Canary != "" }
+
+// Waiting are the nodes that already carry the taint.
+func (p *Plan) Waiting() []string {
+	var names []string
+	for _, it := range p.Items {
+		if it.State == StateWaiting {
+			names = append(names, it.Name)
+		}
+	}
+	return names
+}
+
+// NewPlan decides. It is pure: the same facts give the same plan.
+func NewPlan(f Facts) *Plan {
+	p := &Plan{}
+	var workers, controlPlane []string
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		it := Item{Name: n.Name, ControlPlane: isControlPlane(n), State: stateOf(n)}
+		p.judge(f, n, &it)
+		p.Items = append(p.Items, it)
+		if it.State != StateNeeds {
+			continue
+		}
+		if it.ControlPlane {
+			controlPlane = append(controlPlane, n.Name)
+		} else {
+			workers = append(workers, n.Name)
+		}
+	}
+	slices.SortFunc(p.Items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(workers)
+	slices.Sort(controlPlane)
+	order := slices.Concat(workers, controlPlane)
+	if len(order) == 0 {
+		p.Problems = slices.DeleteFunc(p.Problems, func(pr Problem) bool { return pr.Gate != GateNoExecute })
+		return p
+	}
+	p.Canary, p.Rest = order[0], order[1:]
+	for _, other := range f.OtherControllers {
+		p.problem(GateOtherController, "", fmt.Sprintf("another cloud controller manager is at work: %s", other),
+			"stop it first; two controllers would both write to the nodes")
+	}
+	return p
+}
+
+// The gates.
+const (
+	GateNoExecute       = "no-execute"
+	GateVM              = "vm"
+	GateReady           = "ready"
+	GateInternalIP      = "internal-ip"
+	GateNodeIP          = "node-ip"
+	GateOtherController = "other-controller"
+)
+
+func (p *Plan) problem(gate, nodeName, text, remedy string) {
+	p.Problems = append(p.Problems, Problem{gate, nodeName, text, remedy})
+}
+
+// judge fills the item and checks the node's gates.
+func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
+	for _, t := range n.Spec.Taints {
+		if t.Key == Key && t.Effect == corev1.TaintEffectNoExecute {
+			p.problem(GateNoExecute, n.Name, fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
+				fmt.Sprintf("kubectl taint node %s %s:NoExecute-", n.Name, Key))
+		}
+	}
+	// A node that waits for its first initialisation is often not Ready for that
+	// very reason: its network comes up after it.
+	if !isReady(n) && it.State != StateWaiting {
+		p.problem(GateReady, n.Name, fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts", n.Name),
+			"repair the node, or remove it from the cluster")
+	}
+	vm, err := node.Match(f.VMs, n)
+	if err != nil {
+		remedy := "name the project or zone that holds the VM, or give the VM the node's name"
+		var ambiguous *node.AmbiguousError
+		if errors.As(err, &ambiguous) {
+			remedy = "rename one of the VMs, or name the zone with --zone"
+		}
+		p.problem(GateVM, n.Name, err.Error(), remedy)
+		return
+	}
+	it.VM, it.Zone = vm.Name, vm.ZoneName
+	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region})
+	if err != nil {
+		p.problem(GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
+		return
+	}
+	it.Type = meta.InstanceType
+	if it.State == StateForeign {
+		it.Notes = append(it.Notes, fmt.Sprintf("keeps provider ID %s; its load balancer membership goes by name", n.Spec.ProviderID))
+	}
+	p.judgeAddresses(n, meta.NodeAddresses)
+	for _, l := range []struct{ key, after string }{
+		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
+	} {
+		if now, ok := n.Labels[l.key]; ok && l.after != "" && now != l.after && it.State == StateNeeds {
+			it.Notes = append(it.Notes, fmt.Sprintf("label %s changes from %s to %s; volumes and pods bound to the old value stay bound to it", l.key, now, l.after))
+		}
+	}
+}
+
+// judgeAddresses: the network of the cluster, certificates and etcd peers hang
+// on the InternalIP, so the controller must find the one that is in use.
+func (p *Plan) judgeAddresses(n *corev1.Node, predicted []corev1.NodeAddress) {
+	after := internalIPs(predicted)
+	now := internalIPs(n.Status.Addresses)
+	if len(now) > 0 && (len(after) == 0 || after[0] != now[0]) {
+		p.problem(GateInternalIP, n.Name,
+			fmt.Sprintf("node %s has InternalIP %s, CloudStack would give it %s", n.Name, now[0], listOrNone(after)),
+			"make the NIC with that address the VM's default NIC, or start the kubelet with --node-ip")
+	}
+	for ip := range strings.SplitSeq(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",") {
+		addr, err := netip.ParseAddr(strings.TrimSpace(ip))
+		if err != nil || addr.IsUnspecified() {
+			continue
+		}
+		if !slices.Contains(after, addr.Unmap().String()) {
+			p.problem(GateNodeIP, n.Name,
+				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is no address of its VM (%s): it would stay uninitialised", n.Name, addr, listOrNone(after)),
+				"correct the kubelet's --node-ip")
+		}
+	}
+}
+
+func internalIPs(addresses []corev1.NodeAddress) []string {
+	var out []string
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP {
+			out = append(out, a.Address)
+		}
+	}
+	return out
+}
+
+func listOrNone(s []string) string {
+	if len(s) == 0 {
+		return "none"
+	}
+	return strings.Join(s, ", ")
+}
+
+func stateOf(n *corev1.Node) State {
+	if hasKey(n) {
+		return StateWaiting
+	}
+	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	if err != nil || kind != node.KindNone && !kind.IsCloudStack() {
+		return StateForeign
+	}
+	if Initialised(n) {
+		return StateDone
+	}
+	return StateNeeds
+}
+
+// Initialised tells whether a controller has written what it writes to a new
+// node: no taint, a provider ID, and a zone.
+func Initialised(n *corev1.Node) bool {
+	return !hasKey(n) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "" &&
+		n.Labels[corev1.LabelInstanceTypeStable] != ""
+}
+
+func hasKey(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Key })
+}
+
+func isControlPlane(n *corev1.Node) bool {
+	for _, l := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, ok := n.Labels[l]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func isReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
