@@ -31,6 +31,14 @@ type screen struct {
 
 func newScreen(t *testing.T) *screen {
 	t.Helper()
+	s := openScreen(t)
+	t.Cleanup(func() { _ = s.con.Close() })
+	return s
+}
+
+// openScreen makes a screen that stays open to the end of the process.
+func openScreen(t *testing.T) *screen {
+	t.Helper()
 	ptmx, tty, err := pty.Open()
 	require.NoError(t, err)
 	require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}))
@@ -38,7 +46,6 @@ func newScreen(t *testing.T) *screen {
 	con, err := expect.NewConsole(expect.WithStdin(ptmx), expect.WithStdout(term),
 		expect.WithCloser(ptmx, tty), expect.WithDefaultTimeout(20*time.Second))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = con.Close() })
 	return &screen{term: term, con: con, tty: con.Tty()}
 }
 
@@ -149,7 +156,7 @@ func TestSurveyInterrupted(t *testing.T) {
 
 // A time-out or SIGTERM ends a prompt that nobody answers.
 func TestSurveyEndsWithContext(t *testing.T) {
-	s := newScreen(t)
+	s := openScreen(t) // the abandoned prompt reads from it to the end
 	p := prompt.NewSurvey(s.tty, s.tty, false)
 	why := errors.New("asked to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
