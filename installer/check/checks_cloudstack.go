@@ -36,7 +36,7 @@ func cloudStackChecks() []Check {
 				if e.CloudStack == nil {
 					return e.withoutCloudStack()
 				}
-				c, err := e.facts.capabilities.get(ctx, e.facts.run)
+				c, err := e.facts.capabilities.get(ctx)
 				return decideEndpoint(e.CloudConfig, c, err)
 			},
 		},
@@ -46,8 +46,8 @@ func cloudStackChecks() []Check {
 			Why:    "Wrong or old keys, and users or accounts that are disabled or locked, all look the same: 401. The controller needs role User only.",
 			Remedy: "check api-key and secret-key, and that user and account are enabled; registering new keys makes the old ones invalid at once",
 			Run: func(ctx context.Context, e *Env) Finding {
-				_, err := e.facts.capabilities.get(ctx, e.facts.run)
-				apis, apisErr := e.facts.apis.get(ctx, e.facts.run)
+				_, err := e.facts.capabilities.get(ctx)
+				apis, apisErr := e.facts.apis.get(ctx)
 				return decideKeys(err, apis, apisErr)
 			},
 		},
@@ -60,7 +60,7 @@ func cloudStackChecks() []Check {
 				if len(e.RequiredCommands) == 0 {
 					return skip("the commands of the controller are not known here")
 				}
-				apis, err := e.facts.apis.get(ctx, e.facts.run)
+				apis, err := e.facts.apis.get(ctx)
 				return decideCommands(e.RequiredCommands, e.OptionalCommands, apis, err)
 			},
 		},
@@ -81,7 +81,7 @@ func cloudStackChecks() []Check {
 				if err != nil {
 					return unread("nodes and VMs", err)
 				}
-				networks, err := e.facts.networks.get(ctx, e.facts.run)
+				networks, err := e.facts.networks.get(ctx)
 				if err != nil {
 					return unread("the networks", err)
 				}
@@ -110,11 +110,11 @@ func (e *Env) withoutCloudStack() Finding {
 
 // nodesAndVMs reads what most checks of nodes need.
 func (e *Env) nodesAndVMs(ctx context.Context) ([]corev1.Node, *inventory.VMSnapshot, error) {
-	nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+	nodes, err := e.facts.nodes.get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	vms, err := e.facts.vms.get(ctx, e.facts.run)
+	vms, err := e.facts.vms.get(ctx)
 	return nodes, vms, err
 }
 
@@ -222,7 +222,7 @@ func runScope(ctx context.Context, e *Env) Finding {
 	_, s.projectErr = e.facts.inventory.ProjectID(ctx)
 	s.zones, s.zonesErr = e.facts.inventory.Zones(ctx)
 	if s.projectErr == nil {
-		s.vms, s.vmsErr = e.facts.vms.get(ctx, e.facts.run)
+		s.vms, s.vmsErr = e.facts.vms.get(ctx)
 	}
 	return decideScope(s)
 }

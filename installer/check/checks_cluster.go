@@ -38,7 +38,7 @@ func clusterChecks() []Check {
 			Why:    "Nothing else can be judged without it.",
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx, e.facts.run)
+				v, err := e.facts.version.get(ctx)
 				return decideReachable(e.Cluster, v, err)
 			},
 		},
@@ -48,7 +48,7 @@ func clusterChecks() []Check {
 			Why:    "Older clusters lack what the controller and its chart rely on.",
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", minMinor),
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx, e.facts.run)
+				v, err := e.facts.version.get(ctx)
 				if err != nil {
 					return unread("the version", err)
 				}
@@ -68,12 +68,12 @@ func clusterChecks() []Check {
 			Why:    "Signed CloudStack calls expire and leader election leases are judged by time: clocks that differ break both.",
 			Remedy: "run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				nodes, err := e.facts.nodes.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}
 				// Without the leases the slower node status says it.
-				leases, _ := e.facts.heartbeats.get(ctx, e.facts.run)
+				leases, _ := e.facts.heartbeats.get(ctx)
 				return decideClocks(nodes, leases, e.Clock.Now())
 			},
 		},
@@ -83,7 +83,7 @@ func clusterChecks() []Check {
 			Why:    "The controller uses the host's network, because it starts before a node has one of its own; the levels baseline and restricted refuse that.",
 			Remedy: "label the namespace pod-security.kubernetes.io/enforce=privileged, or install into kube-system",
 			Run: func(ctx context.Context, e *Env) Finding {
-				n, err := e.facts.namespace.get(ctx, e.facts.run)
+				n, err := e.facts.namespace.get(ctx)
 				return decidePodSecurity(e.Namespace, n, err)
 			},
 		},
@@ -93,11 +93,11 @@ func clusterChecks() []Check {
 			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx, e.facts.run)
+				v, err := e.facts.version.get(ctx)
 				if err != nil {
 					return unread("the version", err)
 				}
-				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				nodes, err := e.facts.nodes.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}

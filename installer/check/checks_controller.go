@@ -27,11 +27,11 @@ func controllerChecks() []Check {
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
 			Remedy: "kubectl -n NAMESPACE describe pod and logs of the named Pods say why",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				workloads, err := e.facts.workloads.get(ctx)
 				if err != nil {
 					return unread("Deployments and DaemonSets", err)
 				}
-				pods, err := e.facts.pods.get(ctx, e.facts.run)
+				pods, err := e.facts.pods.get(ctx)
 				if err != nil {
 					return unread("the Pods", err)
 				}
@@ -44,15 +44,15 @@ func controllerChecks() []Check {
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
 			Remedy: "look at the controller's log; where another provider holds a lease, stop it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				leases, err := e.facts.leases.get(ctx, e.facts.run)
+				leases, err := e.facts.leases.get(ctx)
 				if err != nil {
 					return unread("the leases", err)
 				}
-				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				workloads, err := e.facts.workloads.get(ctx)
 				if err != nil {
 					return unread("Deployments and DaemonSets", err)
 				}
-				pods, err := e.facts.pods.get(ctx, e.facts.run)
+				pods, err := e.facts.pods.get(ctx)
 				if err != nil {
 					return unread("the Pods", err)
 				}
@@ -68,11 +68,11 @@ func controllerChecks() []Check {
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
 			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx, e.facts.run)
+				workloads, err := e.facts.workloads.get(ctx)
 				if err != nil {
 					return unread("Deployments and DaemonSets", err)
 				}
-				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				nodes, err := e.facts.nodes.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}
@@ -85,7 +85,7 @@ func controllerChecks() []Check {
 			Why:    "Events say what the controller could not do, and why.",
 			Remedy: "follow the message of the Event; kubectl describe shows all of them",
 			Run: func(ctx context.Context, e *Env) Finding {
-				events, err := e.facts.events.get(ctx, e.facts.run)
+				events, err := e.facts.events.get(ctx)
 				if err != nil {
 					return unread("the Events", err)
 				}

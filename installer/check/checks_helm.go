@@ -33,7 +33,7 @@ func helmChecks() []Check {
 			Why:    "A revision that is pending (an installation was killed) blocks every further one; a failed one means that the cluster runs something else than the release says.",
 			Remedy: "run `csccm install` again: it repairs a pending or failed release",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx, e.facts.run)
+				records, err := e.facts.releases.get(ctx)
 				if err != nil {
 					return unread("Helm's records", err)
 				}
@@ -53,7 +53,7 @@ func helmChecks() []Check {
 			Why:    "Helm stores all values and manifests of a release in Secrets, for years: keys among them outlive every rotation.",
 			Remedy: "keep the keys in a Secret of your own (existingSecret), rotate them, and delete the named Secrets of old revisions",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx, e.facts.run)
+				records, err := e.facts.releases.get(ctx)
 				if err != nil {
 					return unread("Helm's records", err)
 				}

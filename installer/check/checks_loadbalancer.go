@@ -36,7 +36,7 @@ func loadBalancerChecks() []Check {
 				if err != nil {
 					return unread("Services and rules", err)
 				}
-				in.events, _ = e.facts.events.get(ctx, e.facts.run) // only explain
+				in.events, _ = e.facts.events.get(ctx) // only explain
 				return decideServices(in)
 			},
 		},
@@ -57,7 +57,7 @@ func loadBalancerChecks() []Check {
 				if err != nil {
 					return unread("Services and rules", err)
 				}
-				addresses, err := e.facts.addresses.get(ctx, e.facts.run)
+				addresses, err := e.facts.addresses.get(ctx)
 				if err != nil {
 					return unread("the addresses", err)
 				}
@@ -97,10 +97,10 @@ func (e *Env) balanceFacts(ctx context.Context) (in balanceFacts, err error) {
 	if in.nodes, in.vms, err = e.nodesAndVMs(ctx); err != nil {
 		return in, err
 	}
-	if in.services, err = e.facts.services.get(ctx, e.facts.run); err != nil {
+	if in.services, err = e.facts.services.get(ctx); err != nil {
 		return in, err
 	}
-	in.balancers, err = e.facts.balancers.get(ctx, e.facts.run)
+	in.balancers, err = e.facts.balancers.get(ctx)
 	return in, err
 }
 

@@ -29,7 +29,7 @@ func nodeChecks() []Check {
 			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				verdicts, err := e.facts.kubelets.get(ctx, e.facts.run)
+				verdicts, err := e.facts.kubelets.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}
@@ -68,13 +68,13 @@ func nodeChecks() []Check {
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
 			Remedy: "look at the controller's log and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				nodes, err := e.facts.nodes.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}
 				var vms *inventory.VMSnapshot // only explains
 				if e.CloudStack != nil {
-					vms, _ = e.facts.vms.get(ctx, e.facts.run)
+					vms, _ = e.facts.vms.get(ctx)
 				}
 				return decideUninitialised(nodes, vms, e.Clock.Now())
 			},
@@ -85,7 +85,7 @@ func nodeChecks() []Check {
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
 			Remedy: "remove the taint: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized:NoExecute-",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+				nodes, err := e.facts.nodes.get(ctx)
 				if err != nil {
 					return unread("the nodes", err)
 				}

@@ -187,7 +187,7 @@ func TestFactIsReadOnce(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	release := make(chan struct{})
-	f := newFact(func(ctx context.Context) (int, error) {
+	f := newFact(t.Context(), func(ctx context.Context) (int, error) {
 		reads.Add(1)
 		select {
 		case <-release:
@@ -198,17 +198,17 @@ func TestFactIsReadOnce(t *testing.T) {
 	})
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.get(impatient, t.Context())
+	_, err := f.get(impatient)
 	require.ErrorIs(t, err, context.Canceled)
 	close(release)
 	for range 10 {
-		v, err := f.get(t.Context(), t.Context())
+		v, err := f.get(t.Context())
 		require.NoError(t, err, "one impatient check does not spoil it for the others")
 		require.Equal(t, 42, v)
 	}
 	require.EqualValues(t, 1, reads.Load())
 
-	broken := newFact(func(context.Context) (int, error) { panic("oops") })
-	_, err = broken.get(t.Context(), t.Context())
+	broken := newFact(t.Context(), func(context.Context) (int, error) { panic("oops") })
+	_, err = broken.get(t.Context())
 	require.ErrorContains(t, err, "oops")
 }

@@ -25,7 +25,6 @@ const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
 // facts are all that checks decide by, each read at most once.
 type facts struct {
-	run   context.Context // of the run that the facts belong to
 	phase Phase
 
 	version      *fact[*kversion.Info]
@@ -99,19 +98,19 @@ type balancers struct {
 
 // newFacts makes the facts of a run; nothing is read yet.
 func newFacts(run context.Context, env *Env) *facts {
-	f := &facts{run: run}
-	f.version = newFact(env.readVersion)
-	f.distribution = newFact(env.readDistribution)
-	f.nodes = newFact(env.readNodes)
-	f.heartbeats = newFact(env.readHeartbeats)
-	f.kubelets = newFact(env.readKubelets)
-	f.namespace = newFact(env.readNamespace)
-	f.services = newFact(env.readServices)
-	f.workloads = newFact(env.readWorkloads)
-	f.pods = newFact(env.readPods)
-	f.leases = newFact(env.readLeases)
-	f.events = newFact(env.readEvents)
-	f.releases = newFact(env.readReleases)
+	f := &facts{}
+	f.version = newFact(run, env.readVersion)
+	f.distribution = newFact(run, env.readDistribution)
+	f.nodes = newFact(run, env.readNodes)
+	f.heartbeats = newFact(run, env.readHeartbeats)
+	f.kubelets = newFact(run, env.readKubelets)
+	f.namespace = newFact(run, env.readNamespace)
+	f.services = newFact(run, env.readServices)
+	f.workloads = newFact(run, env.readWorkloads)
+	f.pods = newFact(run, env.readPods)
+	f.leases = newFact(run, env.readLeases)
+	f.events = newFact(run, env.readEvents)
+	f.releases = newFact(run, env.readReleases)
 
 	if env.CloudStack != nil {
 		o := inventory.Options{Clock: env.Clock}
@@ -120,17 +119,18 @@ func newFacts(run context.Context, env *Env) *facts {
 		}
 		f.inventory = inventory.New(env.CloudStack, o)
 	}
-	f.capabilities = newFact(env.readCapabilities)
-	f.apis = newFact(env.readAPIs)
-	f.vms = newFact(env.readVMs)
-	f.networks = newFact(env.readNetworks)
-	f.addresses = newFact(env.readAddresses)
-	f.balancers = newFact(env.readBalancers)
+	f.capabilities = newFact(run, env.readCapabilities)
+	f.apis = newFact(run, env.readAPIs)
+	f.vms = newFact(run, env.readVMs)
+	f.networks = newFact(run, env.readNetworks)
+	f.addresses = newFact(run, env.readAddresses)
+	f.balancers = newFact(run, env.readBalancers)
 	return f
 }
 
 // fact is something that is read once, however many checks ask for it.
 type fact[T any] struct {
+	run   context.Context // of the whole run
 	read  func(ctx context.Context) (T, error)
 	token chan struct{} // holds one token: who takes it reads
 	done  chan struct{} // closed when value and err are set
@@ -138,15 +138,15 @@ type fact[T any] struct {
 	err   error
 }
 
-func newFact[T any](read func(ctx context.Context) (T, error)) *fact[T] {
-	f := &fact[T]{read: read, token: make(chan struct{}, 1), done: make(chan struct{})}
+func newFact[T any](run context.Context, read func(ctx context.Context) (T, error)) *fact[T] {
+	f := &fact[T]{run: run, read: read, token: make(chan struct{}, 1), done: make(chan struct{})}
 	f.token <- struct{}{}
 	return f
 }
 
-// get gives the value, reading it if nobody did. Reading goes on under run, the context of the
-// whole run, when the check that asked first has run out of time: others wait for it too.
-func (f *fact[T]) get(ctx, run context.Context) (T, error) {
+// get gives the value, reading it if nobody did. Reading goes on under the context of the
+// whole run when the check that asked first has run out of time: others wait for it too.
+func (f *fact[T]) get(ctx context.Context) (T, error) {
 	select {
 	case <-f.token:
 		go func() {
@@ -156,7 +156,7 @@ func (f *fact[T]) get(ctx, run context.Context) (T, error) {
 					f.err = fmt.Errorf("csccm broke while reading it (%v): please report this", p)
 				}
 			}()
-			f.value, f.err = f.read(run)
+			f.value, f.err = f.read(f.run)
 		}()
 	default:
 	}

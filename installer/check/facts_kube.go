@@ -40,7 +40,7 @@ func all[T any](ctx context.Context, o metav1.ListOptions, list func(context.Con
 func (e *Env) readVersion(ctx context.Context) (*kversion.Info, error) { return e.Cluster.Ping(ctx) }
 
 func (e *Env) readDistribution(ctx context.Context) (string, error) {
-	nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+	nodes, err := e.facts.nodes.get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -53,7 +53,7 @@ func (e *Env) readDistribution(ctx context.Context) (string, error) {
 
 // theDistribution splits what readDistribution gives.
 func (e *Env) theDistribution(ctx context.Context) (d cluster.Distribution, by string, err error) {
-	s, err := e.facts.distribution.get(ctx, e.facts.run)
+	s, err := e.facts.distribution.get(ctx)
 	name, by, _ := strings.Cut(s, "\x00")
 	return cluster.Distribution(name), by, err
 }
@@ -95,7 +95,7 @@ func (e *Env) readLeases(ctx context.Context) ([]coordinationv1.Lease, error) {
 }
 
 func (e *Env) readKubelets(ctx context.Context) ([]kubelet.NodeVerdict, error) {
-	nodes, err := e.facts.nodes.get(ctx, e.facts.run)
+	nodes, err := e.facts.nodes.get(ctx)
 	if err != nil {
 		return nil, err
 	}

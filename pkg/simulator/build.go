@@ -79,10 +79,11 @@ func newKeys() (apiKey, secretKey string) { return randomKey(64), randomKey(64) 
 func (b *builder) entity(kind, id, name string) entity {
 	if id == "" {
 		id = stableID(kind, name)
-		if n := b.made[id]; n > 0 {
+		n := b.made[id]
+		b.made[id]++
+		if n > 0 {
 			id = stableID(kind, fmt.Sprintf("%s\x00%d", name, n))
 		}
-		b.made[stableID(kind, name)]++
 	}
 	return entity{uuid: id, created: b.now}
 }

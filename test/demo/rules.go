@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/testbed"
 )
 
 const (
@@ -49,24 +50,12 @@ func (d *demo) rules(ctx context.Context, address string) ([]rule, error) {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	list, err := testbed.Rules(ctx, client, address)
 	if err != nil {
 		return nil, err
 	}
 	var rules []rule
 	for _, r := range list {
-		if address != "" && r.PublicIP != address {
-			continue
-		}
-		members, err := client.ListLoadBalancerMembers(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for _, m := range members {
-			names = append(names, m.Name)
-		}
-		slices.Sort(names)
 		access, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})
 		if err != nil {
 			return nil, err
@@ -77,7 +66,7 @@ func (d *demo) rules(ctx context.Context, address string) ([]rule, error) {
 				from = append(from, f.CIDRs...)
 			}
 		}
-		rules = append(rules, rule{r, strings.Join(names, ","), strings.Join(from, ",")})
+		rules = append(rules, rule{r.LoadBalancerRule, strings.Join(r.Members, ","), strings.Join(from, ",")})
 	}
 	slices.SortFunc(rules, func(a, b rule) int {
 		return strings.Compare(fmt.Sprintf("%s:%05d", a.PublicIP, a.PublicPort), fmt.Sprintf("%s:%05d", b.PublicIP, b.PublicPort))

@@ -300,25 +300,13 @@ func (b *bed) rules(ctx context.Context, ip string) ([]string, error) {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	list, err := testbed.Rules(ctx, client, ip)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	for _, r := range list {
-		if r.PublicIP != ip {
-			continue
-		}
-		members, err := client.ListLoadBalancerMembers(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for _, m := range members {
-			names = append(names, m.Name)
-		}
-		slices.Sort(names)
-		all = append(all, fmt.Sprintf("%d:%s", r.PublicPort, strings.Join(names, ",")))
+		all = append(all, fmt.Sprintf("%d:%s", r.PublicPort, strings.Join(r.Members, ",")))
 	}
 	slices.Sort(all)
 	return all, nil
