@@ -50,11 +50,12 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	for _, o := range b.st.netOffs.rows {
 		o.created = b.now
 	}
+	b.st.addVPCOfferings(stableID, entity{created: b.now})
 	b.st.vms.next = 3 // the first two are the zone's system VMs
 	b.defaultACLs()
 	for _, step := range []func() error{
 		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.vpcs, b.networks, b.machines,
-		b.addresses, b.sourceNATs,
+		b.systemVMs, b.addresses, b.sourceNATs,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("world: %w", err)

@@ -318,14 +318,6 @@ func (b *builder) fwRule(ip *publicIP, r *FirewallRule, n int) error {
 
 // sourceNATs gives every implemented network and every VPC its source NAT address.
 func (b *builder) sourceNATs() error {
-	for _, v := range b.st.vpcs.rows {
-		ip := b.st.freeIP(v.zone)
-		if ip == nil {
-			return fmt.Errorf("vpc %q: no free public address is left for its source NAT; widen publicRanges", v.name)
-		}
-		b.st.takeIP(ip, v.owner, b.now)
-		ip.state, ip.vpc, ip.sourceNAT = ipAllocated, v, true
-	}
 	for i, n := range b.st.networks.rows {
 		want := b.w.Networks[i].SourceNAT
 		if n.typ != typeIsolated || n.vpc != nil || !n.provides("SourceNat") || n.state == netAllocated {
@@ -349,6 +341,26 @@ func (b *builder) sourceNATs() error {
 			b.st.takeIP(ip, n.owner, b.now)
 		}
 		ip.state, ip.network, ip.sourceNAT = ipAllocated, n, true
+	}
+	for _, v := range b.st.vpcs.rows {
+		if !b.st.startVPC(v, b.now) {
+			return fmt.Errorf("vpc %q: no free public address is left for its source NAT; widen publicRanges", v.name)
+		}
+	}
+	return nil
+}
+
+// systemVMs gives the zones' system VMs the lowest addresses that the world leaves free.
+func (b *builder) systemVMs() error {
+	wanted := map[string]bool{}
+	for _, p := range b.w.PublicIPs {
+		wanted[p.Address] = true
+	}
+	for _, n := range b.w.Networks {
+		wanted[n.SourceNAT] = true
+	}
+	for _, z := range b.st.zones.rows {
+		b.st.systemAddresses(z, b.now, wanted)
 	}
 	return nil
 }

@@ -364,19 +364,7 @@ func disassociateIPAddress(c *call) (*jobSpec, error) {
 
 // release frees an address with everything on it: rules, members, tags.
 func (st *state) release(ip *publicIP) {
-	for _, r := range slices.Clone(ip.lbRules) {
-		st.dropLBRule(r)
-	}
-	for _, r := range slices.Clone(ip.fwRules) {
-		st.dropFWRule(r)
-	}
-	if ip.staticVM != nil {
-		for _, n := range ip.staticVM.nics {
-			if n.staticNAT == ip {
-				n.staticNAT = nil
-			}
-		}
-	}
-	ip.tags, ip.owner, ip.network, ip.vpc, ip.staticVM, ip.staticIP = nil, nil, nil, nil, nil, ""
+	st.clearRules(ip)
+	ip.tags, ip.owner, ip.network, ip.vpc, ip.systemVM, ip.system = nil, nil, nil, nil, nil, false
 	ip.sourceNAT, ip.hidden, ip.state, ip.allocated = false, false, ipFree, time.Time{}
 }

@@ -209,26 +209,6 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 	}), nil
 }
 
-// implement gives an isolated network its router and source NAT address with the first running VM.
-func (st *state) implement(n *network, now time.Time) {
-	if n.state != netAllocated {
-		return
-	}
-	n.state = netImplemented
-	if n.vpc != nil || !n.provides("SourceNat") {
-		return
-	}
-	for _, ip := range st.ips.rows {
-		if ip.network == n && ip.sourceNAT {
-			return
-		}
-	}
-	if ip := st.freeIP(n.zone); ip != nil {
-		st.takeIP(ip, n.owner, now)
-		ip.state, ip.network, ip.sourceNAT = ipAllocated, n, true
-	}
-}
-
 func stopVirtualMachine(c *call) (*jobSpec, error) {
 	v, err := c.targetVM()
 	if err != nil {

@@ -228,11 +228,8 @@ func (st *state) resolves(kind, id string) bool {
 	if kind != "FirewallRule" {
 		return true
 	}
-	if _, ok := st.lbRules.get(id); ok {
-		return true
-	}
-	_, ok := st.fwRules.get(id)
-	return ok
+	obj, _ := anyRule{st}.findUUID(id)
+	return obj != nil
 }
 
 // className is the Java class of the command: some have an own one for root admins.
@@ -249,6 +246,9 @@ func (j *job) className() string {
 var adminClasses = map[string]string{
 	"associateIpAddress":    "admin.address.AssociateIPAddrCmdByAdmin",
 	"disassociateIpAddress": "admin.address.DisassociateIPAddrCmdByAdmin",
+	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
+	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
+	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
 	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
 	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
 	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",

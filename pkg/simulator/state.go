@@ -128,6 +128,9 @@ type state struct {
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
+	egress    *table[*fwRule] // firewall rules of networks, not of addresses
+	pfRules   *table[*pfRule]
+	vpcOffs   *table[*vpcOffering]
 	jobs      *table[*job]
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
@@ -143,6 +146,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
+		egress: newTable[*fwRule](), pfRules: newTable[*pfRule](), vpcOffs: newTable[*vpcOffering](),
 		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }

@@ -47,6 +47,7 @@ const (
 	netAllocated   = "Allocated"
 	netImplemented = "Implemented"
 	netSetup       = "Setup"
+	netDestroy     = "Destroy"
 
 	typeIsolated = "Isolated"
 	typeShared   = "Shared"
@@ -71,6 +72,16 @@ type network struct {
 	vpc           *vpc
 	acl           *aclList
 	used          []*nic
+	first, last   netip.Addr // guest range of a shared network; zero: the whole cidr
+	wholeCIDR     string     // the cidr before a part of it was reserved by guestvmcidr
+	dns1, dns2    string     // "": those of the zone
+	externalID    string
+	givenVLAN     bool     // the VLAN was chosen by the admin
+	base          *network // network that a shared one is associated with
+	hidden        bool
+	hideUsage     string // hideipaddressusage as it shows among the details
+	redundant     bool
+	restart       bool // restartrequired
 }
 
 func (n *network) provides(service string) bool {
@@ -86,7 +97,12 @@ type vpc struct {
 	zone                            *zone
 	owner                           *account
 	enabled                         bool
-	offeringID, offeringName        string
+	started                         bool // its router runs
+	offering                        *vpcOffering
+	dns1, dns2                      string
+	mtu                             int // of the public interfaces; 0: the zone's
+	hidden                          bool
+	redundant                       bool
 }
 
 // aclList is a list of network ACL items; the two default lists have no VPC and cannot be changed.
@@ -94,6 +110,7 @@ type aclList struct {
 	entity
 	name, description string
 	vpc               *vpc
+	hidden            bool
 }
 
 // aclItem is one numbered rule of an ACL list.
@@ -107,6 +124,7 @@ type aclItem struct {
 	icmpType, icmpCode        *int
 	cidrs                     []string
 	reason, state             string
+	hidden                    bool
 }
 
 // States of a VM.
@@ -202,9 +220,11 @@ type publicIP struct {
 	system    bool
 	staticVM  *vm // static NAT target
 	staticIP  string
+	systemVM  *systemVM // the system VM that has the address
 	hidden    bool
 	lbRules   []*lbRule
 	fwRules   []*fwRule
+	pfRules   []*pfRule
 }
 
 // States of a rule.
@@ -238,11 +258,13 @@ type lbMember struct {
 	ip string
 }
 
-// fwRule is an ingress firewall rule of a public address.
+// fwRule is a firewall rule: ingress of a public address, or egress of a network.
 type fwRule struct {
 	entity
 	tagged
-	ip                 *publicIP
+	ip                 *publicIP // nil: an egress rule
+	destCIDRs          []string  // of egress rules
+	system             bool      // type=system
 	network            *network
 	protocol           string
 	startPort, endPort *int
@@ -285,7 +307,7 @@ func (st *state) dropFWRule(r *fwRule) {
 }
 
 // hasRules tells whether the address has any rule.
-func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules) > 0 }
+func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules)+len(ip.pfRules) > 0 }
 
 // like is SQL's LIKE %k% with the database's case-insensitive collation; _ and % in k are wildcards.
 func like(s, k string) bool {
