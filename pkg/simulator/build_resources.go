@@ -350,12 +350,10 @@ func (b *builder) sourceNATs() error {
 	return nil
 }
 
-// systemVMs gives the zones' system VMs the lowest addresses that the world leaves free.
+// systemVMs gives the zones' system VMs the addresses of the account named
+// system, or the lowest ones that the world leaves free.
 func (b *builder) systemVMs() error {
 	wanted := map[string]bool{}
-	for _, p := range b.w.PublicIPs {
-		wanted[p.Address] = true
-	}
 	for _, n := range b.w.Networks {
 		wanted[n.SourceNAT] = true
 	}

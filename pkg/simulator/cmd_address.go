@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ type ipView struct {
 	PhysicalNet   string    `json:"physicalnetworkid"`
 	VPCID         string    `json:"vpcid,omitempty"`
 	VPCName       string    `json:"vpcname,omitempty"`
+	Purpose       string    `json:"purpose,omitempty"`
 	Tags          []tagView `json:"tags"`
 	Portable      bool      `json:"isportable"`
 	ForDisplay    *bool     `json:"fordisplay,omitempty"`
@@ -73,9 +75,12 @@ func (c *call) viewIP(ip *publicIP) ipView {
 	if m := ip.staticVM; m != nil {
 		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.uuid, ip.staticIP, m.name, m.display, "User"
 	}
+	if m := ip.systemVM; m != nil {
+		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, m.typ, "Lb"
+	}
 	if c.caller.rootAdmin() {
 		v.ForDisplay = ptr(!ip.hidden)
-		v.VLANID, v.VLANName = stableID("vlan", ip.zone.uuid), "vlan://untagged"
+		v.VLANID, v.VLANName = ip.zone.vlanID(), fmt.Sprintf("vlan://%d", publicVLAN)
 	}
 	return v
 }
@@ -122,7 +127,7 @@ func (c *call) ipMatches(ip *publicIP) bool {
 		c.has("forloadbalancing") && c.boolean("forloadbalancing") && !ip.hasRules(),
 		c.has("forvirtualnetwork") && !c.boolean("forvirtualnetwork"),
 		c.has("forsystemvms") && c.boolean("forsystemvms"), c.has("forprovider") && c.boolean("forprovider"),
-		c.given("vlanid"), c.given("physicalnetworkid"),
+		!matches(c, "vlanid", ip.zone), !matches(c, "physicalnetworkid", ip.zone),
 		c.has("keyword") && !like(ip.addr.String(), c.str("keyword")), !ip.hasTags(c.tagFilter()):
 		return false
 	}

@@ -117,8 +117,7 @@ type networkView struct {
 	BaseID          string             `json:"associatednetworkid,omitempty"`
 	BaseName        string             `json:"associatednetwork,omitempty"`
 	ExternalID      string             `json:"externalid,omitempty"`
-	jobRef
-	HasAnnotations bool `json:"hasannotations"`
+	HasAnnotations  bool               `json:"hasannotations"`
 }
 
 // networkFilters are the permitted values of networkfilter.
@@ -210,7 +209,7 @@ func (c *call) viewNetwork(n *network) networkView {
 		NetworkDomain: n.domainName, PhysicalNetwork: n.zone.physicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
 		CanDeploy: true, Persistent: o.Persistent, Tags: viewTags(&n.tagged), AutoScaling: n.offering.autoScaling(),
 		Created: stamp(n.created), PublicMTU: 1500, PrivateMTU: 1500, RestartRequired: n.restart, Redundant: n.redundant, ExternalID: n.externalID,
-		NetworkCIDR: n.wholeCIDR, jobRef: c.st.jobRef(n),
+		NetworkCIDR: n.wholeCIDR,
 	}
 	if n.base != nil {
 		v.BaseID, v.BaseName = n.base.uuid, n.base.name

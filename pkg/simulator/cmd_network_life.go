@@ -30,7 +30,7 @@ func (c *call) operates(n *network) bool {
 }
 
 func (c *call) networkJob(n *network, run func(now time.Time) (any, error)) *jobSpec {
-	return &jobSpec{instanceType: "Network", instanceID: n.uuid, subject: n, run: run}
+	return &jobSpec{instanceType: "Network", instanceID: n.uuid, run: run}
 }
 
 func deleteNetwork(c *call) (*jobSpec, error) {

@@ -31,19 +31,18 @@ type vpcView struct {
 	OfferingName string       `json:"vpcofferingname"`
 	Created      *timestamp   `json:"created"`
 	ownerView
-	Networks      []networkView `json:"network"`
-	Restart       bool          `json:"restartrequired"`
-	NetworkDomain string        `json:"networkdomain"`
-	DNS1          string        `json:"dns1,omitempty"`
-	DNS2          string        `json:"dns2,omitempty"`
-	ForDisplay    *bool         `json:"fordisplay,omitempty"`
-	Tags          []tagView     `json:"tags"`
-	Distributed   bool          `json:"distributedvpcrouter"`
-	RegionLevel   bool          `json:"regionlevelvpc"`
-	Redundant     bool          `json:"redundantvpcrouter"`
-	PublicMTU     int           `json:"publicmtu"`
-	jobRef
-	HasAnnotations bool `json:"hasannotations"`
+	Networks       []networkView `json:"network"`
+	Restart        bool          `json:"restartrequired"`
+	NetworkDomain  string        `json:"networkdomain"`
+	DNS1           string        `json:"dns1,omitempty"`
+	DNS2           string        `json:"dns2,omitempty"`
+	ForDisplay     *bool         `json:"fordisplay,omitempty"`
+	Tags           []tagView     `json:"tags"`
+	Distributed    bool          `json:"distributedvpcrouter"`
+	RegionLevel    bool          `json:"regionlevelvpc"`
+	Redundant      bool          `json:"redundantvpcrouter"`
+	PublicMTU      int           `json:"publicmtu"`
+	HasAnnotations bool          `json:"hasannotations"`
 }
 
 // serviceNames are the services that lists can be filtered by.
@@ -88,7 +87,7 @@ func (c *call) viewVPC(v *vpc) vpcView {
 		ID: v.uuid, Name: v.name, DisplayText: v.display, State: v.stateText(), ZoneID: v.zone.uuid, ZoneName: v.zone.name, Services: v.offering.services,
 		CIDR: v.cidr, OfferingID: v.offering.uuid, OfferingName: v.offering.name, Created: stamp(v.created), ownerView: viewOwner(v.owner),
 		NetworkDomain: v.domainName, DNS1: v.dns1, DNS2: v.dns2, Tags: viewTags(&v.tagged), PublicMTU: orInt(v.mtu, 1500),
-		Redundant: v.redundant, Networks: []networkView{}, jobRef: c.st.jobRef(v),
+		Redundant: v.redundant, Networks: []networkView{},
 	}
 	for _, n := range c.st.tiers(v) {
 		out.Networks = append(out.Networks, c.viewNetwork(n))

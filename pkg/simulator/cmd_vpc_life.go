@@ -78,7 +78,7 @@ func createVPC(c *call) (*jobSpec, error) {
 		ip.state, ip.vpc, ip.sourceNAT = ipAllocated, v, true
 	}
 	return &jobSpec{
-		objectID: v.uuid, instanceType: "Vpc", instanceID: v.uuid, subject: v,
+		objectID: v.uuid, instanceType: "Vpc", instanceID: v.uuid,
 		run: func(now time.Time) (any, error) {
 			if v.removed || c.boolOr("start", true) && !c.st.startVPC(v, now) {
 				return nil, errf(codeInternal, csRuntime, "Failed to create VPC")
@@ -165,7 +165,7 @@ func updateVPC(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, subject: v, run: func(time.Time) (any, error) {
+	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, run: func(time.Time) (any, error) {
 		if v.removed {
 			return nil, invalid("Unable to find vpc by id %d", v.id)
 		}
@@ -207,7 +207,7 @@ func deleteVPC(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, subject: v, run: func(time.Time) (any, error) {
+	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, run: func(time.Time) (any, error) {
 		if v.removed {
 			return nil, invalid("unable to find VPC id=%d", v.id)
 		}
@@ -224,7 +224,7 @@ func restartVPC(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, subject: v, run: func(now time.Time) (any, error) {
+	return &jobSpec{instanceType: "Vpc", instanceID: v.uuid, run: func(now time.Time) (any, error) {
 		if v.removed || !v.enabled {
 			return nil, invalid("Unable to find Enabled VPC by id specified")
 		}

@@ -88,7 +88,10 @@ func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
 		return
 	}
 	for i, m := range []systemVM{{name: "v-1-VM", typ: "ConsoleProxy"}, {name: "s-2-VM", typ: "SecondaryStorageVm"}} {
-		ip, ok := st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.state == ipFree && !skip[ip.addr.String()] })
+		ip, ok := st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.owner == owner && ip.systemVM == nil })
+		if !ok {
+			ip, ok = st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.state == ipFree && !skip[ip.addr.String()] })
+		}
 		if !ok {
 			return
 		}
