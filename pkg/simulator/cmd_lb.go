@@ -221,6 +221,9 @@ func (c *call) checkLBRule(r *lbRule, n *network) (bind *network, err error) {
 				r.publicPort, r.publicPort, o.conflictText(), o.publicPort, o.publicPort)
 		}
 	}
+	if err := ip.forwardConflict(r.publicPort); err != nil {
+		return nil, err
+	}
 	return bind, nil
 }
 
@@ -304,9 +307,7 @@ func (st *state) removeLBRule(r *lbRule) {
 		st.dropFWRule(r.related)
 	}
 	st.dropLBRule(r)
-	if ip := r.ip; ip.vpc != nil && !ip.hasRules() && ip.staticVM == nil {
-		ip.network = nil
-	}
+	st.unbind(r.ip)
 }
 
 func deleteLoadBalancerRule(c *call) (*jobSpec, error) {

@@ -20,7 +20,7 @@ var tagCommands = []command{
 // tagKinds maps a resource type to the kind of object it names; refNone: known, but not in this world.
 var tagKinds = map[string]refKind{
 	"UserVm": refVM, "LoadBalancer": refLBRule, "PublicIpAddress": refIP, "FirewallRule": refFWRule, "NetworkACL": refACLItem,
-	"Network": refNetwork, "Vpc": refVPC, "Project": refProject, "PortForwardingRule": refNone, "StaticRoute": refNone,
+	"Network": refNetwork, "Vpc": refVPC, "Project": refProject, "PortForwardingRule": refPFRule, "StaticRoute": refNone,
 	"SecurityGroup": refNone, "Volume": refNone, "Snapshot": refNone, "Template": refNone, "ISO": refNone, "Account": refNone, "User": refNone,
 }
 
@@ -76,6 +76,8 @@ func target(typ string, obj any) (tagTarget, bool) {
 	case *lbRule:
 		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
 	case *fwRule:
+		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
+	case *pfRule:
 		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
 	case *publicIP:
 		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, o.owner != nil
@@ -200,6 +202,8 @@ func (st *state) eachTagged(visit func(kind string, obj any)) {
 	visitTagged(st.ips, "PublicIpAddress", visit)
 	visitTagged(st.lbRules, "LoadBalancer", visit)
 	visitTagged(st.fwRules, "FirewallRule", visit)
+	visitTagged(st.egress, "FirewallRule", visit)
+	visitTagged(st.pfRules, "PortForwardingRule", visit)
 	visitTagged(st.networks, "Network", visit)
 	visitTagged(st.vpcs, "Vpc", visit)
 	visitTagged(st.aclItems, "NetworkACL", visit)

@@ -297,13 +297,10 @@ func (st *state) leaveRules(v *vm) {
 // expunge ends a VM: its row stays, its addresses become free.
 func (st *state) expunge(v *vm) {
 	st.leaveRules(v)
+	st.leaveForwards(v)
 	v.removed, v.state, v.host = true, vmExpunging, nil
 	for _, n := range v.nics {
 		n.network.used = slices.DeleteFunc(n.network.used, func(o *nic) bool { return o == n })
-		if n.staticNAT != nil {
-			n.staticNAT.staticVM, n.staticNAT.staticIP = nil, ""
-			n.staticNAT = nil
-		}
 	}
 	v.tags = nil
 }

@@ -302,7 +302,10 @@ func (st *state) dropFWRule(r *fwRule) {
 	if r.removed {
 		return
 	}
-	st.fwRules.drop(r)
+	st.firewallTable(r).drop(r)
+	if r.ip == nil {
+		return
+	}
 	r.ip.fwRules = slices.DeleteFunc(r.ip.fwRules, func(o *fwRule) bool { return o == r })
 }
 
