@@ -11,11 +11,12 @@ import (
 )
 
 var firewallCommands = []command{
-	{name: "listFirewallRules", refs: map[string]refKind{"id": refFWRule}, run: listFirewallRules},
+	{name: "listFirewallRules", refs: map[string]refKind{"id": refRule}, run: listFirewallRules},
 	{
 		name: "createFirewallRule", submit: createFirewallRule, class: "user.firewall.CreateFirewallRuleCmd", lock: lockIP("ipaddressid"),
 		order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
 	},
+	{name: "updateFirewallRule", refs: map[string]refKind{"id": refRule}, submit: updateFirewallRule, class: "user.firewall.UpdateFirewallRuleCmd"},
 	{name: "deleteFirewallRule", refs: map[string]refKind{"id": refRule}, submit: deleteFirewallRule, class: "user.firewall.DeleteFirewallRuleCmd"},
 }
 
@@ -120,6 +121,9 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if ip.owner != nil && !c.access(ip.owner) {
 		return denied()
 	}
+	if strings.EqualFold(c.str("type"), "system") && !c.caller.rootAdmin() {
+		return errf(codeAccount, csPermission, "Only root admin can create the system wide firewall rule")
+	}
 	if r.endPort == nil {
 		r.endPort = r.startPort
 	}
@@ -135,8 +139,16 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if err := r.checkPorts(ip.zone); err != nil {
 		return err
 	}
-	for _, o := range ip.fwRules {
-		if o.conflicts(r) {
+	if err := r.conflict(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// conflict refuses a new rule that another one of the address contradicts; those on their way out do not count.
+func (r *fwRule) conflict() *apiError {
+	for _, o := range r.ip.fwRules {
+		if o.state != ruleRevoke && o.conflicts(r) {
 			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				*r.startPort, *r.endPort, o.conflictText(), *o.startPort, *o.endPort)
 		}
@@ -188,17 +200,40 @@ func (r *fwRule) conflictText() string {
 func deleteFirewallRule(c *call) (*jobSpec, error) {
 	switch r := c.refs["id"].obj.(type) {
 	case *fwRule:
-		return &jobSpec{run: func(time.Time) (any, error) {
-			if !c.access(r.account) {
-				return nil, denied()
-			}
-			c.st.dropFWRule(r)
-			return success{true}, nil
-		}}, nil
+		if !c.access(r.account) {
+			return &jobSpec{run: func(time.Time) (any, error) { return nil, denied() }}, nil
+		}
+		before := r.state
+		r.state = ruleRevoke // while the router is told
+		return &jobSpec{
+			run: func(time.Time) (any, error) {
+				c.st.dropFWRule(r)
+				return success{true}, nil
+			},
+			undo: func() { r.state = before },
+		}, nil
 	case *lbRule:
 		return &jobSpec{run: func(time.Time) (any, error) {
 			return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose LoadBalancing", r.uuid)
 		}}, nil
 	}
 	return nil, c.badRef("id", c.str("id"))
+}
+
+// updateFirewallRule changes what only root admins may: whether the rule is shown, and its UUID.
+func updateFirewallRule(c *call) (*jobSpec, error) {
+	if err := c.checkCustomID(refRule); err != nil {
+		return nil, err
+	}
+	r := arg[*fwRule](c, "id")
+	return &jobSpec{run: func(time.Time) (any, error) {
+		switch {
+		case r == nil || r.removed:
+			return nil, invalid("Unable to find %d having purpose Firewall", c.refs["id"].id)
+		case !c.access(r.account):
+			return nil, denied()
+		}
+		setDisplay(c, c.st.fwRules, r, &r.hidden)
+		return fwAnswer{c.viewFW(r)}, nil
+	}}, nil
 }

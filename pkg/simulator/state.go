@@ -129,6 +129,8 @@ type state struct {
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
 	jobs      *table[*job]
+	policies  *table[*stickyPolicy]
+	certs     *table[*sslCert]
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
@@ -143,7 +145,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		jobs: newTable[*job](), policies: newTable[*stickyPolicy](), certs: newTable[*sslCert](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
 

@@ -71,6 +71,7 @@ type network struct {
 	vpc           *vpc
 	acl           *aclList
 	used          []*nic
+	lbSources     []*publicIP // addresses of the tier that internal load balancers listen on
 }
 
 func (n *network) provides(service string) bool {
@@ -214,7 +215,7 @@ const (
 	ruleRevoke = "Deleting"
 )
 
-// lbRule is a load balancer rule of a public address.
+// lbRule is a load balancer rule of a public address, or an internal load balancer of a tier.
 type lbRule struct {
 	entity
 	tagged
@@ -231,11 +232,15 @@ type lbRule struct {
 	related                      *fwRule // opened by openfirewall=true
 	account                      *account
 	hidden                       bool
+	internal                     bool // ip is then an address of the tier and in no table
+	policies                     []*stickyPolicy
+	cert                         *sslCert
 }
 
 type lbMember struct {
-	vm *vm
-	ip string
+	vm    *vm
+	ip    string
+	since time.Time
 }
 
 // fwRule is an ingress firewall rule of a public address.
@@ -266,7 +271,13 @@ func (st *state) dropLBRule(r *lbRule) {
 	}
 	st.lbRules.drop(r)
 	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
-	r.members = nil
+	r.members, r.cert = nil, nil
+	for _, p := range slices.Clone(r.policies) {
+		st.dropPolicy(p)
+	}
+	if source := r.ip.network; r.internal && len(r.ip.lbRules) == 0 {
+		source.lbSources = slices.DeleteFunc(source.lbSources, func(o *publicIP) bool { return o == r.ip })
+	}
 }
 
 // addFWRule stores a rule and links it to its address.
