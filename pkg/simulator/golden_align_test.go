@@ -45,6 +45,8 @@ func (r *replayer) align(c *goldenCase) {
 	switch c.Command {
 	case "listLoadBalancerRuleInstances":
 		r.setMembers(c, body)
+	case "listLBStickinessPolicies":
+		r.setPolicies(c)
 	case "listTags":
 		r.setTags(c, body)
 	case "listLoadBalancerRules":

@@ -74,6 +74,9 @@ func (r *replayer) setLB(v view) {
 		st.addLBRule(l)
 	}
 	l.name, l.description, l.algorithm, l.state = v.str("name"), v.str("description"), v.str("algorithm"), v.str("state")
+	if l.state == ruleAdd {
+		l.members = nil
+	}
 	l.protocol, l.hasProtocol, l.cidrs, l.hasCIDRs = v.str("protocol"), v.has("protocol"), v.str("cidrlist"), v.has("cidrlist")
 	l.publicPort, l.privatePort = *v.number("publicport"), *v.number("privateport")
 	l.account = r.ownerOf(v)

@@ -195,6 +195,7 @@ func (r *replayer) exist(id string, c *goldenCase) {
 		return
 	}
 	r.inserted[id] = true
+	r.setCert(id, c)
 	if v, ok := r.nearest(id, c.index, "network"); ok {
 		r.setNetwork(v)
 	}
@@ -325,6 +326,7 @@ func (r *replayer) adopt(c *goldenCase, got *reply) (moved bool) {
 		moved = true
 	} else {
 		st.rekey(h, w)
+		r.adoptSource(w, c)
 	}
 	for _, j := range st.due {
 		if j.instanceID == h {
