@@ -178,7 +178,8 @@ func deleteSSLCert(c *call) (any, error) {
 
 func assignCertToLoadBalancer(c *call) (*jobSpec, error) {
 	cert := arg[*sslCert](c, "certid")
-	return c.lbJob("lbruleid", func(r *lbRule, _ time.Time) (any, error) {
+	refused := func(*lbRule) string { return "Failed to assign certificate to load balancer" }
+	return c.lbJob("lbruleid", refused, func(r *lbRule, _ time.Time) (any, error) {
 		switch {
 		case r.removed:
 			return nil, invalid("Invalid load balancer id: %d", r.id)
@@ -209,7 +210,8 @@ func assignCertToLoadBalancer(c *call) (*jobSpec, error) {
 }
 
 func removeCertFromLoadBalancer(c *call) (*jobSpec, error) {
-	return c.lbJob("lbruleid", func(r *lbRule, _ time.Time) (any, error) {
+	refused := func(r *lbRule) string { return "Failed to remove certificate from load balancer rule " + r.text() }
+	return c.lbJob("lbruleid", refused, func(r *lbRule, _ time.Time) (any, error) {
 		switch {
 		case r.removed:
 			return nil, invalid("Invalid load balancer value: %d", r.id)

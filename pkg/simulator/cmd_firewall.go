@@ -99,7 +99,7 @@ func createFirewallRule(c *call) (*jobSpec, error) {
 			r.state = ruleActive
 			return fwAnswer{c.viewFW(r)}, nil
 		},
-		undo: func() { c.st.dropFWRule(r) },
+		undo: func() { c.st.dropFWRule(r) }, refused: "Failed to create firewall rule",
 	}, nil
 }
 
@@ -203,15 +203,11 @@ func deleteFirewallRule(c *call) (*jobSpec, error) {
 		if !c.access(r.account) {
 			return &jobSpec{run: func(time.Time) (any, error) { return nil, denied() }}, nil
 		}
-		before := r.state
-		r.state = ruleRevoke // while the router is told
-		return &jobSpec{
-			run: func(time.Time) (any, error) {
-				c.st.dropFWRule(r)
-				return success{true}, nil
-			},
-			undo: func() { r.state = before },
-		}, nil
+		r.state = ruleRevoke // while the router is told, and for good if it refuses
+		return &jobSpec{refused: "Failed to delete firewall rule", run: func(time.Time) (any, error) {
+			c.st.dropFWRule(r)
+			return success{true}, nil
+		}}, nil
 	case *lbRule:
 		return &jobSpec{run: func(time.Time) (any, error) {
 			return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose LoadBalancing", r.uuid)

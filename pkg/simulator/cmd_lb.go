@@ -144,7 +144,7 @@ func createLoadBalancerRule(c *call) (*jobSpec, error) {
 	return &jobSpec{
 		objectID: r.uuid, instanceType: "FirewallRule", instanceID: r.uuid,
 		run:  func(time.Time) (any, error) { return c.finishLBRule(r) },
-		undo: func() { c.st.removeLBRule(r) },
+		undo: func() { c.st.removeLBRule(r) }, refused: "Failed to create load balancer rule",
 	}, nil
 }
 
@@ -349,15 +349,15 @@ func (st *state) removeLBRule(r *lbRule) {
 func deleteLoadBalancerRule(c *call) (*jobSpec, error) {
 	r := arg[*lbRule](c, "id")
 	if r == nil || !c.access(r.owner()) {
-		return c.lbJob("id", func(*lbRule, time.Time) (any, error) { return nil, denied() })
+		return c.lbJob("id", nil, func(*lbRule, time.Time) (any, error) { return nil, denied() })
 	}
-	before := r.state
+	before, refused := r.state, "Unable to remove load balancer rule "+r.text()
 	r.state = ruleRevoke // while the router is told
 	return &jobSpec{
 		run: func(time.Time) (any, error) {
 			c.st.removeLBRule(r)
 			return success{true}, nil
 		},
-		undo: func() { r.state = before },
+		undo: func() { r.state = before }, refused: refused,
 	}, nil
 }

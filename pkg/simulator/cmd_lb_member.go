@@ -6,6 +6,8 @@ package simulator
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -64,7 +66,7 @@ func (c *call) namesBackends() bool {
 
 func assignToLoadBalancerRule(c *call) (*jobSpec, error) {
 	sent := c.now
-	return c.lbJob("id", func(r *lbRule, now time.Time) (any, error) {
+	return c.lbJob("id", func(*lbRule) string { return assignFailed().text }, func(r *lbRule, now time.Time) (any, error) {
 		list, err := c.backends()
 		if err != nil {
 			return nil, err
@@ -130,7 +132,7 @@ func (r *lbRule) newMembers(v *vm, list *backends, sent time.Time) ([]*lbMember,
 }
 
 func removeFromLoadBalancerRule(c *call) (*jobSpec, error) {
-	return c.lbJob("id", func(r *lbRule, _ time.Time) (any, error) {
+	return c.lbJob("id", c.removeRefused, func(r *lbRule, _ time.Time) (any, error) {
 		failed := invalid("Failed to remove instance from load balancer rule")
 		list, err := c.backends()
 		switch {
@@ -158,6 +160,17 @@ func removeFromLoadBalancerRule(c *call) (*jobSpec, error) {
 		r.settle()
 		return success{true}, nil
 	})
+}
+
+// removeRefused names the VMs by their internal ids.
+func (c *call) removeRefused(*lbRule) string {
+	var ids []string
+	if list, err := c.backends(); err == nil {
+		for _, v := range list.order {
+			ids = append(ids, strconv.FormatInt(v.id, 10))
+		}
+	}
+	return "Failed to remove specified load balancer rule id for vms [" + strings.Join(ids, ", ") + "]"
 }
 
 // memberView is an item of listLoadBalancerRuleInstances with lbvmips=true.

@@ -118,7 +118,7 @@ func createLBStickinessPolicy(c *call) (*jobSpec, error) {
 			r.settle()
 			return stickyAnswer{c.viewPolicies(r, []*stickyPolicy{p})}, nil
 		},
-		undo: func() { c.st.dropPolicy(p) },
+		undo: func() { c.st.dropPolicy(p) }, refused: "Failed to create stickiness policy",
 	}, nil
 }
 
@@ -252,7 +252,7 @@ func updateLBStickinessPolicy(c *call) (*jobSpec, error) {
 
 func deleteLBStickinessPolicy(c *call) (*jobSpec, error) {
 	p := arg[*stickyPolicy](c, "id")
-	return &jobSpec{run: func(time.Time) (any, error) {
+	return &jobSpec{refused: "Failed to delete load balancer stickiness policy", run: func(time.Time) (any, error) {
 		switch {
 		case p == nil || p.removed:
 			return nil, invalid("Unable to find LB stickiness rule: %d", c.refs["id"].id)

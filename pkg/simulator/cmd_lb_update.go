@@ -14,7 +14,8 @@ func updateLoadBalancerRule(c *call) (*jobSpec, error) {
 	if err := c.checkCustomID(refRule); err != nil {
 		return nil, err
 	}
-	return c.lbJob("id", func(r *lbRule, _ time.Time) (any, error) { return c.changeLBRule(r) })
+	refused := func(r *lbRule) string { return "Failed to update load balancer rule: " + r.text() }
+	return c.lbJob("id", refused, func(r *lbRule, _ time.Time) (any, error) { return c.changeLBRule(r) })
 }
 
 // changeLBRule is the job of updateLoadBalancerRule.

@@ -23,7 +23,7 @@ var (
 var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan")
 
 // unordered arrays are sets of named objects; the server's order is that of a hash table.
-var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag")
+var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
 
 // compare returns how the answer differs from the recording; empty when it does not.
 func (r *replayer) compare(c *goldenCase, got reply) string {
