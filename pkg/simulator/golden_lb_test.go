@@ -45,3 +45,39 @@ func (r *replayer) setPolicies(c *goldenCase) {
 		}
 	}
 }
+
+// setUnseenRule makes a rule whose creation and description are not among the
+// recordings, on a fresh address of the network that its members tell.
+func (r *replayer) setUnseenRule(id string, c *goldenCase) {
+	st := r.h.sim.st
+	members := []string{"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "listLoadBalancerRuleInstances", "deleteLoadBalancerRule"}
+	if c.Params["id"] != id || c.HTTPStatus != 200 || !slices.Contains(members, c.Command) || st.known(id) {
+		return
+	}
+	var n *network
+	for _, o := range r.cases[c.index:] {
+		if n != nil || o.Params["id"] != id {
+			continue
+		}
+		if v, ok := st.vms.get(param1(o, "virtualmachineids")); ok && len(v.nics) == 1 {
+			n = v.nics[0].network
+		}
+		if v, ok := st.vms.get(param1(o, "vmidipmap[0].vmid")); ok && len(v.nics) == 1 {
+			n = v.nics[0].network
+		}
+	}
+	if n == nil {
+		return
+	}
+	ip := st.freeIP(n.zone)
+	if ip == nil {
+		return
+	}
+	st.takeIP(ip, n.owner, r.h.clock.Now())
+	ip.state, ip.network = ipAllocated, n
+	r.inserted[id] = true
+	st.addLBRule(&lbRule{
+		entity: entity{uuid: id, created: r.h.clock.Now()}, ip: ip, network: n, account: n.owner, state: ruleAdd, algorithm: "roundrobin",
+		protocol: "tcp", hasProtocol: true, publicPort: 80, privatePort: 30080,
+	})
+}

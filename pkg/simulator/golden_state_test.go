@@ -104,6 +104,7 @@ func (r *replayer) ensure(c *goldenCase) {
 		return
 	}
 	r.ensureNames(c)
+	r.setUnseenRule(param1(c, "id"), c)
 	for _, p := range []string{"publicipid", "ipaddressid"} {
 		if id, ok := c.Params[p].(string); ok {
 			r.ensureIP(id, c)
