@@ -145,6 +145,9 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 // freeGuestIP is the first address of the network that no NIC has.
 func (st *state) freeGuestIP(n *network) string {
 	taken := map[string]bool{n.gateway: true}
+	for _, s := range n.lbSources {
+		taken[s.addr.String()] = true
+	}
 	for _, c := range n.used {
 		taken[c.ip] = true
 		for _, s := range c.secondary {

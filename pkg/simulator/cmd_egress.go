@@ -125,25 +125,20 @@ func (c *call) checkEgress(r *fwRule) error {
 	return nil
 }
 
-// updateFirewallRule changes whether users see a rule; nothing else of it can change.
+// updateFirewallRule changes what only root admins may: whether the rule is shown, and its UUID.
 func updateFirewallRule(c *call) (*jobSpec, error) {
-	r, ok := c.refs["id"].obj.(*fwRule)
-	if !ok {
-		return nil, c.badRef("id", c.str("id"))
+	if err := c.checkCustomID(refRule); err != nil {
+		return nil, err
 	}
-	return &jobSpec{instanceType: "FirewallRule", instanceID: r.uuid, run: func(time.Time) (any, error) {
+	r := arg[*fwRule](c, "id")
+	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
-		case r.removed:
-			return nil, invalid("Unable to find firewall rule by id")
+		case r == nil || r.removed:
+			return nil, invalid("Unable to find %d having purpose Firewall", c.refs["id"].id)
 		case !c.access(r.account):
 			return nil, denied()
 		}
-		if b := c.optBool("fordisplay"); b != nil {
-			r.hidden = !*b
-		}
-		if id := c.str("customid"); id != "" {
-			c.st.firewallTable(r).rename(r, id)
-		}
+		setDisplay(c, c.st.firewallTable(r), r, &r.hidden)
 		return fwAnswer{c.viewFW(r)}, nil
 	}}, nil
 }

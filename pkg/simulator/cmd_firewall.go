@@ -11,7 +11,7 @@ import (
 )
 
 var firewallCommands = []command{
-	{name: "listFirewallRules", refs: map[string]refKind{"id": refFWRule}, run: listFirewallRules},
+	{name: "listFirewallRules", refs: map[string]refKind{"id": refRule}, run: listFirewallRules},
 	{
 		name: "createFirewallRule", submit: createFirewallRule, class: "user.firewall.CreateFirewallRuleCmd", lock: lockIP("ipaddressid"),
 		order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
@@ -100,7 +100,7 @@ func createFirewallRule(c *call) (*jobSpec, error) {
 			r.state = ruleActive
 			return fwAnswer{c.viewFW(r)}, nil
 		},
-		undo: func() { c.st.dropFWRule(r) },
+		undo: func() { c.st.dropFWRule(r) }, refused: "Failed to create firewall rule",
 	}, nil
 }
 
@@ -121,6 +121,9 @@ func (c *call) checkFWRule(r *fwRule) error {
 	}
 	if ip.owner != nil && !c.access(ip.owner) {
 		return denied()
+	}
+	if strings.EqualFold(c.str("type"), "system") && !c.caller.rootAdmin() {
+		return errf(codeAccount, csPermission, "Only root admin can create the system wide firewall rule")
 	}
 	if r.endPort == nil {
 		r.endPort = r.startPort
@@ -184,7 +187,7 @@ func (r *fwRule) checkICMP() error {
 // rules of one protocol that have a range in common, as text, can meet.
 func (r *fwRule) conflictWith(others []*fwRule) error {
 	for _, o := range others {
-		if r.protocol != o.protocol || !shareText(r.cidrs, o.cidrs) || !shareText(r.destCIDRs, o.destCIDRs) {
+		if o.state == ruleRevoke || r.protocol != o.protocol || !shareText(r.cidrs, o.cidrs) || !shareText(r.destCIDRs, o.destCIDRs) {
 			continue
 		}
 		switch {
@@ -215,10 +218,11 @@ func (r *fwRule) conflictText() string {
 func deleteFirewallRule(c *call) (*jobSpec, error) {
 	switch r := c.refs["id"].obj.(type) {
 	case *fwRule:
-		return &jobSpec{run: func(time.Time) (any, error) {
-			if !c.access(r.account) {
-				return nil, denied()
-			}
+		if !c.access(r.account) {
+			return &jobSpec{run: func(time.Time) (any, error) { return nil, denied() }}, nil
+		}
+		r.state = ruleRevoke // while the router is told, and for good if it refuses
+		return &jobSpec{refused: "Failed to delete firewall rule", run: func(time.Time) (any, error) {
 			c.st.dropFWRule(r)
 			return success{true}, nil
 		}}, nil

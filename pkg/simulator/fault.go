@@ -33,14 +33,19 @@ type Fault struct {
 	Kind    FaultKind
 	Delay   time.Duration // FaultDelay
 	// HTTPStatus and Text are those of FaultErrorBefore (default 530 and the
-	// server's generic text); Text is also that of FaultJobFails.
+	// server's generic text); Text is also that of FaultJobFails (default: what
+	// the server says when the router refuses).
 	HTTPStatus int
 	Text       string
 }
 
-func (f *Fault) jobText() string {
+// jobText is the text of a failed job: the fault's own, else what the server says when the router refuses this job.
+func (f *Fault) jobText(refused string) string {
 	if f.Text != "" {
 		return f.Text
+	}
+	if refused != "" {
+		return refused
 	}
 	return "Failed by an injected fault"
 }

@@ -20,7 +20,7 @@ func (r *replayer) align(c *goldenCase) {
 	eachView(c, func(v view) {
 		shown[v.str("id")] = true
 		switch v.kind {
-		case "virtualmachine":
+		case "virtualmachine", "loadbalancerruleinstance":
 			r.setVM(v)
 		case "network":
 			r.setNetwork(v)
@@ -45,6 +45,8 @@ func (r *replayer) align(c *goldenCase) {
 	switch c.Command {
 	case "listLoadBalancerRuleInstances":
 		r.setMembers(c, body)
+	case "listLBStickinessPolicies":
+		r.setPolicies(c)
 	case "listTags":
 		r.setTags(c, body)
 	case "listLoadBalancerRules":

@@ -29,6 +29,8 @@ type jobSpec struct {
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
 	undo func()
+	// refused is how the job ends when the router refuses (FaultJobFails without a text of its own).
+	refused string
 	// after delays the job until the moment given, if that is later than its own run time.
 	after time.Time
 }
@@ -81,7 +83,7 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 		j.due = spec.after
 	}
 	if f := pick(c.faults, FaultJobFails); f != nil {
-		j.forceFail, j.failed = f.jobText(), true
+		j.forceFail, j.failed = f.jobText(spec.refused), true
 	}
 	c.st.jobs.add(j)
 	c.st.enqueue(j)

@@ -132,6 +132,8 @@ type state struct {
 	pfRules   *table[*pfRule]
 	vpcOffs   *table[*vpcOffering]
 	jobs      *table[*job]
+	policies  *table[*stickyPolicy]
+	certs     *table[*sslCert]
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
@@ -147,7 +149,7 @@ func newState() *state {
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
 		egress: newTable[*fwRule](), pfRules: newTable[*pfRule](), vpcOffs: newTable[*vpcOffering](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		jobs: newTable[*job](), policies: newTable[*stickyPolicy](), certs: newTable[*sslCert](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
 

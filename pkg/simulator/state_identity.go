@@ -74,6 +74,7 @@ const (
 // account owns resources; a project has a hidden account of its own.
 type account struct {
 	entity
+	tagged
 	name          string
 	domain        *domain
 	role          *role
@@ -98,6 +99,7 @@ func (a *account) normal() bool      { return !a.rootAdmin() && !a.domainAdmin()
 // user is a login of an account, with at most one pair of API keys.
 type user struct {
 	entity
+	tagged
 	username, password         string
 	firstName, lastName, email string
 	timezone                   string

@@ -81,7 +81,8 @@ type network struct {
 	hidden        bool
 	hideUsage     string // hideipaddressusage as it shows among the details
 	redundant     bool
-	restart       bool // restartrequired
+	restart       bool        // restartrequired
+	lbSources     []*publicIP // addresses of the tier that internal load balancers listen on
 }
 
 func (n *network) provides(service string) bool {
@@ -234,7 +235,7 @@ const (
 	ruleRevoke = "Deleting"
 )
 
-// lbRule is a load balancer rule of a public address.
+// lbRule is a load balancer rule of a public address, or an internal load balancer of a tier.
 type lbRule struct {
 	entity
 	tagged
@@ -251,11 +252,15 @@ type lbRule struct {
 	related                      *fwRule // opened by openfirewall=true
 	account                      *account
 	hidden                       bool
+	internal                     bool // ip is then an address of the tier and in no table
+	policies                     []*stickyPolicy
+	cert                         *sslCert
 }
 
 type lbMember struct {
-	vm *vm
-	ip string
+	vm    *vm
+	ip    string
+	since time.Time
 }
 
 // fwRule is a firewall rule: ingress of a public address, or egress of a network.
@@ -288,7 +293,13 @@ func (st *state) dropLBRule(r *lbRule) {
 	}
 	st.lbRules.drop(r)
 	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
-	r.members = nil
+	r.members, r.cert = nil, nil
+	for _, p := range slices.Clone(r.policies) {
+		st.dropPolicy(p)
+	}
+	if source := r.ip.network; r.internal && len(r.ip.lbRules) == 0 {
+		source.lbSources = slices.DeleteFunc(source.lbSources, func(o *publicIP) bool { return o == r.ip })
+	}
 }
 
 // addFWRule stores a rule and links it to its address.
