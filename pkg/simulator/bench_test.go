@@ -87,7 +87,7 @@ func BenchmarkListLoadBalancerRules10000(b *testing.B) {
 
 // BenchmarkSimpleCalls is a small call from several clients over HTTP.
 func BenchmarkSimpleCalls(b *testing.B) {
-	sim, err := New(Options{Clock: clock.RealClock{}})
+	sim, err := New(Options{World: ExampleWorld(), Clock: clock.RealClock{}})
 	if err != nil {
 		b.Fatal(err)
 	}

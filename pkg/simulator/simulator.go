@@ -16,7 +16,7 @@ import (
 
 // Options configure a simulator.
 type Options struct {
-	World   *World           // nil: the shipped example
+	World   *World           // nil: FreshWorld
 	Clock   clock.WithTicker // nil: real time
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
@@ -54,7 +54,7 @@ func New(o Options) (*Simulator, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.World == nil {
-		o.World = ExampleWorld()
+		o.World = FreshWorld()
 	}
 	st, err := buildState(o.World, cat, o.Clock.Now())
 	if err != nil {

@@ -97,7 +97,30 @@ type Zone struct {
 	DNS1        string `json:"dns1,omitempty"`
 	// PublicRanges are public addresses, each "first-last" or one address.
 	PublicRanges []string `json:"publicRanges"`
-	Hosts        []string `json:"hosts,omitempty"`
+	// Hosts by name, in a pod POD0 with a cluster C0; Pods says more. Without either there is one host.
+	Hosts []string `json:"hosts,omitempty"`
+	Pods  []Pod    `json:"pods,omitempty"`
+}
+
+// Pod is a rack of clusters.
+type Pod struct {
+	ID       string    `json:"id,omitempty"`
+	Name     string    `json:"name"`
+	Clusters []Cluster `json:"clusters,omitempty"`
+}
+
+// Cluster is a group of hosts with the same hypervisor.
+type Cluster struct {
+	ID    string `json:"id,omitempty"`
+	Name  string `json:"name"`
+	Hosts []Host `json:"hosts,omitempty"`
+}
+
+// Host is a hypervisor.
+type Host struct {
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	IP   string `json:"ip,omitempty"` // management address
 }
 
 // ServiceOffering is a size of VMs.
@@ -300,15 +323,27 @@ type FirewallRule struct {
 //go:embed example-world.yaml
 var exampleWorld []byte
 
+//go:embed fresh-world.yaml
+var freshWorld []byte
+
+// FreshYAML returns the text of the world of a fresh installation.
+func FreshYAML() []byte { return bytes.Clone(freshWorld) }
+
+// FreshWorld returns a CloudStack right after its installation: one enabled advanced zone, the built-in
+// offerings, roles and template, and the user admin with a password and no keys.
+func FreshWorld() *World { return embeddedWorld(freshWorld) }
+
 // ExampleYAML returns the text of the shipped example.
 func ExampleYAML() []byte { return bytes.Clone(exampleWorld) }
 
 // ExampleWorld returns the shipped example: one zone, a network with three VMs of a Kubernetes cluster, and
 // an address with load balancer rules of an old provider.
-func ExampleWorld() *World {
-	w, err := LoadWorld(bytes.NewReader(exampleWorld))
+func ExampleWorld() *World { return embeddedWorld(exampleWorld) }
+
+func embeddedWorld(text []byte) *World {
+	w, err := LoadWorld(bytes.NewReader(text))
 	if err != nil {
-		panic(fmt.Sprintf("the embedded example world: %v", err)) // a test loads it
+		panic(fmt.Sprintf("an embedded world: %v", err)) // a test loads them
 	}
 	return w
 }
