@@ -60,6 +60,11 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 			return nil, fmt.Errorf("world: %w", err)
 		}
 	}
+	for _, f := range w.Faults {
+		if _, err := ParseFault(f); err != nil {
+			return nil, fmt.Errorf("world: %w", err)
+		}
+	}
 	return b.st, nil
 }
 

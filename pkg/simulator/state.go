@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -64,6 +65,16 @@ func (t *table[T]) drop(v T) {
 		t.rows = append(t.rows[:i], t.rows[i+1:]...)
 	}
 	e.removed = true
+}
+
+// dropAll deletes several rows for good, in one pass.
+func (t *table[T]) dropAll(rows []T) {
+	for _, v := range rows {
+		e := v.ent()
+		delete(t.byUUID, strings.ToLower(e.uuid))
+		e.removed = true
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(v T) bool { return v.ent().removed })
 }
 
 // rename gives a row another UUID.
@@ -134,8 +145,9 @@ type state struct {
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
-	due      []*job // pending jobs, ordered by the time they end
-	running  *job   // the job whose work is being done
+	due      []*job         // pending jobs, ordered by the time they end
+	pending  map[any][]*job // the pending jobs of an object, in order of submission
+	done     []*job         // ended jobs that are not purged yet, in the order of their end
 }
 
 func newState() *state {
@@ -145,7 +157,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), pods: newTable[*pod](), clusters: newTable[*cluster](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, pending: map[any][]*job{}, msID: uuid.NewString(),
 	}
 }
 

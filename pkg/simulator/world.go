@@ -45,6 +45,8 @@ type World struct {
 	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
 	// PublicIPs are allocated addresses with their rules.
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
+	// Faults are armed from the start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
+	Faults []string `json:"faults,omitempty"`
 }
 
 // Settings are global settings. Zero values mean CloudStack's defaults.
