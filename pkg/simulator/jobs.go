@@ -84,11 +84,13 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.s.nextDue.Store(c.st.nextDue())
-	type answer struct {
-		ID    string `json:"id,omitempty"`
-		JobID string `json:"jobid"`
-	}
-	return answer{ID: spec.objectID, JobID: j.uuid}, nil
+	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
+}
+
+// submitted is the answer of an asynchronous command.
+type submitted struct {
+	ID    string `json:"id,omitempty"`
+	JobID string `json:"jobid"`
 }
 
 // enqueue keeps the pending jobs in the order in which they end.

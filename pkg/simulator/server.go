@@ -49,15 +49,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		return
 	}
 	o := s.handle(w, r, req, integration)
-	entry := Call{Command: req.command, Caller: o.caller, Params: req.public(), Status: http.StatusOK}
-	switch {
-	case o.cut:
-		entry.Status = 0
-	case o.err != nil:
-		entry.Status, entry.ErrorCode = o.err.status, o.err.status
-	}
-	s.ledger.add(entry)
-	s.log.Debug("call", "command", entry.Command, "caller", entry.Caller, "status", entry.Status, "params", entry.Params)
+	s.record(r.Context(), req, &o)
 	if o.cut {
 		panic(http.ErrAbortHandler) // the server cuts the connection without an answer
 	}

@@ -69,6 +69,7 @@ func New(o Options) (*Simulator, error) {
 		locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
 	s.faults.seed(o.Seed)
+	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
 		f, err := ParseFault(text) // checked with the world
 		if err != nil {

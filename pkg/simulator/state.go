@@ -118,9 +118,9 @@ func (t *table[T]) find(ok func(T) bool) (T, bool) {
 // state is the database: every object of the simulated CloudStack. It is
 // guarded by Simulator.mu.
 type state struct {
-	settings  Settings
-	version   string
-	msID      string // this management server
+	settings  Settings `dump:"-"`
+	version   string   `dump:"-"`
+	msID      string   // this management server
 	domains   *table[*domain]
 	roles     *table[*role]
 	accounts  *table[*account]
@@ -141,13 +141,13 @@ type state struct {
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
-	jobs      *table[*job]
+	jobs      *table[*job] `dump:"-"`
 
-	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
-	apiKeys  map[string]*user
-	due      []*job         // pending jobs, ordered by the time they end
-	pending  map[any][]*job // the pending jobs of an object, in order of submission
-	done     []*job         // ended jobs that are not purged yet, in the order of their end
+	nextRule int64            // LB, firewall and port forwarding rules share one id sequence
+	apiKeys  map[string]*user `dump:"-"`
+	due      []*job           `dump:"-"` // pending jobs, ordered by the time they end
+	pending  map[any][]*job   `dump:"-"` // the pending jobs of an object, in order of submission
+	done     []*job           `dump:"-"` // ended jobs that are not purged yet, in the order of their end
 }
 
 func newState() *state {

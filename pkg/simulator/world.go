@@ -23,8 +23,8 @@ type World struct {
 	Version string `json:"version,omitempty"`
 	// Settings are global settings of the management server.
 	Settings Settings `json:"settings,omitempty"`
-	// Zones are advanced zones; at least one.
-	Zones []Zone `json:"zones"`
+	// Zones are advanced zones; at least one, unless the world is a dump.
+	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are sizes of VMs (default Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
 	// Templates are what VMs are made from (default one).
@@ -47,6 +47,8 @@ type World struct {
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
 	// Faults are armed from the start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
 	Faults []string `json:"faults,omitempty"`
+	// Rows are the tables of a dumped world. They stand alone: beside them only version, settings and faults are read.
+	Rows map[string][]map[string]any `json:"rows,omitempty"`
 }
 
 // Settings are global settings. Zero values mean CloudStack's defaults.
