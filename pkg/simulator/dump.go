@@ -24,6 +24,7 @@ type DumpOptions struct {
 // stays half done), sessions, the ledger, and passwords: users of a dump
 // cannot log in until updateUser gives them one.
 func (s *Simulator) Dump(o DumpOptions) (*World, error) {
+	faults := s.Faults()
 	s.runDue()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -35,7 +36,7 @@ func (s *Simulator) Dump(o DumpOptions) (*World, error) {
 		return nil, fmt.Errorf("dump the world: %w", err)
 	}
 	w := &World{Version: s.st.version, Settings: s.st.settings, Rows: rows}
-	for _, f := range s.Faults() {
+	for _, f := range faults {
 		w.Faults = append(w.Faults, f.Fault)
 	}
 	return w, nil
