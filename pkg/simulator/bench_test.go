@@ -160,6 +160,7 @@ func benchClients(b *testing.B, call func(c *http.Client) error) {
 	b.SetParallelism(8)
 	b.ReportAllocs()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if err := call(c); err != nil {
