@@ -152,8 +152,12 @@ func (b *builder) zones() error {
 			publicNetID: stableID("publicnetwork", z.Name), physicalNetID: stableID("physicalnetwork", z.Name),
 			zonetoken: uuid.NewMD5(namespace, []byte(z.Name)).String(),
 		})
-		if err := b.pods(row, &z); err != nil {
-			return fmt.Errorf("zone %q: %w", z.Name, err)
+		hosts := z.Hosts
+		if len(hosts) == 0 {
+			hosts = []string{"hypervisor-1"}
+		}
+		for _, h := range hosts {
+			b.st.hosts.add(&host{entity: b.entity("host", "", z.Name+"/"+h), name: h, zone: row})
 		}
 		if err := b.publicRange(row, z.PublicRanges); err != nil {
 			return err

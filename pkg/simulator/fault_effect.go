@@ -10,9 +10,13 @@ import (
 	"time"
 )
 
-func (f *Fault) jobText() string {
+// jobText is the text of a failed job: the fault's own, else what the server says when the router refuses this job.
+func (f *Fault) jobText(refused string) string {
 	if f.Text != "" {
 		return f.Text
+	}
+	if refused != "" {
+		return refused
 	}
 	return "Failed by an injected fault"
 }
@@ -53,16 +57,16 @@ func refusal(faults []*Fault) *apiError {
 const never = 100
 
 // spoil applies the call's faults to the job that it has just made.
-func (c *call) spoil(j *job) {
+func (c *call) spoil(spec *jobSpec, j *job) {
 	if f := pick(c.faults, FaultJobFails); f != nil {
 		code := f.HTTPStatus
 		if code == 0 {
 			code = codeInternal
 		}
-		j.fails(&apiError{status: code, cs: csGeneric, text: f.jobText()})
+		j.fails(&apiError{status: code, cs: csGeneric, text: f.jobText(spec.refused)})
 	}
 	if pick(c.faults, FaultRouterRefuses) != nil {
-		c.routerRefuses(j)
+		c.routerRefuses(spec, j)
 	}
 	if pick(c.faults, FaultJobNeverEnds) != nil {
 		j.due = c.now.AddDate(never, 0, 0)
@@ -104,7 +108,7 @@ var routerTexts = map[string]func(c *call) string{
 // failure there does not show.
 var routerUntouched = map[string]bool{"createTags": true, "deleteTags": true, "createNetworkACL": true}
 
-func (c *call) routerRefuses(j *job) {
+func (c *call) routerRefuses(spec *jobSpec, j *job) {
 	name := c.api.Name
 	switch {
 	case routerUntouched[name]:
@@ -118,7 +122,9 @@ func (c *call) routerRefuses(j *job) {
 		}
 	}
 	text := "Unable to apply the change on the virtual router"
-	if t := routerTexts[name]; t != nil {
+	if t := routerTexts[name]; spec.refused != "" {
+		text = spec.refused
+	} else if t != nil {
 		text = t(c)
 	}
 	j.fails(errf(codeInternal, csRuntime, "%s", text))

@@ -30,6 +30,8 @@ type jobSpec struct {
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
 	undo func()
+	// refused is how the job ends when the router refuses (FaultJobFails without a text of its own).
+	refused string
 	// after delays the job until the moment given, if that is later than its own run time.
 	after time.Time
 }
@@ -80,9 +82,12 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
-	c.spoil(j)
+	c.spoil(spec, j)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
+	if j.subject != nil {
+		c.st.pending[j.subject] = append(c.st.pending[j.subject], j)
+	}
 	c.s.nextDue.Store(c.st.nextDue())
 	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
 }
@@ -99,9 +104,6 @@ func (st *state) enqueue(j *job) {
 	st.due = append(st.due, nil)
 	copy(st.due[i+1:], st.due[i:])
 	st.due[i] = j
-	if j.subject != nil {
-		st.pending[j.subject] = append(st.pending[j.subject], j)
-	}
 }
 
 // ended takes a job that has ended out of the pending ones and keeps it until it is purged.

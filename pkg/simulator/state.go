@@ -130,8 +130,6 @@ type state struct {
 	offerings *table[*serviceOffering]
 	netOffs   *table[*networkOffering]
 	templates *table[*template]
-	pods      *table[*pod]
-	clusters  *table[*cluster]
 	hosts     *table[*host]
 	networks  *table[*network]
 	vpcs      *table[*vpc]
@@ -154,7 +152,7 @@ func newState() *state {
 	return &state{
 		domains: newTable[*domain](), roles: newTable[*role](), accounts: newTable[*account](), users: newTable[*user](),
 		projects: newTable[*project](), zones: newTable[*zone](), offerings: newTable[*serviceOffering](),
-		netOffs: newTable[*networkOffering](), templates: newTable[*template](), pods: newTable[*pod](), clusters: newTable[*cluster](), hosts: newTable[*host](),
+		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
 		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, pending: map[any][]*job{}, msID: uuid.NewString(),

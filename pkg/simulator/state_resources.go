@@ -36,27 +36,11 @@ type template struct {
 	name, display, osName, format, typ, guestOSID string
 }
 
-// pod is a rack of clusters.
-type pod struct {
-	entity
-	name string
-	zone *zone
-}
-
-// cluster is a group of hosts.
-type cluster struct {
-	entity
-	name string
-	pod  *pod
-}
-
 // host is a hypervisor; shown to root admins only.
 type host struct {
 	entity
-	name    string
-	ip      string // management address
-	zone    *zone
-	cluster *cluster
+	name string
+	zone *zone
 }
 
 const (

@@ -101,30 +101,7 @@ type Zone struct {
 	DNS1        string `json:"dns1,omitempty"`
 	// PublicRanges are public addresses, each "first-last" or one address.
 	PublicRanges []string `json:"publicRanges"`
-	// Hosts by name, in a pod POD0 with a cluster C0; Pods says more. Without either there is one host.
-	Hosts []string `json:"hosts,omitempty"`
-	Pods  []Pod    `json:"pods,omitempty"`
-}
-
-// Pod is a rack of clusters.
-type Pod struct {
-	ID       string    `json:"id,omitempty"`
-	Name     string    `json:"name"`
-	Clusters []Cluster `json:"clusters,omitempty"`
-}
-
-// Cluster is a group of hosts with the same hypervisor.
-type Cluster struct {
-	ID    string `json:"id,omitempty"`
-	Name  string `json:"name"`
-	Hosts []Host `json:"hosts,omitempty"`
-}
-
-// Host is a hypervisor.
-type Host struct {
-	ID   string `json:"id,omitempty"`
-	Name string `json:"name"`
-	IP   string `json:"ip,omitempty"` // management address
+	Hosts        []string `json:"hosts,omitempty"`
 }
 
 // ServiceOffering is a size of VMs.
