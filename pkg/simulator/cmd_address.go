@@ -254,7 +254,7 @@ func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
 // reserveAddress is the create phase: it takes an address for the owner.
 func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	full := errf(codeCapacity, csGeneric, "Insufficient address capacity")
-	if c.st.countIPs(owner) >= owner.limit("publicIPs") && owner.limit("publicIPs") >= 0 {
+	if c.st.countIPs(owner) >= owner.limit("publicIPs") && owner.limit("publicIPs") >= 0 || pick(c.faults, FaultQuota) != nil {
 		return nil, errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
 	}
 	var ip *publicIP
@@ -268,7 +268,7 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	} else {
 		ip = c.st.freeIP(z)
 	}
-	if ip == nil {
+	if ip == nil || pick(c.faults, FaultCapacity) != nil {
 		return nil, full
 	}
 	c.st.takeIP(ip, owner, c.now)

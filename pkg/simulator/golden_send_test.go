@@ -245,7 +245,7 @@ func init() {
 			if before != nil {
 				before(r)
 			}
-			text.Nth, text.Kind = 1, FaultJobFails
+			text.Nth, text.Kind = 1, FaultRouterRefuses
 			r.h.sim.Inject(text)
 		}
 	}

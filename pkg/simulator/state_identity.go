@@ -100,12 +100,13 @@ func (a *account) normal() bool      { return !a.rootAdmin() && !a.domainAdmin()
 type user struct {
 	entity
 	tagged
-	username, password         string
+	username                   string
+	password                   string `dump:"never"`
 	firstName, lastName, email string
 	timezone                   string
 	account                    *account
 	state                      string
-	apiKey, secretKey          string
+	apiKey, secretKey          string `dump:"secret"`
 	keyAccess                  string // inherit, enabled, disabled
 	builtin                    bool
 	printKeys                  bool // keys were generated at start, not given in the world
