@@ -15,6 +15,9 @@ import (
 // identify finds out who calls and runs the checks that come before the
 // command's parameters, in the server's order. The caller holds s.mu for reading.
 func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiError {
+	if c.api != nil && !s.st.registered(c.api) {
+		c.api = nil
+	}
 	switch {
 	case integration:
 		return s.identifyIntegration(c)

@@ -27,6 +27,7 @@ const (
 	codeAccount       = 531
 	codeAccountLimit  = 532
 	codeCapacity      = 533
+	codeAlloc         = 535
 	codeConflict      = 537
 	codeMalformed     = 430
 	internalErrorText = "Internal error executing command, please contact your system administrator"

@@ -29,6 +29,8 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
+	refKubernetesVersion
+	refCluster
 	refJob
 	refPublicNet // the public network that the addresses of a zone come from
 )
@@ -88,8 +90,11 @@ var tables = map[refKind]func(*state) finder{
 	refTemplate:    func(st *state) finder { return st.templates },
 	refHost:        func(st *state) finder { return st.hosts },
 	refJob:         func(st *state) finder { return st.jobs },
-	refRule:        func(st *state) finder { return anyRule{st} },
-	refPublicNet:   func(st *state) finder { return publicNets{st} },
+
+	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
+	refCluster:           func(st *state) finder { return st.clusters },
+	refRule:              func(st *state) finder { return anyRule{st} },
+	refPublicNet:         func(st *state) finder { return publicNets{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

@@ -130,6 +130,9 @@ type state struct {
 	fwRules   *table[*fwRule]
 	jobs      *table[*job]
 
+	kubernetesVersions *table[*kubernetesVersion]
+	clusters           *table[*kubernetesCluster]
+
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
 	due      []*job // pending jobs, ordered by the time they end
@@ -143,6 +146,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
+		kubernetesVersions: newTable[*kubernetesVersion](), clusters: newTable[*kubernetesCluster](),
 		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
