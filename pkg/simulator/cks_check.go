@@ -116,7 +116,7 @@ func (c *call) checkNodeOfferings(k *kubernetesCluster) error {
 			return invalid("When serviceofferingid is not specified, service offerings for each node type must be specified in the nodeofferings parameter.")
 		}
 		if err := k.version.fits(o); err != nil {
-			return invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes cluster version %s - %s", o.exceptionText(), kind, k.version.text(), err.Error())
+			return invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes cluster version %s - %s", o.exceptionText(), kind, k.version.text(), asAPIError(err).text)
 		}
 	}
 	return nil
@@ -137,11 +137,11 @@ func (v *kubernetesVersion) fits(o *serviceOffering) error {
 	const text = "Kubernetes cluster cannot be created with service offering ID: %s, "
 	switch {
 	case o.cpuNumber < minNodeCPU || o.memMB < minNodeMem:
-		return fmt.Errorf(text+"Kubernetes cluster template needs minimum %d vCPUs and %d MB RAM", o.uuid, minNodeCPU, minNodeMem)
+		return invalid(text+"Kubernetes cluster template needs minimum %d vCPUs and %d MB RAM", o.uuid, minNodeCPU, minNodeMem)
 	case o.cpuNumber < v.minCPU:
-		return fmt.Errorf(text+"Kubernetes version ID: %s needs minimum %d vCPUs", o.uuid, v.uuid, v.minCPU)
+		return invalid(text+"Kubernetes version ID: %s needs minimum %d vCPUs", o.uuid, v.uuid, v.minCPU)
 	case o.memMB < v.minMemMB:
-		return fmt.Errorf(text+"associated Kubernetes version ID: %s needs minimum %d MB RAM", o.uuid, v.uuid, v.minMemMB)
+		return invalid(text+"associated Kubernetes version ID: %s needs minimum %d MB RAM", o.uuid, v.uuid, v.minMemMB)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (c *call) checkClusterPorts(n *network, ip *publicIP, nodes int) error {
 		if r.startPort != nil {
 			first, last = *r.startPort, *r.endPort
 		}
-		what := ""
+		var what string
 		switch {
 		case first <= apiPort && apiPort <= last:
 			what = "API access"

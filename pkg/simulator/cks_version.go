@@ -61,7 +61,7 @@ func checkUpgrade(from, to string) error {
 	if err != nil {
 		return err
 	}
-	what := ""
+	var what string
 	x, y := strings.Split(from, "."), strings.Split(to, ".")
 	switch {
 	case diff == 0:
