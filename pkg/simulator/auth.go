@@ -15,6 +15,18 @@ import (
 // identify finds out who calls and runs the checks that come before the
 // command's parameters, in the server's order. The caller holds s.mu for reading.
 func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiError {
+	if c.api == nil || s.st.registered(c.api) {
+		return s.identifyCaller(c, r, integration)
+	}
+	c.api = nil // as if there were no such command
+	err := s.identifyCaller(c, r, integration)
+	if err != nil && err.key == "" {
+		err.key = "errorresponse"
+	}
+	return err
+}
+
+func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *apiError {
 	switch {
 	case integration:
 		return s.identifyIntegration(c)

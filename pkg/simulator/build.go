@@ -240,7 +240,7 @@ func (b *builder) templates() error {
 		}
 		b.st.templates.add(&template{
 			entity: b.entity("template", t.ID, t.Name), name: t.Name, display: t.Name, osName: os, format: "VHD", typ: "BUILTIN",
-			guestOSID: stableID("guestos", os),
+			guestOSID: stableID("guestos", os), forCKS: t.ForCKS,
 		})
 	}
 	return nil

@@ -144,9 +144,33 @@ type command struct {
 var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{
-		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
-		memberCommands, firewallCommands, egressCommands, forwardCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
-		projectCommands, adminCommands, stickyCommands, healthCheckCommands, certCommands, internalLBCommands,
+		zoneCommands,
+		offeringCommands,
+		vmCommands,
+		networkCommands,
+		vpcCommands,
+		aclCommands,
+		addressCommands,
+		lbCommands,
+		memberCommands,
+		firewallCommands,
+		egressCommands,
+		forwardCommands,
+		tagCommands,
+		jobCommands,
+		apiCommands,
+		accountCommands,
+		userCommands,
+		roleCommands,
+		projectCommands,
+		adminCommands,
+		stickyCommands,
+		healthCheckCommands,
+		certCommands,
+		internalLBCommands,
+		cksVersionCommands,
+		cksCommands,
+		cksNodeCommands,
 	} {
 		all = append(all, family...)
 	}

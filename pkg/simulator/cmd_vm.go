@@ -225,7 +225,7 @@ func destroyVirtualMachine(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	mayExpunge := !c.caller.account.normal() || c.st.settings.UserExpungeRecover
-	if c.st.lastJobOn(v) == nil && v.state == vmRunning && (mayExpunge || !c.boolean("expunge")) && !v.protected {
+	if c.st.lastJobOn(v) == nil && v.state == vmRunning && (mayExpunge || !c.boolean("expunge")) && !v.protected && c.st.clusterOf(v) == nil {
 		v.state = vmStopping
 	}
 	return c.powerJob(v, func(now time.Time) (any, error) {
@@ -234,6 +234,9 @@ func destroyVirtualMachine(c *call) (*jobSpec, error) {
 		}
 		if v.protected {
 			return nil, invalid("Instance [id = %s, name = %s] has delete protection enabled and cannot be deleted.", v.uuid, v.name)
+		}
+		if err := c.st.checkNodeDestroy(v); err != nil {
+			return nil, err
 		}
 		if v.state != vmDestroyed && v.state != vmExpunging {
 			v.state, v.updated = vmDestroyed, now

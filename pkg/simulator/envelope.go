@@ -28,6 +28,7 @@ const (
 	codeAccountLimit  = 532
 	codeCapacity      = 533
 	codeUnavailable   = 534
+	codeAlloc         = 535
 	codeConflict      = 537
 	codeMalformed     = 430
 	internalErrorText = "Internal error executing command, please contact your system administrator"

@@ -38,6 +38,8 @@ func (r *replayer) align(c *goldenCase) {
 			r.setProject(v)
 		case "account":
 			r.setAccount(v)
+		case "kubernetescluster":
+			r.setCluster(v)
 		}
 	})
 	r.dropGuests(c, shown)

@@ -162,10 +162,23 @@ func (r *replayer) sameID(want, got string) bool {
 
 // rekey gives the row with UUID from the UUID to, unless a row has that already.
 func (st *state) rekey(from, to string) bool {
-	return rekeyIn(st.lbRules, from, to) || rekeyIn(st.fwRules, from, to) || rekeyIn(st.pfRules, from, to) || rekeyIn(st.jobs, from, to) || rekeyIn(st.accounts, from, to) ||
-		rekeyIn(st.users, from, to) || rekeyIn(st.roles, from, to) || rekeyIn(st.projects, from, to) || rekeyIn(st.aclItems, from, to) ||
-		rekeyIn(st.aclLists, from, to) || rekeyIn(st.vms, from, to) || rekeyIn(st.domains, from, to) || rekeyIn(st.netOffs, from, to) ||
-		rekeyIn(st.policies, from, to) || rekeyIn(st.certs, from, to)
+	return rekeyIn(st.lbRules, from, to) ||
+		rekeyIn(st.fwRules, from, to) ||
+		rekeyIn(st.pfRules, from, to) ||
+		rekeyIn(st.jobs, from, to) ||
+		rekeyIn(st.accounts, from, to) ||
+		rekeyIn(st.users, from, to) ||
+		rekeyIn(st.roles, from, to) ||
+		rekeyIn(st.projects, from, to) ||
+		rekeyIn(st.aclItems, from, to) ||
+		rekeyIn(st.aclLists, from, to) ||
+		rekeyIn(st.vms, from, to) ||
+		rekeyIn(st.domains, from, to) ||
+		rekeyIn(st.netOffs, from, to) ||
+		rekeyIn(st.policies, from, to) ||
+		rekeyIn(st.certs, from, to) ||
+		rekeyIn(st.clusters, from, to) ||
+		rekeyIn(st.kubernetesVersions, from, to)
 }
 
 func rekeyIn[T row](t *table[T], from, to string) bool {

@@ -31,6 +31,8 @@ const (
 	refHost
 	refStickyPolicy
 	refSSLCert
+	refKubernetesVersion
+	refCluster
 	refJob
 	refPFRule
 	refEgressRule
@@ -76,34 +78,36 @@ func (t *table[T]) findID(n int64) any {
 
 // tables says where the objects of a kind are kept.
 var tables = map[refKind]func(*state) finder{
-	refZone:         func(st *state) finder { return st.zones },
-	refNetwork:      func(st *state) finder { return st.networks },
-	refVPC:          func(st *state) finder { return st.vpcs },
-	refDomain:       func(st *state) finder { return st.domains },
-	refProject:      func(st *state) finder { return st.projects },
-	refAccount:      func(st *state) finder { return st.accounts },
-	refUser:         func(st *state) finder { return st.users },
-	refRole:         func(st *state) finder { return st.roles },
-	refVM:           func(st *state) finder { return st.vms },
-	refIP:           func(st *state) finder { return st.ips },
-	refLBRule:       func(st *state) finder { return st.lbRules },
-	refFWRule:       func(st *state) finder { return st.fwRules },
-	refACLList:      func(st *state) finder { return st.aclLists },
-	refACLItem:      func(st *state) finder { return st.aclItems },
-	refOffering:     func(st *state) finder { return st.offerings },
-	refNetOffering:  func(st *state) finder { return st.netOffs },
-	refTemplate:     func(st *state) finder { return st.templates },
-	refHost:         func(st *state) finder { return st.hosts },
-	refPFRule:       func(st *state) finder { return st.pfRules },
-	refEgressRule:   func(st *state) finder { return st.egress },
-	refVPCOffering:  func(st *state) finder { return st.vpcOffs },
-	refJob:          func(st *state) finder { return st.jobs },
-	refRule:         func(st *state) finder { return anyRule{st} },
-	refPublicNet:    func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
-	refPhysicalNet:  func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
-	refVLAN:         func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
-	refStickyPolicy: func(st *state) finder { return st.policies },
-	refSSLCert:      func(st *state) finder { return st.certs },
+	refZone:              func(st *state) finder { return st.zones },
+	refNetwork:           func(st *state) finder { return st.networks },
+	refVPC:               func(st *state) finder { return st.vpcs },
+	refDomain:            func(st *state) finder { return st.domains },
+	refProject:           func(st *state) finder { return st.projects },
+	refAccount:           func(st *state) finder { return st.accounts },
+	refUser:              func(st *state) finder { return st.users },
+	refRole:              func(st *state) finder { return st.roles },
+	refVM:                func(st *state) finder { return st.vms },
+	refIP:                func(st *state) finder { return st.ips },
+	refLBRule:            func(st *state) finder { return st.lbRules },
+	refFWRule:            func(st *state) finder { return st.fwRules },
+	refACLList:           func(st *state) finder { return st.aclLists },
+	refACLItem:           func(st *state) finder { return st.aclItems },
+	refOffering:          func(st *state) finder { return st.offerings },
+	refNetOffering:       func(st *state) finder { return st.netOffs },
+	refTemplate:          func(st *state) finder { return st.templates },
+	refHost:              func(st *state) finder { return st.hosts },
+	refPFRule:            func(st *state) finder { return st.pfRules },
+	refEgressRule:        func(st *state) finder { return st.egress },
+	refVPCOffering:       func(st *state) finder { return st.vpcOffs },
+	refJob:               func(st *state) finder { return st.jobs },
+	refRule:              func(st *state) finder { return anyRule{st} },
+	refPublicNet:         func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
+	refPhysicalNet:       func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
+	refVLAN:              func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
+	refStickyPolicy:      func(st *state) finder { return st.policies },
+	refSSLCert:           func(st *state) finder { return st.certs },
+	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
+	refCluster:           func(st *state) finder { return st.clusters },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

@@ -146,6 +146,9 @@ type state struct {
 	policies  *table[*stickyPolicy]
 	certs     *table[*sslCert]
 
+	kubernetesVersions *table[*kubernetesVersion]
+	clusters           *table[*kubernetesCluster]
+
 	nextRule int64            // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user `dump:"-"`
 	due      []*job           `dump:"-"` // pending jobs, ordered by the time they end
@@ -155,13 +158,36 @@ type state struct {
 
 func newState() *state {
 	return &state{
-		domains: newTable[*domain](), roles: newTable[*role](), accounts: newTable[*account](), users: newTable[*user](),
-		projects: newTable[*project](), zones: newTable[*zone](), offerings: newTable[*serviceOffering](),
-		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
-		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
-		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		egress: newTable[*fwRule](), pfRules: newTable[*pfRule](), vpcOffs: newTable[*vpcOffering](),
-		jobs: newTable[*job](), policies: newTable[*stickyPolicy](), certs: newTable[*sslCert](), nextRule: 1, apiKeys: map[string]*user{}, pending: map[any][]*job{}, msID: uuid.NewString(),
+		domains:            newTable[*domain](),
+		roles:              newTable[*role](),
+		accounts:           newTable[*account](),
+		users:              newTable[*user](),
+		projects:           newTable[*project](),
+		zones:              newTable[*zone](),
+		offerings:          newTable[*serviceOffering](),
+		netOffs:            newTable[*networkOffering](),
+		templates:          newTable[*template](),
+		hosts:              newTable[*host](),
+		networks:           newTable[*network](),
+		vpcs:               newTable[*vpc](),
+		aclLists:           newTable[*aclList](),
+		aclItems:           newTable[*aclItem](),
+		vms:                newTable[*vm](),
+		ips:                newTable[*publicIP](),
+		lbRules:            newTable[*lbRule](),
+		fwRules:            newTable[*fwRule](),
+		kubernetesVersions: newTable[*kubernetesVersion](),
+		clusters:           newTable[*kubernetesCluster](),
+		egress:             newTable[*fwRule](),
+		pfRules:            newTable[*pfRule](),
+		vpcOffs:            newTable[*vpcOffering](),
+		jobs:               newTable[*job](),
+		policies:           newTable[*stickyPolicy](),
+		certs:              newTable[*sslCert](),
+		nextRule:           1,
+		apiKeys:            map[string]*user{},
+		pending:            map[any][]*job{},
+		msID:               uuid.NewString(),
 	}
 }
 

@@ -34,6 +34,7 @@ type serviceOffering struct {
 type template struct {
 	entity
 	name, display, osName, format, typ, guestOSID string
+	forCKS                                        bool // fit for nodes of Kubernetes clusters
 }
 
 // host is a hypervisor; shown to root admins only.

@@ -69,6 +69,15 @@ type Settings struct {
 	UserExpungeRecover bool `json:"userExpungeRecover,omitempty"`
 	// NetworkDomainSuffix is guest.domain.suffix (cloud.internal).
 	NetworkDomainSuffix string `json:"networkDomainSuffix,omitempty"`
+	// KubernetesDisabled switches CloudStack Kubernetes Service off: cloud.kubernetes.service.enabled is true by default.
+	KubernetesDisabled bool `json:"kubernetesDisabled,omitempty"`
+	// KubernetesExperimental is cloud.kubernetes.cluster.experimental.features.enabled.
+	KubernetesExperimental bool `json:"kubernetesExperimental,omitempty"`
+	// KubernetesMaxSize is cloud.kubernetes.cluster.max.size (10).
+	KubernetesMaxSize int `json:"kubernetesMaxSize,omitempty"`
+	// EndpointURL is endpoint.url (http://localhost:8080/client/api). A
+	// CloudManaged cluster needs one that its nodes can reach.
+	EndpointURL string `json:"endpointURL,omitempty"`
 }
 
 func (s Settings) pageSize() int {
@@ -118,6 +127,8 @@ type Template struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
 	OS   string `json:"os,omitempty"`
+	// ForCKS marks an image that VMs added to a Kubernetes cluster may have.
+	ForCKS bool `json:"forCKS,omitempty"`
 }
 
 // Domain is a domain below ROOT.
