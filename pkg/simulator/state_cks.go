@@ -58,32 +58,33 @@ var nodeKinds = []string{nodeWorker, nodeControl, nodeEtcd}
 // kubernetesCluster is a cluster of CloudStack Kubernetes Service.
 type kubernetesCluster struct {
 	entity
-	name, description    string
-	kind                 string
-	stored               string // the state without what its VMs say
-	owner                *account
-	zone                 *zone
-	version              *kubernetesVersion // nil: external clusters may have none
-	offering             *serviceOffering
-	offerings            map[string]*serviceOffering // by kind of node
-	template             *template
-	templates            map[string]*template // by kind of node
-	network              *network
-	ownNetwork           bool // made with the cluster and removed with it
-	address              *publicIP
-	externalLB           string // address that the owner balances the API on
-	control, size, etcd  int
-	cores, memMB         int
-	rootDiskGB           int
-	keyPair              string
-	endpoint, kubeconfig string
-	autoscaling, csi     bool
-	minSize, maxSize     *int
-	nodes                []*clusterNode
-	forwards             []*clusterForward
-	firewall             []*fwRule
-	balancer             *lbRule
-	aclItems             []*aclItem
+	name, description   string
+	kind                string
+	stored              string // the state without what its VMs say
+	owner               *account
+	zone                *zone
+	version             *kubernetesVersion // nil: external clusters may have none
+	offering            *serviceOffering
+	offerings           map[string]*serviceOffering // by kind of node
+	template            *template
+	templates           map[string]*template // by kind of node
+	network             *network
+	ownNetwork          bool // made with the cluster and removed with it
+	address             *publicIP
+	externalLB          string // address that the owner balances the API on
+	control, size, etcd int
+	cores, memMB        int
+	rootDiskGB          int
+	keyPair             string
+	endpoint            string
+	kubeconfig          string `dump:"secret"`
+	autoscaling, csi    bool
+	minSize, maxSize    *int
+	nodes               []*clusterNode
+	forwards            []*clusterForward
+	firewall            []*fwRule
+	balancer            *lbRule
+	aclItems            []*aclItem
 }
 
 // clusterNode ties a VM to a cluster.
