@@ -145,7 +145,7 @@ var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{
 		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
-		memberCommands, firewallCommands, egressCommands, forwardCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
+		memberCommands, firewallCommands, egressCommands, forwardCommands, physicalCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
 		projectCommands, adminCommands,
 	} {
 		all = append(all, family...)

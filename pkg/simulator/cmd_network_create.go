@@ -322,8 +322,8 @@ func (c *call) giveSourceNAT(n *network) error {
 	if want == "" || n.owner == nil || !n.provides("SourceNat") || n.vpc != nil {
 		return nil
 	}
-	if c.st.countIPs(n.owner) >= n.owner.limit("publicIPs") && n.owner.limit("publicIPs") >= 0 {
-		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", n.owner.name)
+	if err := c.addressLimit(n.owner); err != nil {
+		return err
 	}
 	ip, ok := c.st.addressNamed(n.zone, want)
 	if !ok || ip.state != ipFree {
