@@ -29,7 +29,7 @@ func disassociateIPAddress(c *call) (*jobSpec, error) {
 			return success{true}, nil
 		case !c.access(ip.owner):
 			return nil, denied()
-		case ip.sourceNAT && (ip.network == nil || ip.network.state != netAllocated):
+		case ip.sourceNAT && (ip.vpc != nil || ip.network != nil && ip.network.state != netAllocated):
 			return nil, &apiError{status: codeParam, job: codeInternal, text: "ip address is used for source nat purposes and can not be disassociated."}
 		case ip.system:
 			return nil, invalid("Can't release system IP address with id %s", ip.uuid)

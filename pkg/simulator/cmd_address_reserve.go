@@ -21,8 +21,8 @@ func updateIPAddress(c *call) (*jobSpec, error) {
 		if b := c.optBool("fordisplay"); b != nil {
 			ip.hidden = !*b
 		}
-		if id := c.str("customid"); id != "" {
-			c.st.ips.rename(ip, id)
+		if err := customID(c, c.st.ips, ip); err != nil {
+			return nil, err
 		}
 		return ipAnswer{c.viewIP(ip)}, nil
 	}}, nil

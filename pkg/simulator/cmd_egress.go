@@ -141,8 +141,8 @@ func updateFirewallRule(c *call) (*jobSpec, error) {
 		if b := c.optBool("fordisplay"); b != nil {
 			r.hidden = !*b
 		}
-		if id := c.str("customid"); id != "" {
-			c.st.firewallTable(r).rename(r, id)
+		if err := customID(c, c.st.firewallTable(r), r); err != nil {
+			return nil, err
 		}
 		return fwAnswer{c.viewFW(r)}, nil
 	}}, nil

@@ -64,7 +64,7 @@ func TestVPCLife(t *testing.T) {
 	}
 	h.done(u, h.call(u, "deleteVPC", "id", id(v)))
 	require.Empty(t, h.ok(h.call(u, "listPublicIpAddresses", "id", id(nat))).items("publicipaddress"))
-	require.Len(t, h.ok(h.call(u, "listVPCs")).items("vpc"), 0)
+	require.Empty(t, h.ok(h.call(u, "listVPCs")).items("vpc"))
 }
 
 // otherList is an ACL list of a VPC of another account.
@@ -164,7 +164,7 @@ func TestNetworkACLs(t *testing.T) {
 	second := h.done(u, add("protocol", "udp", "startport", "53"))["networkacl"].(map[string]any)
 	h.done(u, h.call(u, "moveNetworkAclItem", "id", id(second), "nextaclruleid", id(it)))
 	order := h.call(u, "listNetworkACLs", "aclid", id(l)).items("networkacl")
-	require.EqualValues(t, []any{1.0, 2.0}, []any{order[0]["number"], order[1]["number"]}, "the newer item is the first now")
+	require.Equal(t, []any{1.0, 2.0}, []any{order[0]["number"], order[1]["number"]}, "the newer item is the first now")
 
 	h.done(u, h.call(u, "deleteNetworkACL", "id", id(it)))
 	h.fails(h.call(u, "deleteNetworkACL", "id", id(it)), 431, csGeneric, "entity does not exist")
