@@ -154,8 +154,9 @@ func (st *state) freeGuestIP(n *network) string {
 			taken[s.ip] = true
 		}
 	}
-	for a := n.cidr.Addr().Next(); n.cidr.Contains(a); a = a.Next() {
-		if n.cidr.Contains(a.Next()) && !taken[a.String()] { // the last one is the broadcast address
+	first, last := n.guestRange()
+	for a := first; a.IsValid() && a.Compare(last) <= 0; a = a.Next() {
+		if !taken[a.String()] {
 			return a.String()
 		}
 	}

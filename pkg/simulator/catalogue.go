@@ -171,6 +171,7 @@ var commands = func() []command {
 		cksVersionCommands,
 		cksCommands,
 		cksNodeCommands,
+		physicalCommands,
 	} {
 		all = append(all, family...)
 	}

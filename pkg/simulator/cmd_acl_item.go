@@ -231,8 +231,8 @@ func updateNetworkACLItem(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		*it = changed
-		if id := c.str("customid"); id != "" {
-			c.st.aclItems.rename(it, id)
+		if err := customID(c, c.st.aclItems, it); err != nil {
+			return nil, err
 		}
 		it.state = ruleAdd // the answer shows it before the router has it
 		ans := aclItemAnswer{c.viewACLItem(it)}

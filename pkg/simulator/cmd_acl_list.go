@@ -60,10 +60,7 @@ func updateNetworkACLList(c *call) (*jobSpec, error) {
 		if b := c.optBool("fordisplay"); b != nil {
 			l.hidden = !*b
 		}
-		if id := c.str("customid"); id != "" {
-			c.st.aclLists.rename(l, id)
-		}
-		return nil
+		return customID(c, c.st.aclLists, l)
 	})
 }
 
@@ -167,7 +164,7 @@ func (st *state) itemsOf(l *aclList) []*aclItem {
 
 // orderHash is what a client sends to show which order it has seen.
 func orderHash(items []*aclItem) string {
-	h := md5.New() //nolint:gosec // see the import
+	h := md5.New()
 	for _, it := range items {
 		h.Write([]byte(it.uuid))
 	}

@@ -219,6 +219,18 @@ func (c *call) checkNetworkServices(n *network) error {
 	if c.has("startip") && n.cidr.IsValid() && (n.typ == typeShared || n.typ == typeIsolated && !n.provides("SourceNat")) && !o.spec.SpecifyIPs {
 		return invalid("Network offering with specified id doesn't support adding multiple ip ranges")
 	}
+	if n.first.IsValid() && o.spec.SpecifyIPs {
+		switch {
+		case !n.cidr.Contains(n.first):
+			return invalid("Please ensure that your start IP is in the same subnet as your gateway's IP range.")
+		case !n.cidr.Contains(n.last):
+			return invalid("Please ensure that your end IP is in the same subnet as your gateway's IP range.")
+		case n.last.Less(n.first):
+			return invalid("Please ensure that your start IP is less than the end IP.")
+		}
+	} else {
+		n.first, n.last = netip.Addr{}, netip.Addr{} // only ranges of such offerings count
+	}
 	if n.dns1 != "" || n.dns2 != "" {
 		switch {
 		case n.typ == typeL2:
@@ -322,8 +334,8 @@ func (c *call) giveSourceNAT(n *network) error {
 	if want == "" || n.owner == nil || !n.provides("SourceNat") || n.vpc != nil {
 		return nil
 	}
-	if c.st.countIPs(n.owner) >= n.owner.limit("publicIPs") && n.owner.limit("publicIPs") >= 0 {
-		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", n.owner.name)
+	if err := c.addressLimit(n.owner); err != nil {
+		return err
 	}
 	ip, ok := c.st.addressNamed(n.zone, want)
 	if !ok || ip.state != ipFree {

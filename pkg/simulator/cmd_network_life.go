@@ -87,7 +87,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	if n.removed {
-		return nil, invalid("Specified network id doesn't exist in the system")
+		return nil, invalid("Network ID=%d doesn't exist", n.id)
 	}
 	return c.networkJob(n, func(time.Time) (any, error) {
 		if n.removed {
@@ -109,8 +109,8 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		if ip, ok := c.st.addressNamed(n.zone, c.str("sourcenatipaddress")); ok && ip.network == n && n.vpc == nil {
 			c.st.moveSourceNAT(n.sourceNATIP(c.st), ip)
 		}
-		if id := c.str("customid"); id != "" {
-			c.st.networks.rename(n, id)
+		if err := customID(c, c.st.networks, n); err != nil {
+			return nil, err
 		}
 		return networkAnswer{c.viewNetwork(n)}, nil
 	}), nil

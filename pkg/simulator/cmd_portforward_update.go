@@ -34,8 +34,8 @@ func updatePortForwardingRule(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		*r = changed
-		if id := c.str("customid"); id != "" {
-			c.st.pfRules.rename(r, id)
+		if err := customID(c, c.st.pfRules, r); err != nil {
+			return nil, err
 		}
 		return pfAnswer{c.viewPF(r)}, nil
 	})

@@ -58,6 +58,9 @@ func (c *call) staticTarget(ip *publicIP, v *vm, n *network) (string, error) {
 	case ip.owner != v.owner:
 		return "", invalid("Unable to create ip forwarding rule, IP address %s owner is not the same as owner of virtual machine %s", ip.text(), v.text())
 	}
+	if err := c.usable(ip, n, "StaticNat"); err != nil {
+		return "", err
+	}
 	want := c.str("vmguestip")
 	if want == "" || want == card.ip {
 		return card.ip, nil

@@ -180,8 +180,8 @@ func updateVPC(c *call) (*jobSpec, error) {
 		if ip, ok := c.st.addressNamed(v.zone, c.str("sourcenatipaddress")); ok && ip.vpc == v && !ip.hasRules() {
 			c.st.moveSourceNAT(v.sourceNATIP(c.st), ip)
 		}
-		if id := c.str("customid"); id != "" {
-			c.st.vpcs.rename(v, id)
+		if err := customID(c, c.st.vpcs, v); err != nil {
+			return nil, err
 		}
 		return vpcAnswer{c.viewVPC(v)}, nil
 	}}, nil

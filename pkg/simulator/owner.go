@@ -3,6 +3,8 @@
 
 package simulator
 
+import "github.com/google/uuid"
+
 // ownerArg is who will own the new object of a create command: the account
 // named by account and domainid, or the project, else the caller.
 func (c *call) ownerArg() (*account, error) {
@@ -47,4 +49,20 @@ func (c *call) accountArg(name string) (*account, error) {
 		return nil, denied()
 	}
 	return a, nil
+}
+
+// customID gives a row the id that a root admin wants it to have.
+func customID[T row](c *call, t *table[T], v T) error {
+	id := c.str("customid")
+	if id == "" {
+		return nil
+	}
+	if _, err := uuid.Parse(id); err != nil || len(id) != 36 {
+		return invalid("UUID: %s doesn't follow the UUID format", id)
+	}
+	if _, taken := t.get(id); taken {
+		return invalid("UUID %s already exists so can't update custom id", id)
+	}
+	t.rename(v, id)
+	return nil
 }

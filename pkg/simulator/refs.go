@@ -38,6 +38,7 @@ const (
 	refEgressRule
 	refVPCOffering
 	refPhysicalNet // a zone, by the id of its physical network
+	refAnyNetwork  // a guest network, or a zone by its public network
 	refVLAN        // a zone, by the id of its public range
 	refPublicNet   // the public network that the addresses of a zone come from
 )
@@ -108,6 +109,7 @@ var tables = map[refKind]func(*state) finder{
 	refSSLCert:           func(st *state) finder { return st.certs },
 	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
 	refCluster:           func(st *state) finder { return st.clusters },
+	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.
@@ -165,3 +167,17 @@ func (p zonesBy) findUUID(v string) (any, int64) {
 }
 
 func (zonesBy) findID(int64) any { return nil }
+
+// anyNetwork finds guest networks and the public ones of the zones.
+type anyNetwork struct{ st *state }
+
+func (a anyNetwork) findUUID(v string) (any, int64) {
+	for _, kind := range []refKind{refNetwork, refPublicNet} {
+		if o, id := a.st.byUUID(kind, v); o != nil {
+			return o, id
+		}
+	}
+	return nil, 0
+}
+
+func (anyNetwork) findID(int64) any { return nil }

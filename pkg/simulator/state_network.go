@@ -183,7 +183,7 @@ func (st *state) startVPC(v *vpc, now time.Time) bool {
 
 // guestRange are the first and the last address that VMs of the network can have.
 func (n *network) guestRange() (first, last netip.Addr) {
-	if n.first.IsValid() {
+	if n.first.IsValid() || !n.cidr.IsValid() { // a network of type L2 has no addresses
 		return n.first, n.last
 	}
 	return n.cidr.Addr().Next(), lastAddr(n.cidr).Prev()

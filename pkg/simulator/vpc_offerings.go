@@ -21,8 +21,6 @@ type vpcService struct {
 	Provider []nameView `json:"provider"`
 }
 
-func (o *vpcOffering) text() string { return o.name }
-
 // provides tells whether the offering has the service, by the provider unless that is "".
 func (o *vpcOffering) provides(service, provider string) bool {
 	return slices.ContainsFunc(o.services, func(s vpcService) bool {
