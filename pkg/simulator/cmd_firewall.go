@@ -139,14 +139,11 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if err := r.checkPorts(ip.zone); err != nil {
 		return err
 	}
-	if err := r.conflict(); err != nil {
-		return err
-	}
-	return nil
+	return r.conflict()
 }
 
 // conflict refuses a new rule that another one of the address contradicts; those on their way out do not count.
-func (r *fwRule) conflict() *apiError {
+func (r *fwRule) conflict() error {
 	for _, o := range r.ip.fwRules {
 		if o.state != ruleRevoke && o.conflicts(r) {
 			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",

@@ -324,8 +324,7 @@ func (c *call) openFirewallFor(r *lbRule) error {
 		state: ruleAdd, account: r.account,
 	}
 	if err := fw.conflict(); err != nil {
-		err.cs = csGeneric
-		return err
+		return errf(codeConflict, csGeneric, "%s", asAPIError(err).text)
 	}
 	c.st.addFWRule(fw)
 	r.related = fw

@@ -26,7 +26,9 @@ func TestMembers(t *testing.T) {
 	const u, failed = "d/a", "Failed to assign load balancer rule"
 	rule := h.rule("80", "protocol", "tcp")
 	one, two := h.vmID("own-1"), h.vmID("own-2")
-	assign := func(pairs ...string) answer { return h.call(u, "assignToLoadBalancerRule", append([]string{"id", rule}, pairs...)...) }
+	assign := func(pairs ...string) answer {
+		return h.call(u, "assignToLoadBalancerRule", append([]string{"id", rule}, pairs...)...)
+	}
 	remove := func(pairs ...string) answer {
 		return h.call(u, "removeFromLoadBalancerRule", append([]string{"id", rule}, pairs...)...)
 	}
@@ -89,7 +91,9 @@ func TestRacingAssigns(t *testing.T) {
 	h := lbHarness(t)
 	const u = "d/a"
 	rule := h.rule("80", "protocol", "tcp")
-	assign := func(vm string) answer { return h.call(u, "assignToLoadBalancerRule", "id", rule, "virtualmachineids", h.vmID(vm)) }
+	assign := func(vm string) answer {
+		return h.call(u, "assignToLoadBalancerRule", "id", rule, "virtualmachineids", h.vmID(vm))
+	}
 	first, same, other := assign("own-1"), h.ok(assign("own-1")), h.ok(assign("own-2"))
 	require.Empty(t, h.members(rule), "not before the jobs end")
 	h.done(u, first)
@@ -157,7 +161,9 @@ func TestOpenFirewall(t *testing.T) {
 	create := func(port string) answer {
 		return h.call(u, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", port, "privateport", "1", "protocol", "tcp")
 	}
-	firewall := func() []map[string]any { return h.ok(h.call(u, "listFirewallRules", "ipaddressid", ip)).items("firewallrule") }
+	firewall := func() []map[string]any {
+		return h.ok(h.call(u, "listFirewallRules", "ipaddressid", ip)).items("firewallrule")
+	}
 	a := h.ok(create("80"))
 	require.Equal(t, ruleAdd, firewall()[0]["state"])
 	h.done(u, a)
