@@ -121,9 +121,6 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if ip.owner != nil && !c.access(ip.owner) {
 		return denied()
 	}
-	if strings.EqualFold(c.str("type"), "system") && !c.caller.rootAdmin() {
-		return errf(codeAccount, csPermission, "Only root admin can create the system wide firewall rule")
-	}
 	if r.endPort == nil {
 		r.endPort = r.startPort
 	}
@@ -142,10 +139,20 @@ func (c *call) checkFWRule(r *fwRule) error {
 	return r.conflict()
 }
 
-// conflict refuses a new rule that another one of the address contradicts; those on their way out do not count.
+// conflict refuses a new rule that another one of the address contradicts: one
+// of the same protocol with a CIDR text in common that is not on its way out.
 func (r *fwRule) conflict() error {
 	for _, o := range r.ip.fwRules {
-		if o.state != ruleRevoke && o.conflicts(r) {
+		if o.state == ruleRevoke || r.protocol != o.protocol || !slices.ContainsFunc(r.cidrs, func(s string) bool { return slices.Contains(o.cidrs, s) }) {
+			continue
+		}
+		noPorts := r.startPort == nil && r.endPort == nil && o.startPort == nil && o.endPort == nil
+		switch {
+		case r.protocol == "icmp" && *r.icmpType == *o.icmpType && *r.icmpCode == *o.icmpCode:
+			return invalid("New rule conflicts with existing rule: %s", o.conflictText())
+		case r.protocol != "icmp" && noPorts:
+			return errf(codeConflict, csRuleConflict, "There is already a firewall rule specified with protocol = %s and no ports", r.protocol)
+		case o.overlaps(r):
 			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				*r.startPort, *r.endPort, o.conflictText(), *o.startPort, *o.endPort)
 		}
@@ -154,12 +161,12 @@ func (r *fwRule) conflict() error {
 }
 
 func (r *fwRule) checkPorts(z *zone) error {
-	for _, p := range []*int{r.startPort, r.endPort} {
-		if p != nil && (*p < 0 || *p > 65535) {
-			return invalid("publicPort is an invalid value: %d", *p)
-		}
-	}
+	bad := func(p *int) bool { return p != nil && (*p < 0 || *p > 65535) }
 	switch {
+	case bad(r.startPort):
+		return invalid("publicPort is an invalid value: %d", *r.startPort)
+	case bad(r.endPort):
+		return invalid("Public port range is an invalid value: %d", *r.endPort)
 	case r.startPort != nil && r.endPort != nil && *r.startPort > *r.endPort:
 		return invalid("Start port can't be bigger than end port")
 	case r.protocol != "tcp" && r.protocol != "udp" && r.protocol != "icmp":
@@ -179,15 +186,9 @@ func (r *fwRule) checkPorts(z *zone) error {
 	return nil
 }
 
-// conflicts: same protocol, ports that overlap and one CIDR text in common.
-func (r *fwRule) conflicts(o *fwRule) bool {
-	if r.protocol != o.protocol || r.startPort == nil || o.startPort == nil {
-		return false
-	}
-	if *r.startPort > *o.endPort || *o.startPort > *r.endPort {
-		return false
-	}
-	return slices.ContainsFunc(r.cidrs, func(s string) bool { return slices.Contains(o.cidrs, s) })
+// overlaps: both rules have ports, and some in common.
+func (r *fwRule) overlaps(o *fwRule) bool {
+	return r.startPort != nil && o.startPort != nil && *r.startPort <= *o.endPort && *o.startPort <= *r.endPort
 }
 
 func (r *fwRule) conflictText() string {
@@ -207,7 +208,7 @@ func deleteFirewallRule(c *call) (*jobSpec, error) {
 		}}, nil
 	case *lbRule:
 		return &jobSpec{run: func(time.Time) (any, error) {
-			return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose LoadBalancing", r.uuid)
+			return nil, invalid("Unable to find %d having purpose Firewall", r.id)
 		}}, nil
 	}
 	return nil, c.badRef("id", c.str("id"))

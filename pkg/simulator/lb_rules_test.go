@@ -231,8 +231,6 @@ func TestAdminOnlyFields(t *testing.T) {
 	require.Empty(t, h.ok(h.call(u, "listFirewallRules", "id", custom2)).body)
 	h.broken("d/b", h.call("d/b", "updateFirewallRule", "id", custom2), 530, noAccessText)
 	h.broken("root", h.call("root", "updateFirewallRule", "id", custom), 431, "having purpose Firewall")
-	h.fails(h.call(u, "createFirewallRule", "ipaddressid", h.ipID("203.0.113.8"), "protocol", "tcp", "startport", "1", "type", "system"), 531, csPermission,
-		"Only root admin can create the system wide firewall rule")
 }
 
 func TestTagKinds(t *testing.T) {
@@ -292,4 +290,43 @@ func TestTagKinds(t *testing.T) {
 	h.done(u, del(u))
 	require.Empty(t, h.ok(h.call(u, "listTags", "resourceid", h.vmID("own-1"))).body)
 	h.clock.Step(time.Minute)
+}
+
+func TestFirewallConflicts(t *testing.T) {
+	t.Parallel()
+	h := lbHarness(t)
+	const u = "d/a"
+	ip := h.ipID("203.0.113.8")
+	create := func(pairs ...string) answer {
+		return h.call(u, "createFirewallRule", append([]string{"ipaddressid", ip}, pairs...)...)
+	}
+	for _, pairs := range [][]string{
+		{"protocol", "tcp", "startport", "80", "endport", "90"}, {"protocol", "icmp", "icmptype", "8", "icmpcode", "0"}, {"protocol", "udp"},
+		{"protocol", "udp", "startport", "80", "endport", "90"}, {"protocol", "icmp"}, {"protocol", "icmp", "icmptype", "8", "icmpcode", "0", "cidrlist", "10.0.0.0/8"},
+		{"protocol", "udp", "cidrlist", "10.0.0.0/8"}, {"protocol", "tcp", "startport", "85", "cidrlist", "10.0.0.0/8"},
+	} {
+		h.done(u, create(pairs...))
+	}
+	for name, tc := range map[string]struct {
+		pairs []string
+		code  int
+		cs    int
+		text  string
+	}{
+		"overlap":   {[]string{"protocol", "TCP", "startport", "90", "endport", "99"}, 537, csRuleConflict, "The range specified, 90-99, conflicts with rule FirewallRule {"},
+		"one CIDR":  {[]string{"protocol", "tcp", "startport", "85", "cidrlist", "10.0.0.0/8,1.1.1.0/24"}, 537, csRuleConflict, "The range specified, 85-85, conflicts"},
+		"icmp":      {[]string{"protocol", "icmp", "icmptype", "8", "icmpcode", "0"}, 431, csInvalidValue, "New rule conflicts with existing rule"},
+		"no ports":  {[]string{"protocol", "udp"}, 537, csRuleConflict, "There is already a firewall rule specified with protocol = udp and no ports"},
+		"end port":  {[]string{"protocol", "tcp", "startport", "1", "endport", "70000"}, 431, csInvalidValue, "Public port range is an invalid value: 70000"},
+		"port":      {[]string{"protocol", "tcp", "startport", "70000"}, 431, csInvalidValue, "publicPort is an invalid value: 70000"},
+		"order":     {[]string{"protocol", "tcp", "startport", "9", "endport", "8"}, 431, csInvalidValue, "Start port can't be bigger than end port"},
+		"protocol":  {[]string{"protocol", "sctp", "startport", "9"}, 431, csInvalidValue, "Protocol sctp is not supported in zone"},
+		"icmp port": {[]string{"protocol", "icmp", "startport", "9"}, 431, csInvalidValue, "Can't specify start/end port when protocol is ICMP"},
+		"icmp type": {[]string{"protocol", "tcp", "icmptype", "9"}, 431, csInvalidValue, "Can specify icmpCode and icmpType for ICMP protocol only"},
+		"cidr":      {[]string{"protocol", "tcp", "startport", "1", "cidrlist", "10.0.0.1"}, 431, csGeneric, "Source CIDRs formatting error 10.0.0.1"},
+	} {
+		t.Log(name)
+		h.fails(create(tc.pairs...), tc.code, tc.cs, tc.text)
+	}
+	h.broken(u, h.call(u, "deleteFirewallRule", "id", h.rule("80")), 431, "having purpose Firewall")
 }
