@@ -8,7 +8,7 @@ import (
 	"crypto/cipher"
 	"crypto/des" //nolint:gosec // what old clients encrypted their keys with
 	"crypto/pbkdf2"
-	"crypto/sha1" //nolint:gosec // the default of PBKDF2
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/x509/pkix"
@@ -39,7 +39,7 @@ const maxIterations = 5_000_000
 
 var (
 	errCipher = errors.New("unknown encryption algorithm")
-	errFinal  = errors.New("Error finalising cipher") //nolint:staticcheck // the server's own text
+	errFinal  = errors.New("Error finalising cipher")
 
 	prfs = map[string]func() hash.Hash{
 		"": sha1.New, "1.2.840.113549.2.7": sha1.New, "1.2.840.113549.2.9": sha256.New, "1.2.840.113549.2.10": sha512.New384,

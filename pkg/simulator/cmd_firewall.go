@@ -122,9 +122,6 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if ip.owner != nil && !c.access(ip.owner) {
 		return denied()
 	}
-	if strings.EqualFold(c.str("type"), "system") && !c.caller.rootAdmin() {
-		return errf(codeAccount, csPermission, "Only root admin can create the system wide firewall rule")
-	}
 	if r.endPort == nil {
 		r.endPort = r.startPort
 	}
@@ -227,16 +224,16 @@ func deleteFirewallRule(c *call) (*jobSpec, error) {
 			return success{true}, nil
 		}}, nil
 	case *lbRule:
-		return wrongPurpose(r.uuid, "LoadBalancing"), nil
+		return wrongPurpose(r.id), nil
 	case *pfRule:
-		return wrongPurpose(r.uuid, "PortForwarding"), nil
+		return wrongPurpose(r.id), nil
 	}
 	return nil, c.badRef("id", c.str("id"))
 }
 
 // wrongPurpose is the job that finds out that an id names another kind of rule.
-func wrongPurpose(id, purpose string) *jobSpec {
+func wrongPurpose(id int64) *jobSpec {
 	return &jobSpec{run: func(time.Time) (any, error) {
-		return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose %s", id, purpose)
+		return nil, invalid("Unable to find %d having purpose Firewall", id)
 	}}
 }

@@ -116,7 +116,7 @@ func createLoadBalancerRule(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	r := &lbRule{
-		entity: entity{created: c.now}, name: c.str("name"), description: c.str("description"), algorithm: strings.ToLower(c.str("algorithm")), ip: ip,
+		entity: entity{created: c.now}, name: c.str("name"), description: c.str("description"), algorithm: c.str("algorithm"), ip: ip,
 		publicPort: c.integer("publicport"), privatePort: c.integer("privateport"), state: ruleAdd, account: ip.owner,
 		hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
 	}
@@ -229,7 +229,7 @@ func (c *call) createLBRule(r *lbRule) error {
 	if r.privatePort < 0 || r.privatePort > 65535 {
 		return paramError("privatePort is an invalid value: %d", r.privatePort)
 	}
-	if !slices.Contains(lbAlgorithms, r.algorithm) {
+	if !slices.Contains(lbAlgorithms, strings.ToLower(r.algorithm)) {
 		return paramError("Invalid algorithm: %s", c.str("algorithm"))
 	}
 	if !n.provides("Lb") {

@@ -123,8 +123,8 @@ func createLoadBalancer(c *call) (*jobSpec, error) {
 			return nil, errf(codeConflict, csGeneric, "New rule is for a different network than what's specified in rule %s", o.uuid)
 		}
 		if o.publicPort == r.publicPort {
-			return nil, errf(codeConflict, csGeneric, "The range specified, %d-%d, conflicts with rule %d which has %d-%d",
-				r.publicPort, r.publicPort, o.id, o.publicPort, o.publicPort)
+			return nil, errf(codeConflict, csGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+				r.publicPort, r.publicPort, o.conflictText(), o.publicPort, o.publicPort)
 		}
 	}
 	if !slices.Contains(source.lbSources, ip) {

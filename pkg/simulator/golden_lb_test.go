@@ -11,7 +11,7 @@ import (
 
 // setCert puts a certificate into the state that the caller uploaded by a call that is not recorded.
 func (r *replayer) setCert(id string, c *goldenCase) {
-	if c.Params["certid"] != id && !(strings.HasSuffix(c.Command, "SslCert") && c.Params["id"] == id) {
+	if named := c.Params["certid"] == id || strings.HasSuffix(c.Command, "SslCert") && c.Params["id"] == id; !named {
 		return
 	}
 	owner := r.user(strings.TrimPrefix(goldenUsers[c.Caller], "k8s/")).account

@@ -48,24 +48,6 @@ func (st *state) rulesWith(cert *sslCert) []*lbRule {
 	return out
 }
 
-// dropCertsOf deletes the certificates of an account that is removed.
-func (st *state) dropCertsOf(owner *account) {
-	for _, cert := range slices.Clone(st.certs.rows) {
-		if cert.owner == owner {
-			st.certs.drop(cert)
-		}
-	}
-}
-
-// dropInternalLBs deletes the internal load balancers of a tier that is removed.
-func (st *state) dropInternalLBs(n *network) {
-	for _, r := range slices.Clone(st.lbRules.rows) {
-		if r.internal && r.network == n {
-			st.dropLBRule(r)
-		}
-	}
-}
-
 // lbCapability is a capability of the network's load balancer.
 func (n *network) lbCapability(name string) (string, bool) {
 	for _, s := range n.offering.networkServices() {
