@@ -53,7 +53,7 @@ func runShell(t *testing.T, script string) string {
 		script = strings.ReplaceAll(script, "127.0.0.1:"+port, "127.0.0.1:"+free)
 		wrapper = strings.ReplaceAll(wrapper, "127.0.0.1:"+port, "127.0.0.1:"+free)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755))
 	address := regexp.MustCompile(`--integration-listen (\S+)`)
 	lines := strings.Split(script, "\n")
 	url := ""
