@@ -157,7 +157,7 @@ func (d *decoder) fillFrom(v reflect.Value, obj map[string]any) error {
 			continue
 		}
 		x, ok := obj[f.Name]
-		if !ok || f.Tag.Get("dump") == "-" {
+		if !ok || dumpRule(v.Type(), &f) == dumpNot {
 			continue
 		}
 		delete(obj, f.Name)

@@ -27,7 +27,6 @@ const (
 	codeAccount       = 531
 	codeAccountLimit  = 532
 	codeCapacity      = 533
-	codeUnavailable   = 534
 	codeConflict      = 537
 	codeMalformed     = 430
 	internalErrorText = "Internal error executing command, please contact your system administrator"

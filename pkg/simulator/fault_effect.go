@@ -149,5 +149,8 @@ func (c *call) refuseRelease(j *job, ip *publicIP) {
 	}
 }
 
+// codeUnavailable is the code of a resource that cannot be reached, such as a router.
+const codeUnavailable = 534
+
 // unreachable is the answer of a synchronous command whose router refuses.
 func unreachable() *apiError { return errf(codeUnavailable, csUnavailable, "%s", internalErrorText) }
