@@ -39,29 +39,6 @@ func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *
 	return s.identifyKey(c)
 }
 
-// sender is the name of the user that a request claims to come from; its signature is not looked at.
-func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	switch {
-	case req.command == "login":
-		return req.values["username"]
-	case integration:
-		if u, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() }); ok {
-			return u.username
-		}
-	case req.values["apikey"] != "":
-		if u := s.st.apiKeys[req.values["apikey"]]; u != nil {
-			return u.username
-		}
-	default:
-		if ses := s.sessions.of(r, s.clock.Now()); ses != nil {
-			return ses.user.username
-		}
-	}
-	return ""
-}
-
 func (s *Simulator) identifyIntegration(c *call) *apiError {
 	sys, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() })
 	if !ok {

@@ -174,6 +174,16 @@ func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
 	return spec
 }
 
+// lastJobOn is the pending job of the subject that ends last.
+func (st *state) lastJobOn(subject any) *job {
+	for i := len(st.due) - 1; i >= 0; i-- {
+		if st.due[i].subject == subject {
+			return st.due[i]
+		}
+	}
+	return nil
+}
+
 func startVirtualMachine(c *call) (*jobSpec, error) {
 	v, err := c.targetVM()
 	if err != nil {

@@ -9,11 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (h *harness) vmID(name string) string {
-	h.t.Helper()
-	return id(h.first(h.call("d/a", "listVirtualMachines", "name", name), "virtualmachine"))
-}
-
 // newIP takes an address for a network of user d/a.
 func (h *harness) newIP(net string) string {
 	h.t.Helper()
@@ -64,7 +59,7 @@ func TestPortForwarding(t *testing.T) {
 	h.done(u, h.call(u, "createTags", "resourceids", id(r), "resourcetype", "PortForwardingRule", "tags[0].key", "k", "tags[0].value", "v"))
 	require.Equal(t, id(r), id(h.first(h.call(u, "listPortForwardingRules", "tags[0].key", "k", "tags[0].value", "v"), "portforwardingrule")))
 	require.Empty(t, h.ok(h.call("d/b", "listPortForwardingRules", "id", id(r))).items("portforwardingrule"))
-	h.broken(u, h.call(u, "deleteFirewallRule", "id", id(r)), 431, "having purpose PortForwarding")
+	h.broken(u, h.call(u, "deleteFirewallRule", "id", id(r)), 431, "having purpose Firewall")
 	h.broken("d/b", h.call("d/b", "deletePortForwardingRule", "id", id(r)), 530, noAccessText)
 	h.done(u, h.call(u, "deletePortForwardingRule", "id", id(r)))
 	h.fails(h.call(u, "deletePortForwardingRule", "id", id(r)), 431, csGeneric, "entity does not exist")

@@ -5,7 +5,6 @@ package simulator
 
 import (
 	"encoding/json"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -85,9 +84,7 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	c.spoil(spec, j)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
-	if j.subject != nil {
-		c.st.pending[j.subject] = append(c.st.pending[j.subject], j)
-	}
+	c.st.began(j)
 	c.s.nextDue.Store(c.st.nextDue())
 	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
 }
@@ -106,20 +103,6 @@ func (st *state) enqueue(j *job) {
 	st.due[i] = j
 }
 
-// ended takes a job that has ended out of the pending ones and keeps it until it is purged.
-func (st *state) ended(j *job, subject any) {
-	st.done = append(st.done, j)
-	if subject == nil {
-		return
-	}
-	left := slices.DeleteFunc(st.pending[subject], func(o *job) bool { return o == j })
-	if len(left) == 0 {
-		delete(st.pending, subject)
-		return
-	}
-	st.pending[subject] = left
-}
-
 // nextDue is the time of the next job end in nanoseconds; 0 when nothing is pending.
 func (st *state) nextDue() int64 {
 	if len(st.due) == 0 {
@@ -134,8 +117,10 @@ func (st *state) runDue(now time.Time) {
 	for len(st.due) > 0 && !st.due[0].due.After(now) {
 		j := st.due[0]
 		st.due = st.due[1:]
-		subject := j.subject // still shows the job while the result is rendered
+		subject := j.subject
+		st.running = j // its own object still shows it while the result is rendered
 		j.finish(j.due)
+		st.running = nil
 		st.ended(j, subject)
 	}
 	st.purgeJobs(now)
@@ -168,41 +153,6 @@ func (j *job) finish(now time.Time) {
 		j.status, j.code, j.result = jobFailed, codeInternal, nil
 	}
 	j.run, j.undo, j.subject = nil, nil, nil
-}
-
-// purgeJobs forgets jobs that ended longer ago than job.expire.minutes.
-func (st *state) purgeJobs(now time.Time) {
-	limit := now.Add(-st.settings.jobExpiry())
-	n := 0
-	for n < len(st.done) && !st.done[n].completed.After(limit) {
-		n++
-	}
-	if n > 0 {
-		st.jobs.dropAll(st.done[:n])
-		st.done = st.done[n:]
-	}
-}
-
-// pendingOn returns the pending job of an object, if any.
-func (st *state) pendingOn(subject any) *job {
-	var first *job
-	for _, j := range st.pending[subject] {
-		if first == nil || j.due.Before(first.due) {
-			first = j
-		}
-	}
-	return first
-}
-
-// lastJobOn is the pending job of the subject that ends last.
-func (st *state) lastJobOn(subject any) *job {
-	var last *job
-	for _, j := range st.pending[subject] {
-		if last == nil || !j.due.Before(last.due) {
-			last = j
-		}
-	}
-	return last
 }
 
 // jobView is the answer of queryAsyncJobResult and an item of listAsyncJobs.

@@ -77,7 +77,7 @@ type kubernetesCluster struct {
 	rootDiskGB          int
 	keyPair             string
 	endpoint            string
-	kubeconfig          string `dump:"secret"`
+	kubeconfig          string
 	autoscaling, csi    bool
 	minSize, maxSize    *int
 	nodes               []*clusterNode

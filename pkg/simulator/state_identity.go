@@ -100,13 +100,12 @@ func (a *account) normal() bool      { return !a.rootAdmin() && !a.domainAdmin()
 type user struct {
 	entity
 	tagged
-	username                   string
-	password                   string `dump:"never"`
+	username, password         string
 	firstName, lastName, email string
 	timezone                   string
 	account                    *account
 	state                      string
-	apiKey, secretKey          string `dump:"secret"`
+	apiKey, secretKey          string
 	keyAccess                  string // inherit, enabled, disabled
 	builtin                    bool
 	printKeys                  bool // keys were generated at start, not given in the world

@@ -55,7 +55,7 @@ type jobRef struct {
 }
 
 func (st *state) jobRef(subject any) jobRef {
-	if len(st.pending) == 0 {
+	if len(st.due) == 0 && st.running == nil {
 		return jobRef{}
 	}
 	if j := st.pendingOn(subject); j != nil {
