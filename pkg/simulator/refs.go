@@ -29,7 +29,7 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
-	refStickyPolicy
+	refSticky
 	refSSLCert
 	refJob
 	refPublicNet // the public network that the addresses of a zone come from
@@ -71,29 +71,29 @@ func (t *table[T]) findID(n int64) any {
 
 // tables says where the objects of a kind are kept.
 var tables = map[refKind]func(*state) finder{
-	refZone:         func(st *state) finder { return st.zones },
-	refNetwork:      func(st *state) finder { return st.networks },
-	refVPC:          func(st *state) finder { return st.vpcs },
-	refDomain:       func(st *state) finder { return st.domains },
-	refProject:      func(st *state) finder { return st.projects },
-	refAccount:      func(st *state) finder { return st.accounts },
-	refUser:         func(st *state) finder { return st.users },
-	refRole:         func(st *state) finder { return st.roles },
-	refVM:           func(st *state) finder { return st.vms },
-	refIP:           func(st *state) finder { return st.ips },
-	refLBRule:       func(st *state) finder { return st.lbRules },
-	refFWRule:       func(st *state) finder { return st.fwRules },
-	refACLList:      func(st *state) finder { return st.aclLists },
-	refACLItem:      func(st *state) finder { return st.aclItems },
-	refOffering:     func(st *state) finder { return st.offerings },
-	refNetOffering:  func(st *state) finder { return st.netOffs },
-	refTemplate:     func(st *state) finder { return st.templates },
-	refHost:         func(st *state) finder { return st.hosts },
-	refJob:          func(st *state) finder { return st.jobs },
-	refRule:         func(st *state) finder { return anyRule{st} },
-	refStickyPolicy: func(st *state) finder { return st.policies },
-	refSSLCert:      func(st *state) finder { return st.certs },
-	refPublicNet:    func(st *state) finder { return publicNets{st} },
+	refZone:        func(st *state) finder { return st.zones },
+	refNetwork:     func(st *state) finder { return st.networks },
+	refVPC:         func(st *state) finder { return st.vpcs },
+	refDomain:      func(st *state) finder { return st.domains },
+	refProject:     func(st *state) finder { return st.projects },
+	refAccount:     func(st *state) finder { return st.accounts },
+	refUser:        func(st *state) finder { return st.users },
+	refRole:        func(st *state) finder { return st.roles },
+	refVM:          func(st *state) finder { return st.vms },
+	refIP:          func(st *state) finder { return st.ips },
+	refLBRule:      func(st *state) finder { return st.lbRules },
+	refFWRule:      func(st *state) finder { return st.fwRules },
+	refACLList:     func(st *state) finder { return st.aclLists },
+	refACLItem:     func(st *state) finder { return st.aclItems },
+	refOffering:    func(st *state) finder { return st.offerings },
+	refNetOffering: func(st *state) finder { return st.netOffs },
+	refTemplate:    func(st *state) finder { return st.templates },
+	refHost:        func(st *state) finder { return st.hosts },
+	refJob:         func(st *state) finder { return st.jobs },
+	refRule:        func(st *state) finder { return anyRule{st} },
+	refSticky:      func(st *state) finder { return st.policies },
+	refSSLCert:     func(st *state) finder { return st.certs },
+	refPublicNet:   func(st *state) finder { return publicNets{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.
