@@ -29,7 +29,7 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
-	refStickyPolicy
+	refSticky
 	refSSLCert
 	refKubernetesVersion
 	refCluster
@@ -105,11 +105,11 @@ var tables = map[refKind]func(*state) finder{
 	refPublicNet:         func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
 	refPhysicalNet:       func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
 	refVLAN:              func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
-	refStickyPolicy:      func(st *state) finder { return st.policies },
 	refSSLCert:           func(st *state) finder { return st.certs },
 	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
 	refCluster:           func(st *state) finder { return st.clusters },
 	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
+	refSticky:            func(st *state) finder { return st.policies },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.
