@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// numberBits are the sizes of Java's numbers.
+var numberBits = map[string]int{"short": 16, "integer": 32, "long": 64}
+
 // mapEntry is one element of a map parameter: name[index].key=value ...
 type mapEntry map[string]string
 
@@ -57,7 +60,11 @@ func (c *call) processParam(p *apiParam) *apiError {
 	}
 	switch p.Type {
 	case "integer", "long", "short":
-		if _, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err != nil {
+		if !p.Required && strings.TrimSpace(v) == "" { // as if it were not there
+			delete(c.args, name)
+			return nil
+		}
+		if _, err := strconv.ParseInt(strings.TrimSpace(v), 10, numberBits[p.Type]); err != nil {
 			return paramError("Unable to execute API command %s due to invalid value %s for parameter %s", c.api.lower, v, name)
 		}
 	case "uuid":
