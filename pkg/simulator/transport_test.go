@@ -99,6 +99,22 @@ func TestNamesOfParameters(t *testing.T) {
 	h.ok(send("command", "listZones", "response", "json", "apikey", key, "noSuchParameter", "~*!'()ü€[],:/= +%"))
 }
 
+// TestArrayNames: a malformed one is an error for every command.
+func TestArrayNames(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	for name, status := range map[string]int{
+		"tags[0].key": 200, "tags[7].value": 200, "TAGS[1].Key": 200, "noSuch[0].key": 200, "[0].key": 200, "tags": 200,
+		"tags[x].key": 430, "tags[].key": 430, "tags[0]": 430, "tags[0]key": 430, "tags[0][1].key": 430, "tags[0].k]": 430, "noSuch[x].key": 430,
+	} {
+		a := h.call("k8s-owner", "listZones", name, "v")
+		require.Equal(t, status, a.status, name)
+		if status == codeMalformed {
+			h.fails(a, codeMalformed, csGeneric, "Unable to decode parameter "+strings.ToLower(name)+"; if specifying an object array, please use parameter[index].field=XXX")
+		}
+	}
+}
+
 // TestNumbers are as large as Java's, and an empty one is none.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
