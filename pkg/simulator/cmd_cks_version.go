@@ -173,7 +173,7 @@ func updateKubernetesSupportedVersion(c *call) (any, error) {
 
 func deleteKubernetesSupportedVersion(c *call) (*jobSpec, error) {
 	v := arg[*kubernetesVersion](c, "id")
-	return &jobSpec{instanceType: "KubernetesSupportedVersion", run: func(time.Time) (any, error) {
+	return &jobSpec{run: func(time.Time) (any, error) {
 		if v == nil || v.removed {
 			return nil, cksError(invalid("Invalid Kubernetes version id specified"))
 		}

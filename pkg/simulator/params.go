@@ -124,7 +124,7 @@ func (c *call) resolve(name, v string, p *apiParam) (ref, bool) {
 }
 
 // arrayName is what the name of an array's element must look like.
-var arrayName = regexp.MustCompile(`^[^\[\].]+\[[+-]?[0-9]+\]\.[^\[\]]+$`)
+var arrayName = regexp.MustCompile(`^[^\[\].]+\[[+-]?[0-9]{1,9}\]\.[^\[\]]+$`)
 
 // checkArrays refuses malformed names of array elements, be they the command's or not.
 func (c *call) checkArrays() *apiError {
