@@ -165,7 +165,7 @@ func (st *state) rekey(from, to string) bool {
 	return rekeyIn(st.lbRules, from, to) || rekeyIn(st.fwRules, from, to) || rekeyIn(st.jobs, from, to) || rekeyIn(st.accounts, from, to) ||
 		rekeyIn(st.users, from, to) || rekeyIn(st.roles, from, to) || rekeyIn(st.projects, from, to) || rekeyIn(st.aclItems, from, to) ||
 		rekeyIn(st.aclLists, from, to) || rekeyIn(st.vms, from, to) || rekeyIn(st.domains, from, to) || rekeyIn(st.netOffs, from, to) ||
-		rekeyIn(st.clusters, from, to) || rekeyIn(st.kubernetesVersions, from, to)
+		rekeyIn(st.kubernetesClusters, from, to) || rekeyIn(st.kubernetesVersions, from, to)
 }
 
 func rekeyIn[T row](t *table[T], from, to string) bool {

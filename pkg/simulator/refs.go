@@ -30,7 +30,7 @@ const (
 	refTemplate
 	refHost
 	refKubernetesVersion
-	refCluster
+	refKubernetesCluster
 	refJob
 	refPublicNet // the public network that the addresses of a zone come from
 )
@@ -92,7 +92,7 @@ var tables = map[refKind]func(*state) finder{
 	refJob:         func(st *state) finder { return st.jobs },
 
 	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
-	refCluster:           func(st *state) finder { return st.clusters },
+	refKubernetesCluster: func(st *state) finder { return st.kubernetesClusters },
 	refRule:              func(st *state) finder { return anyRule{st} },
 	refPublicNet:         func(st *state) finder { return publicNets{st} },
 }

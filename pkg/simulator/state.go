@@ -131,7 +131,7 @@ type state struct {
 	jobs      *table[*job]
 
 	kubernetesVersions *table[*kubernetesVersion]
-	clusters           *table[*kubernetesCluster]
+	kubernetesClusters *table[*kubernetesCluster]
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
@@ -146,7 +146,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		kubernetesVersions: newTable[*kubernetesVersion](), clusters: newTable[*kubernetesCluster](),
+		kubernetesVersions: newTable[*kubernetesVersion](), kubernetesClusters: newTable[*kubernetesCluster](),
 		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
