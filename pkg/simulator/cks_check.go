@@ -174,7 +174,7 @@ func (c *call) checkClusterNetwork(k *kubernetesCluster) error {
 		return nil
 	}
 	if n.typ == typeIsolated {
-		if _, taken := c.st.clusters.find(func(o *kubernetesCluster) bool { return o.network == n }); taken {
+		if _, taken := c.st.kubernetesClusters.find(func(o *kubernetesCluster) bool { return o.network == n }); taken {
 			return invalid("Network ID: %s is already under use by another Kubernetes cluster", n.uuid)
 		}
 		if err := c.checkClusterServices(n, k.control+k.size); err != nil {

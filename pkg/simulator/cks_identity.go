@@ -79,7 +79,7 @@ func (st *state) dropServiceAccount(owner *account) {
 	if p == nil {
 		return
 	}
-	if _, more := st.clusters.find(func(k *kubernetesCluster) bool { return k.owner == owner }); more {
+	if _, more := st.kubernetesClusters.find(func(k *kubernetesCluster) bool { return k.owner == owner }); more {
 		return
 	}
 	a, ok := st.accountIn(p.domain, serviceAccountName(p))

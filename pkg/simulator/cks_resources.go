@@ -200,7 +200,7 @@ func (c *call) clusterUser(k *kubernetesCluster) *user {
 
 // removeNode destroys a node's VM for good.
 func (c *call) removeNode(k *kubernetesCluster, n *clusterNode) {
-	k.forwards = slices.DeleteFunc(k.forwards, func(f *clusterForward) bool { return f.vm == n.vm })
+	k.dropForwards(func(f *clusterForward) bool { return f.vm == n.vm })
 	k.nodes = slices.DeleteFunc(k.nodes, func(o *clusterNode) bool { return o == n })
 	if !n.vm.removed {
 		c.st.expunge(n.vm)

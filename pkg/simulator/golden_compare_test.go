@@ -177,7 +177,7 @@ func (st *state) rekey(from, to string) bool {
 		rekeyIn(st.netOffs, from, to) ||
 		rekeyIn(st.policies, from, to) ||
 		rekeyIn(st.certs, from, to) ||
-		rekeyIn(st.clusters, from, to) ||
+		rekeyIn(st.kubernetesClusters, from, to) ||
 		rekeyIn(st.kubernetesVersions, from, to)
 }
 

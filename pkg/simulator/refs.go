@@ -32,7 +32,7 @@ const (
 	refSticky
 	refSSLCert
 	refKubernetesVersion
-	refCluster
+	refKubernetesCluster
 	refJob
 	refPFRule
 	refEgressRule
@@ -107,9 +107,9 @@ var tables = map[refKind]func(*state) finder{
 	refVLAN:              func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
 	refSSLCert:           func(st *state) finder { return st.certs },
 	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
-	refCluster:           func(st *state) finder { return st.clusters },
 	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
 	refSticky:            func(st *state) finder { return st.policies },
+	refKubernetesCluster: func(st *state) finder { return st.kubernetesClusters },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

@@ -136,7 +136,7 @@ type state struct {
 	certs     *table[*sslCert]
 
 	kubernetesVersions *table[*kubernetesVersion]
-	clusters           *table[*kubernetesCluster]
+	kubernetesClusters *table[*kubernetesCluster]
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
@@ -166,7 +166,6 @@ func newState() *state {
 		lbRules:            newTable[*lbRule](),
 		fwRules:            newTable[*fwRule](),
 		kubernetesVersions: newTable[*kubernetesVersion](),
-		clusters:           newTable[*kubernetesCluster](),
 		egress:             newTable[*fwRule](),
 		pfRules:            newTable[*pfRule](),
 		vpcOffs:            newTable[*vpcOffering](),
@@ -176,6 +175,7 @@ func newState() *state {
 		nextRule:           1,
 		apiKeys:            map[string]*user{},
 		msID:               uuid.NewString(),
+		kubernetesClusters: newTable[*kubernetesCluster](),
 	}
 }
 
