@@ -128,10 +128,10 @@ func (c *call) checkEgress(r *fwRule) error {
 // updateFirewallRule changes whether users see a rule; nothing else of it can change.
 func updateFirewallRule(c *call) (*jobSpec, error) {
 	r, ok := c.refs["id"].obj.(*fwRule)
-	if !ok {
-		return nil, c.badRef("id", c.str("id"))
+	if !ok || (r.ip == nil) != (c.api.Name == "updateEgressFirewallRule") {
+		return nil, invalid("Unable to find firewall rule by ID")
 	}
-	return &jobSpec{instanceType: "FirewallRule", instanceID: r.uuid, run: func(time.Time) (any, error) {
+	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
 		case r.removed:
 			return nil, invalid("Unable to find firewall rule by id")

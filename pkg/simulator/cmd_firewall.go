@@ -213,6 +213,9 @@ func (r *fwRule) conflictText() string {
 }
 
 func deleteFirewallRule(c *call) (*jobSpec, error) {
+	if err := c.ruleTarget(c.refs["id"].obj); err != nil {
+		return nil, err
+	}
 	switch r := c.refs["id"].obj.(type) {
 	case *fwRule:
 		return &jobSpec{run: func(time.Time) (any, error) {
