@@ -34,9 +34,10 @@ const (
 	refEgressRule
 	refVPCOffering
 	refPhysicalNet // a zone, by the id of its physical network
-	refAnyNetwork  // a guest network, or a zone by its public network
-	refVLAN        // a zone, by the id of its public range
-	refPublicNet   // the public network that the addresses of a zone come from
+	refRouter
+	refAnyNetwork // a guest network, or a zone by its public network
+	refVLAN       // a zone, by the id of its public range
+	refPublicNet  // the public network that the addresses of a zone come from
 )
 
 // commonRefs are the parameters that mean the same in every command.
@@ -100,6 +101,7 @@ var tables = map[refKind]func(*state) finder{
 	refRule:        func(st *state) finder { return anyRule{st} },
 	refPublicNet:   func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
 	refPhysicalNet: func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
+	refRouter:      func(st *state) finder { return routerFinder{st} },
 	refAnyNetwork:  func(st *state) finder { return anyNetwork{st} },
 	refVLAN:        func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
 }
