@@ -16,7 +16,7 @@ func updateIPAddress(c *call) (*jobSpec, error) {
 		case ip.owner != nil && !c.access(ip.owner):
 			return nil, denied()
 		case ip.owner == nil && !c.caller.rootAdmin():
-			return nil, denied()
+			return nil, errf(codeAccount, csPermission, "Only Root admin can update non-allocated ip addresses")
 		}
 		if b := c.optBool("fordisplay"); b != nil {
 			ip.hidden = !*b

@@ -87,7 +87,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	if n.removed {
-		return nil, invalid("Network ID=%d doesn't exist", n.id)
+		return nil, invalid("Networkd ID=%d doesn't exist", n.id)
 	}
 	return c.networkJob(n, func(time.Time) (any, error) {
 		if n.removed {

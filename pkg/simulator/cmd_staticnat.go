@@ -102,7 +102,10 @@ func disableStaticNAT(c *call) (*jobSpec, error) {
 	if ip == nil {
 		return nil, c.badRef("ipaddressid", c.str("ipaddressid"))
 	}
-	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
+	if ip.owner == nil {
+		return nil, c.internal(csRuntime, ownerlessText)
+	}
+	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
 		case ip.owner == nil:
 			return nil, invalid("Unable to create ip forwarding rule on address %s, invalid IP address specified.", ip.text())

@@ -38,9 +38,10 @@ const (
 	refEgressRule
 	refVPCOffering
 	refPhysicalNet // a zone, by the id of its physical network
-	refAnyNetwork  // a guest network, or a zone by its public network
-	refVLAN        // a zone, by the id of its public range
-	refPublicNet   // the public network that the addresses of a zone come from
+	refRouter
+	refAnyNetwork // a guest network, or a zone by its public network
+	refVLAN       // a zone, by the id of its public range
+	refPublicNet  // the public network that the addresses of a zone come from
 )
 
 // commonRefs are the parameters that mean the same in every command.
@@ -110,6 +111,7 @@ var tables = map[refKind]func(*state) finder{
 	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
 	refSticky:            func(st *state) finder { return st.policies },
 	refKubernetesCluster: func(st *state) finder { return st.kubernetesClusters },
+	refRouter:            func(st *state) finder { return routerFinder{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.
