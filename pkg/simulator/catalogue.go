@@ -144,7 +144,8 @@ type command struct {
 var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{
-		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
+		zoneCommands, offeringCommands, vmCommands, vmPowerCommands, vmDeployCommands, vmUpdateCommands, vmMetricsCommands, nicCommands,
+		volumeCommands, templateCommands, affinityCommands, sshKeyCommands, groupCommands, hostCommands, podCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
 		memberCommands, firewallCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
 		projectCommands, adminCommands,
 	} {

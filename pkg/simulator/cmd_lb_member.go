@@ -83,7 +83,7 @@ func (r *lbRule) newMember(b backend) (*lbMember, bool) {
 	if b.ip == "" {
 		return &lbMember{vm: b.vm, ip: n.ip}, true
 	}
-	if b.ip != n.ip && !slices.ContainsFunc(n.secondary, func(s secondaryIP) bool { return s.ip == b.ip }) {
+	if b.ip != n.ip && !slices.ContainsFunc(n.secondary, func(s *secondaryIP) bool { return s.ip == b.ip }) {
 		return nil, false
 	}
 	return &lbMember{vm: b.vm, ip: b.ip}, true

@@ -19,8 +19,10 @@ var (
 	randomUser = regexp.MustCompile(`for user id \[[0-9a-f-]+\]`)
 )
 
-// volatile members differ from call to call: counters of traffic and figures of the machine.
-var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan")
+// volatile members differ from call to call: counters of traffic, figures of the machine, and what follows from the choice of a host.
+var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan",
+	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning", "memoryallocated",
+	"memoryallocatedpercentage", "memoryallocatedbytes")
 
 // unordered arrays are sets of named objects; the server's order is that of a hash table.
 var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag")
@@ -164,7 +166,8 @@ func (r *replayer) sameID(want, got string) bool {
 func (st *state) rekey(from, to string) bool {
 	return rekeyIn(st.lbRules, from, to) || rekeyIn(st.fwRules, from, to) || rekeyIn(st.jobs, from, to) || rekeyIn(st.accounts, from, to) ||
 		rekeyIn(st.users, from, to) || rekeyIn(st.roles, from, to) || rekeyIn(st.projects, from, to) || rekeyIn(st.aclItems, from, to) ||
-		rekeyIn(st.aclLists, from, to) || rekeyIn(st.vms, from, to) || rekeyIn(st.domains, from, to) || rekeyIn(st.netOffs, from, to)
+		rekeyIn(st.aclLists, from, to) || rekeyIn(st.vms, from, to) || rekeyIn(st.domains, from, to) || rekeyIn(st.netOffs, from, to) ||
+		rekeyIn(st.nics, from, to) || rekeyIn(st.secondary, from, to) || rekeyIn(st.volumes, from, to)
 }
 
 func rekeyIn[T row](t *table[T], from, to string) bool {

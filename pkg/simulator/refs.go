@@ -29,6 +29,19 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
+	refNIC
+	refSecondaryIP
+	refVolume
+	refDiskOffering
+	refAffinityGroup
+	refInstanceGroup
+	refKeyPair
+	refPod
+	refCluster
+	refPool
+	refSystemVM
+	refOSType
+	refOSCategory
 	refJob
 	refPublicNet // the public network that the addresses of a zone come from
 )
@@ -39,6 +52,9 @@ var commonRefs = map[string]refKind{
 	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
+	"nicid": refNIC, "podid": refPod, "clusterid": refCluster, "storageid": refPool, "volumeid": refVolume, "diskofferingid": refDiskOffering,
+	"overridediskofferingid": refDiskOffering, "affinitygroupid": refAffinityGroup, "groupid": refInstanceGroup, "ostypeid": refOSType,
+	"oscategoryid": refOSCategory,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
@@ -69,27 +85,40 @@ func (t *table[T]) findID(n int64) any {
 
 // tables says where the objects of a kind are kept.
 var tables = map[refKind]func(*state) finder{
-	refZone:        func(st *state) finder { return st.zones },
-	refNetwork:     func(st *state) finder { return st.networks },
-	refVPC:         func(st *state) finder { return st.vpcs },
-	refDomain:      func(st *state) finder { return st.domains },
-	refProject:     func(st *state) finder { return st.projects },
-	refAccount:     func(st *state) finder { return st.accounts },
-	refUser:        func(st *state) finder { return st.users },
-	refRole:        func(st *state) finder { return st.roles },
-	refVM:          func(st *state) finder { return st.vms },
-	refIP:          func(st *state) finder { return st.ips },
-	refLBRule:      func(st *state) finder { return st.lbRules },
-	refFWRule:      func(st *state) finder { return st.fwRules },
-	refACLList:     func(st *state) finder { return st.aclLists },
-	refACLItem:     func(st *state) finder { return st.aclItems },
-	refOffering:    func(st *state) finder { return st.offerings },
-	refNetOffering: func(st *state) finder { return st.netOffs },
-	refTemplate:    func(st *state) finder { return st.templates },
-	refHost:        func(st *state) finder { return st.hosts },
-	refJob:         func(st *state) finder { return st.jobs },
-	refRule:        func(st *state) finder { return anyRule{st} },
-	refPublicNet:   func(st *state) finder { return publicNets{st} },
+	refZone:          func(st *state) finder { return st.zones },
+	refNetwork:       func(st *state) finder { return st.networks },
+	refVPC:           func(st *state) finder { return st.vpcs },
+	refDomain:        func(st *state) finder { return st.domains },
+	refProject:       func(st *state) finder { return st.projects },
+	refAccount:       func(st *state) finder { return st.accounts },
+	refUser:          func(st *state) finder { return st.users },
+	refRole:          func(st *state) finder { return st.roles },
+	refVM:            func(st *state) finder { return st.vms },
+	refIP:            func(st *state) finder { return st.ips },
+	refLBRule:        func(st *state) finder { return st.lbRules },
+	refFWRule:        func(st *state) finder { return st.fwRules },
+	refACLList:       func(st *state) finder { return st.aclLists },
+	refACLItem:       func(st *state) finder { return st.aclItems },
+	refOffering:      func(st *state) finder { return st.offerings },
+	refNetOffering:   func(st *state) finder { return st.netOffs },
+	refTemplate:      func(st *state) finder { return st.templates },
+	refHost:          func(st *state) finder { return st.hosts },
+	refNIC:           func(st *state) finder { return st.nics },
+	refSecondaryIP:   func(st *state) finder { return st.secondary },
+	refVolume:        func(st *state) finder { return st.volumes },
+	refDiskOffering:  func(st *state) finder { return st.diskOffs },
+	refAffinityGroup: func(st *state) finder { return st.affinity },
+	refInstanceGroup: func(st *state) finder { return st.groups },
+	refKeyPair:       func(st *state) finder { return st.keypairs },
+	refPod:           func(st *state) finder { return st.pods },
+	refCluster:       func(st *state) finder { return st.clusters },
+	refPool:          func(st *state) finder { return st.pools },
+	refSystemVM:      func(st *state) finder { return st.systemVMs },
+	refOSType:        func(st *state) finder { return st.osTypes },
+	refOSCategory:    func(*state) finder { return osCategories },
+	refJob:           func(st *state) finder { return st.jobs },
+	refRule:          func(st *state) finder { return anyRule{st} },
+	refPublicNet:     func(st *state) finder { return publicNets{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

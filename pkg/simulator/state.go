@@ -125,6 +125,18 @@ type state struct {
 	aclLists  *table[*aclList]
 	aclItems  *table[*aclItem]
 	vms       *table[*vm]
+	nics      *table[*nic]
+	secondary *table[*secondaryIP]
+	volumes   *table[*volume]
+	diskOffs  *table[*diskOffering]
+	affinity  *table[*affinityGroup]
+	groups    *table[*instanceGroup]
+	keypairs  *table[*sshKeyPair]
+	pods      *table[*pod]
+	clusters  *table[*cluster]
+	pools     *table[*storagePool]
+	systemVMs *table[*systemVM]
+	osTypes   *table[*osType]
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
@@ -143,7 +155,11 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		nics: newTable[*nic](), secondary: newTable[*secondaryIP](), volumes: newTable[*volume](), diskOffs: newTable[*diskOffering](),
+		affinity: newTable[*affinityGroup](), groups: newTable[*instanceGroup](), keypairs: newTable[*sshKeyPair](),
+		pods: newTable[*pod](), clusters: newTable[*cluster](), pools: newTable[*storagePool](), systemVMs: newTable[*systemVM](),
+		osTypes: newTable[*osType](),
+		jobs:    newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
 
