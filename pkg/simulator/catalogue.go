@@ -144,7 +144,7 @@ type command struct {
 var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{
-		zoneCommands, offeringCommands, vmCommands, vmPowerCommands, vmDeployCommands, vmUpdateCommands, vmMetricsCommands, nicCommands,
+		zoneCommands, offeringCommands, vmCommands, vmPowerCommands, vmDeployCommands, vmUpdateCommands, vmMetricsCommands, vmAssignCommands, nicCommands,
 		volumeCommands, templateCommands, affinityCommands, sshKeyCommands, groupCommands, hostCommands, podCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
 		memberCommands, firewallCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
 		projectCommands, adminCommands,

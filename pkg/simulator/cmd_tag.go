@@ -21,7 +21,7 @@ var tagCommands = []command{
 var tagKinds = map[string]refKind{
 	"UserVm": refVM, "LoadBalancer": refLBRule, "PublicIpAddress": refIP, "FirewallRule": refFWRule, "NetworkACL": refACLItem,
 	"Network": refNetwork, "Vpc": refVPC, "Project": refProject, "PortForwardingRule": refNone, "StaticRoute": refNone,
-	"SecurityGroup": refNone, "Volume": refNone, "Snapshot": refNone, "Template": refNone, "ISO": refNone, "Account": refNone, "User": refNone,
+	"SecurityGroup": refNone, "Volume": refVolume, "Snapshot": refNone, "Template": refNone, "ISO": refNone, "Account": refNone, "User": refNone,
 }
 
 // untaggable are resource types that exist but cannot have tags.
@@ -73,6 +73,8 @@ func target(typ string, obj any) (tagTarget, bool) {
 	switch o := obj.(type) {
 	case *vm:
 		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, !o.removed
+	case *volume:
+		return tagTarget{typ, o.uuid, o.vm.owner, o.tagList()}, !o.removed
 	case *lbRule:
 		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
 	case *fwRule:

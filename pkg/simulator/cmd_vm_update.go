@@ -186,7 +186,7 @@ func (c *call) rescale(v *vm) error {
 	case o == nil || o.removed || o.system:
 		return invalid("Unable to find service offering: %d", c.refs["serviceofferingid"].id)
 	case v.state != vmStopped && v.state != vmRunning:
-		return errf(codeInternal, csRuntime, "Failed to scale the VM")
+		return invalid("Unable to upgrade virtual machine %s  in state %s; make sure the virtual machine is stopped/running", vmText(v), v.state)
 	case v.state == vmRunning && !v.dynScalable:
 		return invalid("Unable to scale VM since the VM is not dynamically scalable")
 	case o == v.offering:

@@ -12,8 +12,9 @@ var (
 )
 
 const (
-	life1 = "a6796bae-1e9e-42dc-a918-83f6780cb913"
-	life2 = "435adcb6-8970-4ceb-82fa-520469200bfb"
+	life1    = "a6796bae-1e9e-42dc-a918-83f6780cb913"
+	life2    = "435adcb6-8970-4ceb-82fa-520469200bfb"
+	injected = "8d3c2822-2d7b-4ac1-b9ac-20c0945a2d83"
 	// net2Rule is a rule on the source NAT address of k8s-net2.
 	net2Rule = "9057625a-e9d2-44e5-a64a-f26df35bdb12"
 )
@@ -45,6 +46,20 @@ var vmPreparations = map[string]func(*replayer){
 	"deployVirtualMachine.limit-reached": func(r *replayer) {
 		a, _ := r.h.sim.st.accounts.get("2578845e-6284-49d4-a658-75c95d8c7c92")
 		a.limits = map[string]int64{"virtualMachines": 1}
+	},
+	"inject.deployVirtualMachine-start-fails.vm": func(r *replayer) {
+		a, _ := r.h.sim.st.accounts.get("2578845e-6284-49d4-a658-75c95d8c7c92")
+		a.limits = nil
+		remove := r.h.sim.Inject(Fault{Command: "deployVirtualMachine", Kind: FaultJobFails})
+		defer remove()
+		p := r.byName["deployVirtualMachine.ok"].Params
+		d := r.h.ok(r.h.call("k8s/kubeadmin", "deployVirtualMachine", "name", "inj-vm", "zoneid", text(p["zoneid"]), "networkids", text(p["networkids"]),
+			"serviceofferingid", text(p["serviceofferingid"]), "templateid", text(p["templateid"])))
+		r.h.sim.st.rekey(d.str("id"), injected)
+		r.adoptGuestIP(injected, r.byName["inject.deployVirtualMachine-start-fails.vm"].index)
+	},
+	"createLoadBalancerRule.vpc-tier-not-implemented": func(r *replayer) {
+		r.h.ok(r.h.root("expungeVirtualMachine", "id", injected))
 	},
 	"assignToLoadBalancerRule.second-nic-network": func(r *replayer) {
 		ip, _ := r.h.sim.st.ips.find(func(ip *publicIP) bool { return ip.sourceNAT && ip.network != nil && ip.network.name == "k8s-net2" })

@@ -115,12 +115,13 @@ func (c *call) resolve(name, v string, p *apiParam) (ref, bool) {
 	return ref{id: id, obj: obj}, obj != nil
 }
 
-// mapParam collects name[i].key=value parameters in the order of their indexes.
+// mapParam collects name[i].key=value parameters in the order of their indexes; keys keep their case.
 func (c *call) mapParam(name string) ([]mapEntry, *apiError) {
 	byIndex := map[int]mapEntry{}
-	for k, v := range c.req.values {
-		rest, ok := strings.CutPrefix(k, name+"[")
-		if !ok {
+	for _, p := range c.req.raw {
+		k, v := p.name, p.value
+		param, rest, ok := strings.Cut(k, "[")
+		if !ok || !strings.EqualFold(param, name) {
 			continue
 		}
 		num, key, ok := strings.Cut(rest, "].")
