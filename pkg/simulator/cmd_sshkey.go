@@ -105,7 +105,7 @@ func createSSHKeyPair(c *call) (any, error) {
 }
 
 func (st *state) addKeyPair(c *call, owner *account, public string, blob []byte) *sshKeyPair {
-	sum := md5.Sum(blob) //nolint:gosec // see above
+	sum := md5.Sum(blob)
 	var hex []string
 	for _, b := range sum {
 		hex = append(hex, fmt.Sprintf("%02x", b))

@@ -274,7 +274,6 @@ var adminClasses = map[string]string{
 	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
 	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
 	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
-	"resetPasswordForVirtualMachine":    "admin.vm.ResetVMPasswordCmdByAdmin",
 }
 
 var jobCommands = []command{

@@ -319,8 +319,14 @@ func viewVMAffinity(v *vm, d vmDetails) []vmAffinityView {
 	return out
 }
 
+// noDetails is the shared map of VMs without details; nothing writes to it.
+var noDetails = map[string]string{}
+
 // vmDetailsMap are the details that the caller may see.
 func (c *call) vmDetailsMap(v *vm) map[string]string {
+	if len(v.details) == 0 {
+		return noDetails
+	}
 	out := make(map[string]string, len(v.details))
 	for k, val := range v.details {
 		if c.caller.rootAdmin() || !slices.Contains(deniedDetails, k) {

@@ -115,6 +115,7 @@ func TestDeploymentRefusals(t *testing.T) {
 		"mac":            {owner, []string{"macaddress", "x"}, 431, csInvalidValue, "Mac address is not valid: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b.fails(b.deploy(tc.user, tc.pairs...), tc.code, tc.cs, tc.text)
 		})
 	}
@@ -260,6 +261,7 @@ func TestListFiltersOfVMs(t *testing.T) {
 		"isolated": {"forvirtualnetwork", "true", "name", "filtered"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got := b.call(owner, "listVirtualMachines", pairs...).items("virtualmachine")
 			require.Len(t, got, 1)
 			require.Equal(t, id(v), id(got[0]))
@@ -270,6 +272,7 @@ func TestListFiltersOfVMs(t *testing.T) {
 		"shared": {"name", "filtered", "forvirtualnetwork", "false"}, "hypervisor": {"hypervisor", "KVM"}, "ha": {"haenable", "true"},
 	} {
 		t.Run("not by "+name, func(t *testing.T) {
+			t.Parallel()
 			require.Empty(t, b.ok(b.call(owner, "listVirtualMachines", pairs...)).items("virtualmachine"))
 		})
 	}
