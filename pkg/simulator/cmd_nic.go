@@ -81,10 +81,14 @@ func addNic(c *call) (*jobSpec, error) {
 		if v.state == vmRunning {
 			c.st.implement(n, now)
 		}
-		return vmAnswer{c.viewVM(v, nil)}, nil
+		return c.nicAnswer(v), nil
 	})
-	spec.instanceType, spec.instanceID = "", ""
 	return spec, nil
+}
+
+// nicAnswer is the result of commands on NICs: the VM with its NICs and little else.
+func (c *call) nicAnswer(v *vm) vmAnswer {
+	return vmAnswer{c.viewVM(v, vmDetails{"nics": true})}
 }
 
 // validMAC is the address if it is one; the server replaces any other.
@@ -150,7 +154,7 @@ func removeNic(c *call) (*jobSpec, error) {
 			return nil, invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load balancer or Static NAT rules.", vmText(v), networkText(n.network))
 		}
 		c.st.dropNIC(n)
-		return vmAnswer{c.viewVM(v, nil)}, nil
+		return c.nicAnswer(v), nil
 	})
 	spec.instanceType, spec.instanceID = "", ""
 	return spec, nil
@@ -161,22 +165,19 @@ func (st *state) nicInUse(n *nic) bool {
 	if n.staticNAT != nil {
 		return true
 	}
-	return slices.ContainsFunc(n.addresses(), func(ip string) bool { return st.addressInUse(n, ip) != "" })
+	return slices.ContainsFunc(n.addresses(), func(ip string) bool { return st.addressInUse(n, ip) })
 }
 
-// addressInUse names what points to an address of a NIC: "lb", "nat" or nothing.
-func (st *state) addressInUse(n *nic, ip string) string {
+// addressInUse tells whether static NAT or a load balancer rule points to an address of a NIC.
+func (st *state) addressInUse(n *nic, ip string) bool {
 	for _, o := range st.ips.rows {
 		if o.staticVM == n.vm && o.staticIP == ip && o.network == n.network {
-			return "nat"
+			return true
 		}
 	}
-	for _, r := range st.lbRules.rows {
-		if r.network == n.network && slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == n.vm && m.ip == ip }) {
-			return "lb"
-		}
-	}
-	return ""
+	return slices.ContainsFunc(st.lbRules.rows, func(r *lbRule) bool {
+		return r.network == n.network && slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == n.vm && m.ip == ip })
+	})
 }
 
 func updateDefaultNic(c *call) (*jobSpec, error) {
@@ -207,7 +208,7 @@ func updateDefaultNic(c *call) (*jobSpec, error) {
 		}
 		n.isDefault = true
 		slices.SortFunc(v.nics, func(a, b *nic) int { return a.device - b.device })
-		return vmAnswer{c.viewVM(v, nil)}, nil
+		return c.nicAnswer(v), nil
 	})
 	spec.instanceType, spec.instanceID = "", ""
 	return spec, nil

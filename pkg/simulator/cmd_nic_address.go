@@ -45,13 +45,8 @@ func addIPToNic(c *call) (*jobSpec, error) {
 		return nil, errf(codeInternal, csGeneric, "Failed to assign secondary ip to nic")
 	}
 	ip, ok := c.st.guestIP(n.network, want)
-	switch {
-	case !ok && n.network.typ == typeShared:
+	if !ok {
 		return nil, errf(codeInternal, csGeneric, "Failed to assign secondary ip to nic")
-	case !ok && want != "":
-		return nil, invalid("Allocating guest ip for nic failed : There is no free ip address in the network %s", n.network.name)
-	case !ok:
-		return nil, invalid("Allocating guest ip for nic failed : There is no free ip address in the network %s", n.network.name)
 	}
 	s := &secondaryIP{entity: entity{created: c.now}, ip: ip}
 	c.st.addSecondary(n, s)
@@ -76,34 +71,16 @@ func removeIPFromNic(c *call) (*jobSpec, error) {
 		n := s.nic
 		switch {
 		case s.removed:
-			return nil, invalid("Unable to find secondary ip address by id")
-		case n.vm.removed:
-			return nil, invalid("There is no vm with the given secondary ip")
+			return nil, errf(codeInternal, csGeneric, "Invalid IP id is passed")
 		case !c.access(n.vm.owner):
 			return nil, denied()
+		case n.vm.removed, n.network.typ == typeL2, n.network.typ == typeIsolated && c.st.addressInUse(n, s.ip):
+			return nil, invalid("Removing guest ip from nic failed") // every reason collapses into this text
 		}
-		if n.network.typ == typeIsolated {
-			switch c.st.addressInUse(n, s.ip) {
-			case "nat":
-				return nil, invalid("Can' remove the ip %sis associate with static NAT rule public IP address id %d", s.ip, c.st.natOf(n, s.ip))
-			case "lb":
-				return nil, invalid("Can't remove the secondary ip %s is mapped to load balancing rule", s.ip)
-			}
-		}
-		s.removed = true
+		c.st.secondary.drop(s)
 		n.secondary = slices.DeleteFunc(n.secondary, func(o *secondaryIP) bool { return o == s })
 		return success{true}, nil
 	}}, nil
-}
-
-// natOf is the internal id of the public address with static NAT to an address.
-func (st *state) natOf(n *nic, ip string) int64 {
-	for _, o := range st.ips.rows {
-		if o.staticVM == n.vm && o.staticIP == ip {
-			return o.id
-		}
-	}
-	return 0
 }
 
 // updateVMNicIP gives a stopped VM's NIC another address; rules that point to the old one follow.
@@ -114,6 +91,9 @@ func updateVMNicIP(c *call) (*jobSpec, error) {
 	}
 	return &jobSpec{run: func(time.Time) (any, error) {
 		want := c.str("ipaddress")
+		if a, err := netip.ParseAddr(want); want != "" && (err != nil || !a.Is4()) {
+			return nil, errf(codeInternal, csGeneric, "Invalid ip address %s", want)
+		}
 		switch {
 		case n.removed || n.vm == nil:
 			return nil, invalid("There is no nic for the %d", n.id)
@@ -143,6 +123,6 @@ func updateVMNicIP(c *call) (*jobSpec, error) {
 			}
 		}
 		n.ip = ip
-		return vmAnswer{c.viewVM(n.vm, nil)}, nil
+		return c.nicAnswer(n.vm), nil
 	}}, nil
 }
