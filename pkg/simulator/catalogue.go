@@ -172,6 +172,19 @@ var commands = func() []command {
 		cksCommands,
 		cksNodeCommands,
 		physicalCommands,
+		vmPowerCommands,
+		vmDeployCommands,
+		vmUpdateCommands,
+		vmMetricsCommands,
+		vmAssignCommands,
+		nicCommands,
+		volumeCommands,
+		templateCommands,
+		affinityCommands,
+		sshKeyCommands,
+		groupCommands,
+		hostCommands,
+		podCommands,
 	} {
 		all = append(all, family...)
 	}

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // What a cluster makes besides itself: its network, its VMs, their address.
@@ -175,15 +173,12 @@ func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) erro
 		state: vmRunning, updated: now, bootKnown: true, dynScalable: false,
 		details: map[string]string{"rootdisksize": strconv.Itoa(k.rootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
-	ip := c.st.freeGuestIP(k.network)
-	if ip == "" {
+	if _, ok := c.st.connect(v, nicRequest{network: k.network}, now); !ok {
 		return invalid("Insufficient address capacity")
 	}
 	c.st.vms.add(v)
+	c.st.addRootVolume(v, entity{created: now})
 	v.host = c.st.hostFor(k.zone, int(v.id))
-	row := &nic{uuid: uuid.NewString(), network: k.network, isDefault: true, ip: ip, mac: fmt.Sprintf("02:01:00:%02x:%02x:%02x", v.id>>16&0xff, v.id>>8&0xff, v.id&0xff)}
-	v.nics = []*nic{row}
-	k.network.used = append(k.network.used, row)
 	k.nodes = append(k.nodes, &clusterNode{vm: v, control: kind == nodeControl, etcd: kind == nodeEtcd, version: k.version.semantic})
 	return nil
 }

@@ -79,7 +79,7 @@ func (c *call) viewIP(ip *publicIP) ipView {
 		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.uuid, ip.staticIP, m.name, m.display, "User"
 	}
 	if m := ip.systemVM; m != nil {
-		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, m.typ, "Lb"
+		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, systemVMTypes[m.typ], "Lb"
 	}
 	if c.caller.rootAdmin() {
 		v.ForDisplay = ptr(!ip.hidden)

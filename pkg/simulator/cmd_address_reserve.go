@@ -34,7 +34,7 @@ func reserveIPAddress(c *call) (any, error) {
 	if ip == nil {
 		return nil, c.badRef("id", c.str("id"))
 	}
-	owner, err := c.ownerArg()
+	owner, err := c.newOwner()
 	switch {
 	case err != nil:
 		return nil, err

@@ -32,7 +32,7 @@ func createNetwork(c *call) (any, error) {
 		return nil, err
 	}
 	var err error
-	if n.owner, err = c.ownerArg(); err != nil {
+	if n.owner, err = c.newOwner(); err != nil {
 		return nil, err
 	}
 	for _, check := range []func(*network) error{

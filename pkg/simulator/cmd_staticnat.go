@@ -65,7 +65,7 @@ func (c *call) staticTarget(ip *publicIP, v *vm, n *network) (string, error) {
 	if want == "" || want == card.ip {
 		return card.ip, nil
 	}
-	if !slices.ContainsFunc(card.secondary, func(s secondaryIP) bool { return s.ip == want }) {
+	if !slices.ContainsFunc(card.secondary, func(s *secondaryIP) bool { return s.ip == want }) {
 		return "", invalid("VM ip %s address not belongs to the vm", want)
 	}
 	return want, nil

@@ -43,7 +43,7 @@ func guestCIDR(p netip.Prefix) bool {
 func within(a, b netip.Prefix) bool { return a.Bits() >= b.Bits() && b.Contains(a.Addr()) }
 
 func createVPC(c *call) (*jobSpec, error) {
-	owner, err := c.ownerArg()
+	owner, err := c.newOwner()
 	if err != nil {
 		return nil, err
 	}

@@ -104,8 +104,7 @@ func TestTierBinding(t *testing.T) {
 	tier := id(h.ok(h.tier(v, "t1", "10.2.1.1")).body["network"].(map[string]any))
 	n, _ := h.sim.st.networks.get(tier)
 	m, _ := h.sim.st.vms.get(h.vmID("n1"))
-	card := &nic{uuid: "x", network: n, ip: "10.2.1.9"}
-	m.nics, n.used = append(m.nics, card), append(n.used, card)
+	h.sim.st.addNIC(m, &nic{network: n, ip: "10.2.1.9"})
 	a := h.call(u, "associateIpAddress", "vpcid", id(v))
 	require.Equal(t, ipAllocated, h.done(u, a)["ipaddress"].(map[string]any)["state"])
 	ip := a.str("id")

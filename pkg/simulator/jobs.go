@@ -25,6 +25,8 @@ type jobSpec struct {
 	instanceType string // shown as jobinstancetype; "" leaves both members out
 	instanceID   string
 	subject      any // the object whose list items carry jobid and jobstatus while the job is pending
+	// begin is seen while the job runs: it happens when a part of the job's run time has passed.
+	begin func(now time.Time)
 	// run does the work when the job's time has come; its value becomes jobresult.
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
@@ -44,7 +46,9 @@ type job struct {
 	instanceType string
 	instanceID   string
 	subject      any
-	due          time.Time
+	due          time.Time // the moment of begin, then that of run
+	ends         time.Time
+	begin        func(now time.Time)
 	run          func(now time.Time) (any, error)
 	undo         func()
 	broken       bool // the management server was restarted while the job ran
@@ -81,7 +85,11 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
+	j.begin = spec.begin
 	c.spoil(spec, j)
+	if j.ends = j.due; j.begin != nil {
+		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)
+	}
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.st.began(j)
@@ -117,6 +125,12 @@ func (st *state) runDue(now time.Time) {
 	for len(st.due) > 0 && !st.due[0].due.After(now) {
 		j := st.due[0]
 		st.due = st.due[1:]
+		if j.begin != nil {
+			j.begin(j.due)
+			j.begin, j.due = nil, j.ends
+			st.enqueue(j)
+			continue
+		}
 		subject := j.subject
 		st.running = j // its own object still shows it while the result is rendered
 		j.finish(j.due)
@@ -224,9 +238,17 @@ var adminClasses = map[string]string{
 	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
 	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
 	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
+	"deployVirtualMachine":  "admin.vm.DeployVMCmdByAdmin",
 	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
 	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
+	"rebootVirtualMachine":  "admin.vm.RebootVMCmdByAdmin",
 	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",
+	"scaleVirtualMachine":   "admin.vm.ScaleVMCmdByAdmin",
+
+	"addNicToVirtualMachine":            "admin.vm.AddNicToVMCmdByAdmin",
+	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
+	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
+	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
 }
 
 var jobCommands = []command{

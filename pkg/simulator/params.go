@@ -137,12 +137,12 @@ func (c *call) checkArrays() *apiError {
 	return nil
 }
 
-// mapParam collects name[i].key=value parameters in the order of their indexes.
+// mapParam collects name[i].key=value parameters in the order of their indexes; keys keep their case.
 func (c *call) mapParam(name string) []mapEntry {
 	byIndex := map[int64]mapEntry{}
-	for k, v := range c.req.values {
-		rest, ok := strings.CutPrefix(k, name+"[")
-		if !ok {
+	for _, p := range c.req.raw {
+		param, rest, ok := strings.Cut(p.name, "[")
+		if !ok || !strings.EqualFold(param, name) {
 			continue
 		}
 		num, key, _ := strings.Cut(rest, "].")
@@ -153,7 +153,7 @@ func (c *call) mapParam(name string) []mapEntry {
 		if byIndex[n] == nil {
 			byIndex[n] = mapEntry{}
 		}
-		byIndex[n][key] = v
+		byIndex[n][key] = p.value
 	}
 	if len(byIndex) == 0 {
 		return nil

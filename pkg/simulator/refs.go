@@ -33,6 +33,19 @@ const (
 	refSSLCert
 	refKubernetesVersion
 	refKubernetesCluster
+	refNIC
+	refSecondaryIP
+	refVolume
+	refDiskOffering
+	refAffinityGroup
+	refInstanceGroup
+	refKeyPair
+	refPod
+	refCluster
+	refPool
+	refSystemVM
+	refOSType
+	refOSCategory
 	refJob
 	refPFRule
 	refEgressRule
@@ -50,6 +63,9 @@ var commonRefs = map[string]refKind{
 	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "vpcofferingid": refVPCOffering, "physicalnetworkid": refPhysicalNet, "vlanid": refVLAN, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
+	"nicid": refNIC, "podid": refPod, "clusterid": refCluster, "storageid": refPool, "volumeid": refVolume, "diskofferingid": refDiskOffering,
+	"overridediskofferingid": refDiskOffering, "affinitygroupid": refAffinityGroup, "groupid": refInstanceGroup, "ostypeid": refOSType,
+	"oscategoryid": refOSCategory,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
@@ -112,6 +128,19 @@ var tables = map[refKind]func(*state) finder{
 	refSticky:            func(st *state) finder { return st.policies },
 	refKubernetesCluster: func(st *state) finder { return st.kubernetesClusters },
 	refRouter:            func(st *state) finder { return routerFinder{st} },
+	refNIC:               func(st *state) finder { return st.nics },
+	refSecondaryIP:       func(st *state) finder { return st.secondary },
+	refVolume:            func(st *state) finder { return st.volumes },
+	refDiskOffering:      func(st *state) finder { return st.diskOffs },
+	refAffinityGroup:     func(st *state) finder { return st.affinity },
+	refInstanceGroup:     func(st *state) finder { return st.groups },
+	refKeyPair:           func(st *state) finder { return st.keypairs },
+	refPod:               func(st *state) finder { return st.pods },
+	refCluster:           func(st *state) finder { return st.clusters },
+	refPool:              func(st *state) finder { return st.pools },
+	refSystemVM:          func(st *state) finder { return st.systemVMs },
+	refOSType:            func(st *state) finder { return st.osTypes },
+	refOSCategory:        func(*state) finder { return osCategories },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

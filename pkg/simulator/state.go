@@ -125,6 +125,18 @@ type state struct {
 	aclLists  *table[*aclList]
 	aclItems  *table[*aclItem]
 	vms       *table[*vm]
+	nics      *table[*nic]
+	secondary *table[*secondaryIP]
+	volumes   *table[*volume]
+	diskOffs  *table[*diskOffering]
+	affinity  *table[*affinityGroup]
+	groups    *table[*instanceGroup]
+	keypairs  *table[*sshKeyPair]
+	pods      *table[*pod]
+	clusters  *table[*cluster]
+	pools     *table[*storagePool]
+	systemVMs *table[*systemVM]
+	osTypes   *table[*osType]
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
@@ -176,6 +188,18 @@ func newState() *state {
 		apiKeys:            map[string]*user{},
 		msID:               uuid.NewString(),
 		kubernetesClusters: newTable[*kubernetesCluster](),
+		nics:               newTable[*nic](),
+		secondary:          newTable[*secondaryIP](),
+		volumes:            newTable[*volume](),
+		diskOffs:           newTable[*diskOffering](),
+		affinity:           newTable[*affinityGroup](),
+		groups:             newTable[*instanceGroup](),
+		keypairs:           newTable[*sshKeyPair](),
+		pods:               newTable[*pod](),
+		clusters:           newTable[*cluster](),
+		pools:              newTable[*storagePool](),
+		systemVMs:          newTable[*systemVM](),
+		osTypes:            newTable[*osType](),
 	}
 }
 
