@@ -126,7 +126,7 @@ func (c *call) access(owner *account) bool {
 	case a == owner || a.rootAdmin():
 		return true
 	case owner.project != nil:
-		if owner.project.member(a) {
+		if owner.project.admits(c.caller) {
 			return true
 		}
 		return a.domainAdmin() && owner.domain.within(a.domain)

@@ -146,7 +146,7 @@ var commands = func() []command {
 	for _, family := range [][]command{
 		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
 		memberCommands, firewallCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
-		projectCommands, adminCommands,
+		projectCommands, adminCommands, domainCommands, limitCommands, configCommands, eventCommands, projectRoleCommands,
 	} {
 		all = append(all, family...)
 	}

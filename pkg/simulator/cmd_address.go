@@ -249,8 +249,8 @@ func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
 // reserveAddress is the create phase: it takes an address for the owner.
 func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	full := errf(codeCapacity, csGeneric, "Insufficient address capacity")
-	if c.st.countIPs(owner) >= owner.limit("publicIPs") && owner.limit("publicIPs") >= 0 {
-		return nil, errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
+	if err := c.checkLimit(owner, "publicIPs", 1); err != nil {
+		return nil, err
 	}
 	var ip *publicIP
 	if want, ok := c.args["ipaddress"]; ok {
@@ -269,28 +269,6 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	c.st.takeIP(ip, owner, c.now)
 	ip.hidden = c.has("fordisplay") && !c.boolean("fordisplay")
 	return ip, nil
-}
-
-// limit is the account's maximum of a resource; -1 is unlimited.
-func (a *account) limit(resource string) int64 {
-	if n, ok := a.limits[resource]; ok {
-		return n
-	}
-	if a.rootAdmin() || a.project == nil && a.role.kind == roleAdmin {
-		return -1
-	}
-	return defaultLimits[resource]
-}
-
-// countIPs is how many addresses count against the owner's limit.
-func (st *state) countIPs(owner *account) int64 {
-	var n int64
-	for _, ip := range st.ips.rows {
-		if ip.owner == owner {
-			n++
-		}
-	}
-	return n
 }
 
 // freeIP is the lowest free address of the zone.

@@ -4,13 +4,28 @@
 package simulator
 
 import (
+	"slices"
 	"strings"
-	"time"
 )
 
+var projectRefs = map[string]refKind{"id": refProject}
+
 var projectCommands = []command{
-	{name: "listProjects", refs: map[string]refKind{"id": refProject}, run: listProjects},
+	{name: "listProjects", refs: projectRefs, run: listProjects},
+	{
+		name: "createProject", submit: createProject, class: "user.project.CreateProjectCmd",
+		order: []string{"account", "userid", "domainid", "accountid", "name", "displaytext"},
+	},
+	{name: "activateProject", refs: projectRefs, submit: activateProject, class: "user.project.ActivateProjectCmd"},
+	{name: "suspendProject", refs: projectRefs, submit: suspendProject, class: "user.project.SuspendProjectCmd"},
+	{name: "updateProject", refs: projectRefs, submit: updateProject, class: "user.project.UpdateProjectCmd"},
+	{name: "deleteProject", refs: projectRefs, submit: deleteProject, class: "user.project.DeleteProjectCmd"},
 	{name: "addAccountToProject", submit: addAccountToProject, class: "user.account.AddAccountToProjectCmd"},
+	{name: "deleteAccountFromProject", submit: deleteAccountFromProject, class: "user.account.DeleteAccountFromProjectCmd"},
+	{name: "addUserToProject", submit: addUserToProject, class: "user.account.AddUserToProjectCmd"},
+	{name: "deleteUserFromProject", submit: deleteUserFromProject, class: "user.account.DeleteUserFromProjectCmd"},
+	{name: "listProjectAccounts", run: listProjectAccounts},
+	{name: "listProjectInvitations", run: listProjectInvitations},
 }
 
 // projectView is the object project.
@@ -29,63 +44,91 @@ type projectView struct {
 }
 
 func listProjects(c *call) (any, error) {
+	counted, err := c.resourceDetails()
+	if err != nil {
+		return nil, err
+	}
 	me := c.caller.account
 	listAll := c.boolean("listall") || c.given("id")
+	dom := arg[*domain](c, "domainid")
+	if c.given("domainid") {
+		if dom == nil || dom.removed {
+			return nil, invalid("Domain id=%s doesn't exist in the system", c.str("domainid"))
+		}
+		if !c.domainAccess(dom) {
+			return nil, denied()
+		}
+	}
+	var named *account
+	if name := c.str("account"); name != "" {
+		in := dom
+		if in == nil {
+			in = me.domain
+		}
+		a, ok := c.st.accountIn(in, name)
+		if !ok {
+			return nil, invalid("Unable to find account with name %s in domain id=%s", name, in.uuid)
+		}
+		named = a
+	}
 	var out []*project
 	for _, p := range c.st.projects.rows {
-		visible := p.member(me) || listAll && (me.rootAdmin() || me.domainAdmin() && p.domain.within(me.domain))
 		switch {
-		case p.removed || !visible || !matches(c, "id", p) || !matches(c, "domainid", p.domain):
+		case p.removed || !c.seesProject(p, listAll, dom) || !matches(c, "id", p):
+		case dom != nil && p.domain != dom && !(c.boolean("isrecursive") && p.domain.within(dom)):
 		case c.has("name") && !strings.EqualFold(c.str("name"), p.name), c.has("displaytext") && !strings.EqualFold(c.str("displaytext"), p.display):
 		case c.has("keyword") && !like(p.name, c.str("keyword")) && !like(p.display, c.str("keyword")):
-		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), c.has("account") && !c.memberNamed(p):
-		case !p.hasTags(c.tagFilter()):
+		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), named != nil && !p.hasMember(named, ""):
+		case c.has("username") && !p.hasMember(nil, c.str("username")), !p.hasTags(c.tagFilter()):
 		default:
 			out = append(out, p)
 		}
 	}
-	return page(c, "project", out, c.viewProject)
+	return page(c, "project", out, func(p *project) projectView { return c.projectView(p, counted) })
 }
 
-func (c *call) memberNamed(p *project) bool {
-	for _, m := range p.members {
-		if strings.EqualFold(m.account.name, c.str("account")) {
-			return true
-		}
+// seesProject tells whether a list shows the project: the caller's own ones, or with listall or a domain all that admins may see.
+func (c *call) seesProject(p *project, listAll bool, dom *domain) bool {
+	me := c.caller.account
+	if p.admits(c.caller) {
+		return true
 	}
-	return false
+	return (listAll || dom != nil) && (me.rootAdmin() || me.domainAdmin() && p.domain.within(me.domain))
 }
 
-func (c *call) viewProject(p *project) projectView {
-	n := c.st.count(p.account)
+// hasMember tells whether the account, or a user of that name, belongs to the project.
+func (p *project) hasMember(a *account, username string) bool {
+	return slices.ContainsFunc(p.members, func(m projectMember) bool {
+		if a != nil {
+			return m.account == a
+		}
+		return m.user != nil && strings.EqualFold(m.user.username, username)
+	})
+}
+
+func (c *call) viewProject(p *project) projectView { return c.projectView(p, true) }
+
+func (c *call) projectView(p *project, counted bool) projectView {
 	v := projectView{
 		ID: p.uuid, Name: p.name, DisplayText: p.display, DomainID: p.domain.uuid, Domain: p.domain.name, AccountName: p.account.name,
-		State: p.state, Tags: viewTags(&p.tagged), counters: &n, Created: stamp(p.created), Owner: []map[string]string{},
+		State: p.state, Tags: viewTags(&p.tagged), Created: stamp(p.created), Owner: []map[string]string{},
+	}
+	if counted {
+		v.counters = ptr(c.st.count(p.account))
 	}
 	for _, m := range p.members {
-		if m.admin {
-			v.Owner = append(v.Owner, map[string]string{"account": m.account.name})
+		if !m.admin {
+			continue
 		}
+		o := map[string]string{"account": m.account.name}
+		if m.user != nil {
+			o["userid"], o["user"] = m.user.uuid, m.user.username
+		}
+		v.Owner = append(v.Owner, o)
 	}
 	return v
 }
 
-func addAccountToProject(c *call) (*jobSpec, error) {
-	p := arg[*project](c, "projectid")
-	if p == nil || p.removed {
-		return nil, invalid("Unable to find the project id")
-	}
-	return &jobSpec{run: func(time.Time) (any, error) {
-		if !c.access(p.account) {
-			return nil, denied()
-		}
-		a, ok := c.st.accountIn(p.domain, c.str("account"))
-		if !ok {
-			return nil, invalid("Unable to find account name=%s in domain id=%d", c.str("account"), p.domain.id)
-		}
-		if !p.member(a) {
-			p.members = append(p.members, projectMember{account: a, admin: strings.EqualFold(c.str("projectrole"), "Admin")})
-		}
-		return success{true}, nil
-	}}, nil
+type projectAnswer struct {
+	Project projectView `json:"project"`
 }

@@ -45,6 +45,7 @@ type job struct {
 	due          time.Time
 	run          func(now time.Time) (any, error)
 	undo         func()
+	trail        *trail
 	forceFail    string // fault injection: the job ends with this text
 	failed       bool
 
@@ -83,6 +84,7 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if f := pick(c.faults, FaultJobFails); f != nil {
 		j.forceFail, j.failed = f.jobText(), true
 	}
+	j.trail = c.recordScheduled(spec)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.s.nextDue.Store(c.st.nextDue())
@@ -118,6 +120,7 @@ func (st *state) runDue(now time.Time) {
 		st.running = j // its own object still shows it while the result is rendered
 		j.finish(j.due)
 		st.running = nil
+		j.trail.end(st, j.due, j.status == jobFailed)
 	}
 	st.purgeJobs(now)
 }
@@ -276,9 +279,13 @@ func listAsyncJobs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := c.date("startdate", false)
+	if err != nil {
+		return nil, err
+	}
 	var out []*job
 	for _, j := range c.st.jobs.rows {
-		if j.status != jobPending || !in(j.caller.account) {
+		if j.status != jobPending || !in(j.caller.account) || !inDates(j.created, from, time.Time{}) {
 			continue
 		}
 		if k := c.str("keyword"); k != "" && !strings.Contains(strings.ToLower(j.className()), strings.ToLower(k)) {

@@ -31,12 +31,17 @@ const (
 	refHost
 	refJob
 	refPublicNet // the public network that the addresses of a zone come from
+	refProjectRole
+	refRolePermission
+	refProjectPermission
+	refEvent
+	refManagement
 )
 
 // commonRefs are the parameters that mean the same in every command.
 var commonRefs = map[string]refKind{
 	"zoneid": refZone, "networkid": refNetwork, "associatednetworkid": refNetwork, "vpcid": refVPC, "domainid": refDomain,
-	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
+	"projectid": refProject, "accountid": refAccount, "userid": refUser, "projectroleid": refProjectRole, "parentdomainid": refDomain, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
 }
@@ -90,6 +95,12 @@ var tables = map[refKind]func(*state) finder{
 	refJob:         func(st *state) finder { return st.jobs },
 	refRule:        func(st *state) finder { return anyRule{st} },
 	refPublicNet:   func(st *state) finder { return publicNets{st} },
+	refProjectRole: func(st *state) finder { return st.projectRoles },
+	refEvent:       func(st *state) finder { return st.events },
+
+	refManagement:        func(st *state) finder { return managementRows{st} },
+	refRolePermission:    func(st *state) finder { return permissionsOf(st.rolePermissions) },
+	refProjectPermission: func(st *state) finder { return permissionsOf(st.projectPermissions) },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

@@ -130,6 +130,10 @@ type state struct {
 	fwRules   *table[*fwRule]
 	jobs      *table[*job]
 
+	projectRoles *table[*projectRole]
+	events       *table[*event]
+	configs      map[string]string // settings that are not at their defaults, beside those of settings
+
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
 	due      []*job // pending jobs, ordered by the time they end
@@ -143,7 +147,7 @@ func newState() *state {
 		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
 		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
 		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		jobs: newTable[*job](), projectRoles: newTable[*projectRole](), events: newTable[*event](), configs: map[string]string{}, nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
 	}
 }
 
