@@ -85,7 +85,7 @@ func (s *Simulator) identifyKey(c *call) *apiError {
 	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || !s.st.keysAllowed(u) {
 		return unauthorized()
 	}
-	c.caller = caller{user: u, account: u.account}
+	c.caller = caller{user: u, account: u.account, byKey: true}
 	if err := s.admit(c); err != nil {
 		return err
 	}

@@ -178,6 +178,25 @@ func (b *builder) projects() error {
 	return nil
 }
 
+// raiseDomainLimits makes room in the domains for the limits that the world gives accounts and projects.
+func (b *builder) raiseDomainLimits() error {
+	for _, a := range b.st.accounts.rows {
+		for key, n := range a.limits {
+			k := limitKindOf(key)
+			for d := a.domain; d.parent != nil; d = d.parent {
+				if most := b.st.domainLimit(d, k); most < 0 || n >= 0 && n <= most {
+					continue
+				}
+				if d.limits == nil {
+					d.limits = map[string]int64{}
+				}
+				d.limits[key] = n
+			}
+		}
+	}
+	return nil
+}
+
 const (
 	projectActive    = "Active"
 	projectSuspended = "Suspended"

@@ -14,6 +14,7 @@ type caller struct {
 	user    *user
 	account *account
 	session *session // nil for API keys and the integration port
+	byKey   bool     // called with API keys
 }
 
 func (c caller) rootAdmin() bool { return c.account.rootAdmin() }

@@ -4,8 +4,11 @@
 package simulator
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 var adminCommands = []command{
@@ -91,11 +94,14 @@ func (c *call) managementMetrics() managementView {
 	n := runtime.NumGoroutine()
 	v.managementMetrics = &managementMetrics{
 		Processors: runtime.NumCPU(), AgentCount: len(v.Agents), Sessions: c.s.sessions.count(), HeapUsed: mem.HeapAlloc, HeapTotal: mem.HeapSys,
-		Threads: n, Runnable: 1, Waiting: n - 1, MemoryTotal: "0.00 bytes", MemoryFree: "0.00 bytes", MemoryVirtual: "0.00 bytes", LocalDB: true,
+		Threads: n, Runnable: 1, Waiting: n - 1, MemoryTotal: mebibytes(mem.Sys),
+		MemoryFree: mebibytes(mem.HeapIdle), MemoryVirtual: mebibytes(mem.Sys), LocalDB: true,
 		CPULoad: "0.00 %", Collected: stamp(c.now),
 	}
 	return v
 }
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%.2f MB", float64(n)/(1<<20)) }
 
 func (c *call) managementServers(view func() managementView) (any, error) {
 	var out []managementView
@@ -132,10 +138,14 @@ type apiLimitView struct {
 
 func getAPILimit(c *call) (any, error) {
 	a := c.caller.account
+	id := a.uuid
+	if c.caller.byKey {
+		id = uuid.NewString() // the server knows callers with keys without their account's id
+	}
 	n, left := c.s.throttle.used(a, c.st.settings.throttleInterval(), c.now)
 	return struct {
 		Limit apiLimitView `json:"apilimit"`
-	}{apiLimitView{AccountID: a.uuid, Account: a.name, Issued: n, Allowed: atoi(c.st.setting("api.throttling.max")) - n, Expire: left.Milliseconds()}}, nil
+	}{apiLimitView{AccountID: id, Account: a.name, Issued: n, Allowed: atoi(c.st.setting("api.throttling.max")) - n, Expire: left.Milliseconds()}}, nil
 }
 
 func resetAPILimit(c *call) (any, error) {
