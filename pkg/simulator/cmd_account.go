@@ -71,13 +71,48 @@ func (c *call) plainAccount(a *account) accountView {
 	return v
 }
 
-// identityScope is the owner filter of accounts and users: a normal user sees only the own account.
-func (c *call) identityScope() (scope, *apiError) {
-	in, err := c.ownerScope(c.byID())
-	if err != nil {
-		return nil, err
+// accountScope is the filter of listAccounts: users see their own account, admins theirs, or with a domain or listall those below.
+func (c *call) accountScope() (scope, *apiError) {
+	me := c.caller.account
+	if c.given("id") {
+		a := arg[*account](c, "id")
+		if a == nil || a.removed || a.project != nil {
+			return nil, invalid("Unable to find account by id %d", c.refs["id"].id)
+		}
+		if !c.access(a) {
+			return nil, denied()
+		}
 	}
-	return func(a *account) bool { return a.project == nil && in(a) }, nil
+	d := arg[*domain](c, "domainid")
+	if c.given("domainid") {
+		if d == nil || d.removed {
+			return nil, invalid("Domain id=%d doesn't exist", c.refs["domainid"].id)
+		}
+		if !c.domainAccess(d) {
+			return nil, denied()
+		}
+		if name, ok := c.args["name"]; ok {
+			a, found := c.st.accountIn(d, name)
+			if !found {
+				return nil, invalid("Unable to find account by name %s in domain %d", name, d.id)
+			}
+			if !c.access(a) {
+				return nil, denied()
+			}
+		}
+	}
+	deep := c.boolean("isrecursive")
+	switch {
+	case c.given("id"):
+		return func(*account) bool { return true }, nil
+	case !me.admin() && c.boolean("listall") && c.st.boolSetting("allow.user.view.all.domain.accounts"):
+		d, deep = me.domain, false
+	case me.admin() && c.boolean("listall") && d == nil:
+		d, deep = me.domain, true
+	case !me.admin() || d == nil:
+		return func(a *account) bool { return a == me }, nil
+	}
+	return func(a *account) bool { return a.domain == d || deep && a.domain.within(d) }, nil
 }
 
 func listAccounts(c *call) (any, error) {
@@ -85,7 +120,7 @@ func listAccounts(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.identityScope()
+	in, err := c.accountScope()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +130,7 @@ func listAccounts(c *call) (any, error) {
 	var out []*account
 	for _, a := range c.st.accounts.rows {
 		switch {
-		case a.removed || !in(a) || !matches(c, "id", a):
+		case a.removed || a.project != nil || !in(a) || !matches(c, "id", a):
 		case c.has("name") && !strings.EqualFold(c.str("name"), a.name), c.has("keyword") && !like(a.name, c.str("keyword")):
 		case c.has("state") && !strings.EqualFold(c.str("state"), a.state), c.has("accounttype") && c.integer("accounttype") != a.typ():
 		case c.has("iscleanuprequired") && c.boolean("iscleanuprequired"), !c.keyAccessMatches(a.keyAccess):

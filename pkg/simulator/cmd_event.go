@@ -38,13 +38,22 @@ type eventView struct {
 	Archived bool       `json:"archived"`
 }
 
-func viewEvent(e *event) eventView {
+// resourceTables say where the objects of events are kept, for their names.
+var resourceTables = map[string]refKind{
+	"VirtualMachine": refVM, "IpAddress": refIP, "FirewallRule": refRule, "LoadBalancerRule": refLBRule, "Network": refNetwork, "Vpc": refVPC,
+	"Project": refProject, "Account": refAccount, "User": refUser, "Domain": refDomain, "Role": refRole, "NetworkAcl": refACLList,
+}
+
+func (c *call) viewEvent(e *event) eventView {
 	v := eventView{
 		ID: e.uuid, Username: e.user.username, Type: e.kind, Level: e.level, Description: e.text, ownerView: viewOwner(e.owner),
 		Created: stamp(e.created), State: e.state, Archived: e.archived,
 	}
 	if e.resource.uuid != "" {
 		v.ResourceID, v.ResourceType, v.ResourceName = e.resource.uuid, e.resource.kind, e.resource.name
+		if obj, _ := c.st.byUUID(resourceTables[e.resource.kind], e.resource.uuid); obj != nil {
+			v.ResourceName = nameOf(obj)
+		}
 	}
 	if e.start != nil {
 		v.ParentID = e.start.uuid
@@ -116,7 +125,7 @@ func listEvents(c *call) (any, error) {
 			out = append(out, e)
 		}
 	}
-	return page(c, "event", out, viewEvent)
+	return page(c, "event", out, c.viewEvent)
 }
 
 // checkEventResource checks resourceid and resourcetype, which go together.

@@ -3,10 +3,7 @@
 
 package simulator
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 var projectRefs = map[string]refKind{"id": refProject}
 
@@ -48,38 +45,17 @@ func listProjects(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	me := c.caller.account
-	listAll := c.boolean("listall") || c.given("id")
-	dom := arg[*domain](c, "domainid")
-	if c.given("domainid") {
-		if dom == nil || dom.removed {
-			return nil, invalid("Domain id=%s doesn't exist in the system", c.str("domainid"))
-		}
-		if !c.domainAccess(dom) {
-			return nil, denied()
-		}
-	}
-	var named *account
-	if name := c.str("account"); name != "" {
-		in := dom
-		if in == nil {
-			in = me.domain
-		}
-		a, ok := c.st.accountIn(in, name)
-		if !ok {
-			return nil, invalid("Unable to find account with name %s in domain id=%s", name, in.uuid)
-		}
-		named = a
+	in, err := c.projectsScope()
+	if err != nil {
+		return nil, err
 	}
 	var out []*project
 	for _, p := range c.st.projects.rows {
 		switch {
-		case p.removed || !c.seesProject(p, listAll, dom) || !matches(c, "id", p):
-		case dom != nil && p.domain != dom && !(c.boolean("isrecursive") && p.domain.within(dom)):
+		case p.removed || !in(p) || !matches(c, "id", p):
 		case c.has("name") && !strings.EqualFold(c.str("name"), p.name), c.has("displaytext") && !strings.EqualFold(c.str("displaytext"), p.display):
 		case c.has("keyword") && !like(p.name, c.str("keyword")) && !like(p.display, c.str("keyword")):
-		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), named != nil && !p.hasMember(named, ""):
-		case c.has("username") && !p.hasMember(nil, c.str("username")), !p.hasTags(c.tagFilter()):
+		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), !p.hasTags(c.tagFilter()):
 		default:
 			out = append(out, p)
 		}
@@ -87,23 +63,57 @@ func listProjects(c *call) (any, error) {
 	return page(c, "project", out, func(p *project) projectView { return c.projectView(p, counted) })
 }
 
-// seesProject tells whether a list shows the project: the caller's own ones, or with listall or a domain all that admins may see.
-func (c *call) seesProject(p *project, listAll bool, dom *domain) bool {
+// projectsScope is the filter of listProjects: the caller's own projects; for admins those of the account
+// or user named, those of a domain, or with listall all that they may see.
+func (c *call) projectsScope() (func(*project) bool, *apiError) {
 	me := c.caller.account
-	if p.admits(c.caller) {
-		return true
-	}
-	return (listAll || dom != nil) && (me.rootAdmin() || me.domainAdmin() && p.domain.within(me.domain))
-}
-
-// hasMember tells whether the account, or a user of that name, belongs to the project.
-func (p *project) hasMember(a *account, username string) bool {
-	return slices.ContainsFunc(p.members, func(m projectMember) bool {
-		if a != nil {
-			return m.account == a
+	name, username := c.str("account"), c.str("username")
+	d := arg[*domain](c, "domainid")
+	mine := func(p *project) bool { return p.admits(c.caller) }
+	if !me.admin() {
+		switch {
+		case name != "" && name != me.name:
+			return nil, errf(codeAccount, csPermission, "Can't list account %s projects; unauthorized", name)
+		case c.given("domainid") && d != me.domain:
+			return nil, errf(codeAccount, csPermission, "Can't list domain id= %d projects; unauthorized", c.refs["domainid"].id)
+		case username != "" && username != c.caller.user.username:
+			return nil, errf(codeAccount, csPermission, "Can't list user %s projects; unauthorized", username)
 		}
-		return m.user != nil && strings.EqualFold(m.user.username, username)
-	})
+		return mine, nil
+	}
+	if c.given("domainid") {
+		if d == nil || d.removed {
+			return nil, invalid("Domain id=%d doesn't exist in the system", c.refs["domainid"].id)
+		}
+		if !c.domainAccess(d) {
+			return nil, denied()
+		}
+		if name != "" {
+			a, ok := c.st.accountIn(d, name)
+			if !ok {
+				return nil, invalid("Unable to find account %s in domain %d", name, d.id)
+			}
+			return func(p *project) bool { return p.find(a, nil) != nil }, nil
+		}
+		if username != "" {
+			u, ok := c.st.userIn(d, username)
+			if !ok {
+				return nil, invalid("Unable to find user %s in domain %d", username, d.id)
+			}
+			return func(p *project) bool { return p.find(u.account, u) != nil }, nil
+		}
+		deep := c.boolOr("isrecursive", c.boolean("listall"))
+		return func(p *project) bool { return p.domain == d || deep && p.domain.within(d) }, nil
+	}
+	switch {
+	case name != "":
+		return nil, invalid("could not find account %s because domain is not specified", name)
+	case username != "":
+		return nil, invalid("could not find user %s because domain is not specified", username)
+	case !c.boolean("listall"):
+		return mine, nil
+	}
+	return func(p *project) bool { return p.domain.within(me.domain) }, nil
 }
 
 func (c *call) viewProject(p *project) projectView { return c.projectView(p, true) }

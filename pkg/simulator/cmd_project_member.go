@@ -107,7 +107,7 @@ func addAccountToProject(c *call) (*jobSpec, error) {
 			return nil, invalid("Unable to find account name=%s in specified domain id", name)
 		case !c.mayModify(p):
 			return nil, denied()
-		case p.hasMember(a, ""):
+		case p.find(a, nil) != nil:
 			return success{true}, nil
 		}
 		m, err := c.newMember(p, a, nil)

@@ -22,7 +22,11 @@ var userCommands = []command{
 }
 
 func listUsers(c *call) (any, error) {
-	in, err := c.identityScope()
+	me := c.caller
+	if !me.account.admin() && c.given("id") && arg[*user](c, "id") != me.user {
+		return nil, errf(codeAccount, csPermission, "Calling user is not authorized to see the user requested by id")
+	}
+	in, err := c.ownerScope(c.byID())
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +36,7 @@ func listUsers(c *call) (any, error) {
 	var out []*user
 	for _, u := range c.st.users.rows {
 		switch {
-		case u.removed || !in(u.account) || !matches(c, "id", u):
+		case u.removed || u.account.project != nil || !in(u.account) || !me.account.admin() && u != me.user || !matches(c, "id", u):
 		case c.has("username") && !strings.EqualFold(c.str("username"), u.username):
 		case c.has("state") && !strings.EqualFold(c.str("state"), u.state):
 		case c.has("accounttype") && c.integer("accounttype") != u.account.typ():

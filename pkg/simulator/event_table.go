@@ -19,7 +19,7 @@ var eventSpecs = map[string]eventSpec{
 	"updateAccount":               {"ACCOUNT.UPDATE", "updating account", "Account Id", "Account", "id"},
 	"enableAccount":               {"ACCOUNT.ENABLE", "enabling account", "Account Id", "Account", "id"},
 	"disableAccount":              {"ACCOUNT.DISABLE", "disabling account", "Account Id", "Account", "id"},
-	"lockAccount":                 {"ACCOUNT.DISABLE", "locking account", "Account Id", "Account", "id"},
+	"lockAccount":                 {"ACCOUNT.DISABLE", "locking account", "Account Id", "Account", ""},
 	"deleteAccount":               {"ACCOUNT.DELETE", "deleting account", "Account Id", "Account", "id"},
 	"createUser":                  {"USER.CREATE", "creating User", "User Id", "User", ""},
 	"updateUser":                  {"USER.UPDATE", "Updating User", "User Id", "User", "id"},

@@ -61,7 +61,7 @@ func TestDomains(t *testing.T) {
 	h.broken("admin", h.root("deleteDomain", "id", id(d)), 530, "Delete failed on domain prod")
 	h.rootJob(h.root("deleteDomain", "id", id(d), "cleanup", "true"))
 	require.Empty(t, h.root("listDomains", "name", "prod").body)
-	require.Empty(t, h.root("listAccounts", "id", account, "listall", "true").body)
+	h.fails(h.root("listAccounts", "id", account, "listall", "true"), 431, csInvalidValue, "Unable to find account by id")
 	h.fails(h.root("deleteDomain", "id", id(d)), 431, csInvalidValue, "domain not found")
 	h.broken("admin", h.root("deleteDomain", "id", id(h.first(h.root("listDomains", "level", "0"), "domain"))), 530, "Can't delete ROOT domain")
 }

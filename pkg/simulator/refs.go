@@ -44,6 +44,7 @@ var commonRefs = map[string]refKind{
 	"projectid": refProject, "accountid": refAccount, "userid": refUser, "projectroleid": refProjectRole, "parentdomainid": refDomain, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
+	"managementserverid": refManagement,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.

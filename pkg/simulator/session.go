@@ -123,9 +123,10 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	if id, ok := req.values["domainid"]; ok {
 		if dom, found = st.domains.get(id); !found {
 			n, err := strconv.ParseInt(id, 10, 64)
-			if err == nil {
-				dom, found = st.domains.byID(n)
+			if err != nil {
+				return nil, &apiError{status: http.StatusUnauthorized, text: "Invalid domain id entered, please enter a valid one"}
 			}
+			dom, found = st.domains.byID(n)
 		}
 	}
 	name := req.values["username"]
