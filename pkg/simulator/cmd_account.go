@@ -178,15 +178,14 @@ func createAccount(c *call) (any, error) {
 	if n := c.str("networkdomain"); n != "" && !validDomainName(n) {
 		return nil, badNetworkDomain()
 	}
-	if _, taken := c.st.accountIn(d, name); taken {
-		return nil, invalid("The specified account: %s already exists", name)
-	}
 	if d.inactive {
 		return nil, c.internal(csRuntime, "The account cannot be created as domain %s is being deleted", d.name)
 	}
 	if r.kind == roleAdmin && d.parent != nil {
-		return nil, invalid("Invalid account type %d given for an account in domain %s; unable to create user of admin role type in non-ROOT domain.",
-			accountTypes[r.kind], d.uuid)
+		return nil, invalid("Invalid account type ADMIN given for an account in domain %s; unable to create user of admin role type in non-ROOT domain.", d.text())
+	}
+	if _, taken := c.st.accountIn(d, name); taken {
+		return nil, invalid("The specified account: %s already exists", name)
 	}
 	for _, p := range []string{"accountid", "userid"} {
 		if err := c.checkNewID(p); err != nil {

@@ -90,10 +90,10 @@ func (c *call) newMember(p *project, a *account, u *user) (projectMember, error)
 }
 
 func addAccountToProject(c *call) (*jobSpec, error) {
-	if c.str("account") == "" && c.str("email") == "" {
-		return nil, invalid("Either accountName or email is required")
-	}
 	return c.memberJob(func(p *project) (any, error) {
+		if !c.has("account") && !c.has("email") {
+			return nil, invalid("Either accountName or email is required")
+		}
 		if p.state != projectActive {
 			return nil, invalid("Can't add account to the specified project id in state=%s as it's no longer active", p.state)
 		}

@@ -153,7 +153,7 @@ func importRole(c *call) (any, error) {
 	case r != nil && !c.boolean("forced"):
 		return nil, c.internal(csRuntime, "Role already exists")
 	case r != nil && r.builtin:
-		return nil, c.internal(csRuntime, "Failed to import the role: %s, default role cannot be overriden", r.name)
+		return nil, c.internal(csRuntime, "Failed to import the role: %s, default role cannot be overriden", r.name) //nolint:misspell // as CloudStack spells it
 	case r == nil || r.kind != kind:
 		r = c.st.roles.add(&role{entity: entity{created: c.now}, name: c.str("name"), kind: kind})
 	}

@@ -104,10 +104,13 @@ func listRolePermissions(c *call) (any, error) {
 }
 
 func createRolePermission(c *call) (any, error) {
+	if r := arg[*role](c, "roleid"); r == nil || r.removed {
+		return nil, paramError("Invalid role id provided")
+	}
 	if !ruleSyntax.MatchString(c.str("rule")) {
 		return nil, invalid("Only API names and wildcards are allowed, invalid rule provided: %s", c.str("rule"))
 	}
-	allow, err := allowed(c.str("permission"), "Values for permission parameter should be: allow, deny")
+	allow, err := allowed(c.str("permission"), "No enum constant org.apache.cloudstack.acl.RolePermissionEntity.Permission."+strings.ToUpper(c.str("permission")))
 	if err != nil {
 		return nil, err
 	}

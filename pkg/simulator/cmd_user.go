@@ -121,7 +121,7 @@ func registerUserKeys(c *call) (any, error) {
 }
 
 func getUserKeys(c *call) (any, error) {
-	u, err := c.targetUser("unable to find user by id")
+	u, err := c.targetUser("Unable to find user by id")
 	if err != nil {
 		return nil, err
 	}

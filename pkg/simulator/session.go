@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -140,6 +141,12 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	if !ok || !st.passwordFits(u, req.values["password"]) {
 		return nil, refuse(strconv.FormatInt(dom.id, 10))
 	}
+	if u.state != stateEnabled || u.account.state != stateEnabled {
+		return nil, &apiError{
+			status: codeAccount, text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the administrator.", u.text(), dom.text()),
+		}
+	}
+	u.failures = 0
 	st.addEvent(&event{
 		entity: entity{created: now}, kind: "USER.LOGIN", state: eventCompleted, text: "user has logged in from IP Address /127.0.0.1", owner: u.account, user: u,
 		resource: resource{"User", u.uuid, u.username},
@@ -166,14 +173,11 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 
 // passwordFits checks a login. Too many wrong passwords in a row disable the user, unless it is a root admin's.
 func (st *state) passwordFits(u *user, password string) bool {
-	if u.state != stateEnabled || u.account.state != stateEnabled || u.account.domain.inactive {
-		return false
-	}
 	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) == 1 {
-		u.failures = 0
 		return true
 	}
-	if u.failures++; u.failures >= atoi(st.setting("incorrect.login.attempts.allowed")) && !u.account.rootAdmin() {
+	most := atoi(st.setting("incorrect.login.attempts.allowed"))
+	if u.failures++; u.state == stateEnabled && most > 0 && u.failures >= most && !u.account.rootAdmin() {
 		u.state = stateDisabled
 	}
 	return false
