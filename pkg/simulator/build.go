@@ -68,7 +68,7 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	}
 	b.defaultACLs()
 	for _, step := range []func() error{
-		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.vpcs, b.networks, b.machines,
+		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.raiseDomainLimits, b.vpcs, b.networks, b.machines,
 		b.addresses, b.systemVMs, b.sourceNATs,
 	} {
 		if err := step(); err != nil {

@@ -185,6 +185,11 @@ var commands = func() []command {
 		groupCommands,
 		hostCommands,
 		podCommands,
+		domainCommands,
+		limitCommands,
+		configCommands,
+		eventCommands,
+		projectRoleCommands,
 	} {
 		all = append(all, family...)
 	}

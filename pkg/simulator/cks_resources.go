@@ -64,7 +64,7 @@ func (c *call) checkNetworkUse(n *network) error {
 			return errf(codeAccount, csPermission, "Shared network id=%s is not available in domain id=%s", n.uuid, me.domain.uuid)
 		}
 		return nil
-	case n.owner == me, n.owner.project != nil && n.owner.project.member(me):
+	case n.owner == me, n.owner.project != nil && n.owner.project.admits(c.caller):
 		return nil
 	}
 	return networkDenied(n)

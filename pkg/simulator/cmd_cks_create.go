@@ -138,11 +138,8 @@ func (c *call) completeManaged(k *kubernetesCluster) error {
 	return nil
 }
 
-// defaultEndpoint is endpoint.url of a fresh installation; no VM can reach it.
-const defaultEndpoint = "http://localhost:8080/client/api"
-
 func (c *call) checkEndpoint(*kubernetesCluster) error {
-	if u := orName(c.st.settings.EndpointURL, defaultEndpoint); strings.Contains(u, "localhost") {
+	if u := c.st.settings.endpointURL(); strings.Contains(u, "localhost") {
 		return invalid("Global setting endpoint.url has to be set to the Management Server's API end point")
 	}
 	return nil

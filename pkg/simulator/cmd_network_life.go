@@ -151,8 +151,8 @@ func (c *call) updateDNS(n, to *network) error {
 		switch {
 		case n.typ != typeIsolated:
 			return invalid("NetworkOffering and domain suffix upgrade can be perfomed for Isolated networks only")
-		case !validNetworkDomain(d):
-			return invalid("%s", badNetworkDomain)
+		case !validDomainName(d):
+			return badNetworkDomain()
 		}
 		to.domainName = d
 	}

@@ -16,7 +16,7 @@ func assignVirtualMachine(c *call) (any, error) {
 	if v == nil || v.removed {
 		return nil, invalid("There is no VM by ID [%d].", c.refs["virtualmachineid"].id)
 	}
-	owner, err := c.ownerArg()
+	owner, err := c.ownerArg(true)
 	switch {
 	case err != nil:
 		return nil, err

@@ -114,7 +114,7 @@ func (c *call) readDeployment() (*deployment, error) {
 	if c.given("templateid") == (c.given("snapshotid") || c.given("volumeid")) {
 		return nil, c.internal(csRuntime, "Please provide only one of the following parameters - template ID, volume ID or snapshot ID")
 	}
-	owner, err := c.ownerArg()
+	owner, err := c.ownerArg(true)
 	if err != nil {
 		return nil, err
 	}

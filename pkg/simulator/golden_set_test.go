@@ -240,7 +240,7 @@ func (r *replayer) setProject(v view) {
 func (r *replayer) surplus(owner *account, want int) {
 	st := r.h.sim.st
 	for _, ip := range slices.Backward(st.ips.rows) {
-		if ip.owner == owner && !ip.sourceNAT && int(st.countIPs(owner)) > want {
+		if ip.owner == owner && !ip.sourceNAT && int(st.used(limitKindOf("publicIPs"), func(a *account) bool { return a == owner })) > want {
 			st.release(ip)
 		}
 	}

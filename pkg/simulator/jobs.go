@@ -52,6 +52,7 @@ type job struct {
 	run          func(now time.Time) (any, error)
 	undo         func()
 	broken       bool // the management server was restarted while the job ran
+	trail        *trail
 
 	status    int
 	code      int
@@ -90,6 +91,7 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if j.ends = j.due; j.begin != nil {
 		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)
 	}
+	j.trail = c.recordScheduled(spec)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.st.began(j)
@@ -136,6 +138,7 @@ func (st *state) runDue(now time.Time) {
 		j.finish(j.due)
 		st.running = nil
 		st.ended(j, subject)
+		j.trail.end(st, j.due, j.status == jobFailed)
 	}
 	st.purgeJobs(now)
 }
@@ -273,9 +276,13 @@ func listAsyncJobs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := c.date("startdate", false)
+	if err != nil {
+		return nil, err
+	}
 	var out []*job
 	for _, j := range c.st.jobs.rows {
-		if j.status != jobPending || !in(j.caller.account) {
+		if j.status != jobPending || !in(j.caller.account) || !inDates(j.created, from, time.Time{}) {
 			continue
 		}
 		if k := c.str("keyword"); k != "" && !strings.Contains(strings.ToLower(j.className()), strings.ToLower(k)) {

@@ -6,8 +6,9 @@ package simulator
 import "github.com/google/uuid"
 
 // ownerArg is the account that account with domainid, or projectid, name as the
-// owner of what a command makes; nil when none of them is given.
-func (c *call) ownerArg() (*account, error) {
+// owner of what a command makes; nil when none of them is given. active wants one
+// that takes new resources.
+func (c *call) ownerArg(active bool) (*account, error) {
 	if name := c.str("account"); name != "" {
 		if !c.given("domainid") {
 			return nil, invalid("Account must be specified with domainId parameter")
@@ -20,7 +21,7 @@ func (c *call) ownerArg() (*account, error) {
 		switch {
 		case !ok:
 			return nil, invalid("Unable to find account by name %s in domain with specified id", name)
-		case a.state != stateEnabled:
+		case active && a.state != stateEnabled:
 			return nil, errf(codeAccount, csPermission, "Can't add resources to the account id=%d in state=%s as it's no longer active", a.id, a.state)
 		}
 		return a, nil
@@ -30,7 +31,7 @@ func (c *call) ownerArg() (*account, error) {
 		switch {
 		case p == nil || p.removed:
 			return nil, invalid("Unable to find project by id")
-		case p.state != projectActive:
+		case active && p.state != projectActive:
 			return nil, errf(codeAccount, csPermission, "Can't add resources to the project with specified projectId in state=%s as it's no longer active", p.state)
 		}
 		return p.account, nil

@@ -184,5 +184,10 @@ func javaField(command, param string) string {
 var javaFields = map[string]string{
 	"createLoadBalancerRule.name": "loadBalancerRuleName", "updateLoadBalancerRule.name": "loadBalancerName",
 	"listLoadBalancerRules.name": "loadBalancerRuleName", ".account": "accountName", ".displaytext": "displayText",
-	".displayname": "displayName", ".resourcetype": "resourceType",
+	".displayname": "displayName", ".resourcetype": "resourceType", ".resourcetypename": "resourceTypeName", ".networkdomain": "networkDomain",
+	".apikeyaccess": "apiKeyAccess", ".newname": "newName", ".accountid": "accountUUID", ".roletype": "roleType",
+	"createDomain.name": "domainName", "updateDomain.name": "domainName", "listDomains.name": "domainName", "createDomain.domainid": "domainUUID",
+	"createRole.name": "roleName", "updateRole.name": "roleName", "listRoles.name": "roleName", "importRole.name": "roleName",
+	"createRole.description": "roleDescription", "updateRole.description": "roleDescription", "importRole.description": "roleDescription",
+	"listAccounts.name": "searchName", "createAccount.timezone": "timeZone", "createAccount.userid": "userUUID", "createUser.userid": "userUUID",
 }

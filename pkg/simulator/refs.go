@@ -55,17 +55,23 @@ const (
 	refAnyNetwork // a guest network, or a zone by its public network
 	refVLAN       // a zone, by the id of its public range
 	refPublicNet  // the public network that the addresses of a zone come from
+	refProjectRole
+	refRolePermission
+	refProjectPermission
+	refEvent
+	refManagement
 )
 
 // commonRefs are the parameters that mean the same in every command.
 var commonRefs = map[string]refKind{
 	"zoneid": refZone, "networkid": refNetwork, "associatednetworkid": refNetwork, "vpcid": refVPC, "domainid": refDomain,
-	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
+	"projectid": refProject, "accountid": refAccount, "userid": refUser, "projectroleid": refProjectRole, "parentdomainid": refDomain, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "vpcofferingid": refVPCOffering, "physicalnetworkid": refPhysicalNet, "vlanid": refVLAN, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
 	"nicid": refNIC, "podid": refPod, "clusterid": refCluster, "storageid": refPool, "volumeid": refVolume, "diskofferingid": refDiskOffering,
 	"overridediskofferingid": refDiskOffering, "affinitygroupid": refAffinityGroup, "groupid": refInstanceGroup, "ostypeid": refOSType,
-	"oscategoryid": refOSCategory,
+	"oscategoryid":       refOSCategory,
+	"managementserverid": refManagement,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
@@ -141,6 +147,11 @@ var tables = map[refKind]func(*state) finder{
 	refSystemVM:          func(st *state) finder { return st.systemVMs },
 	refOSType:            func(st *state) finder { return st.osTypes },
 	refOSCategory:        func(*state) finder { return osCategories },
+	refProjectRole:       func(st *state) finder { return st.projectRoles },
+	refEvent:             func(st *state) finder { return st.events },
+	refManagement:        func(st *state) finder { return managementRows{st} },
+	refRolePermission:    func(st *state) finder { return permissionsOf(st.rolePermissions) },
+	refProjectPermission: func(st *state) finder { return permissionsOf(st.projectPermissions) },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

@@ -120,6 +120,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	if req.command == "logout" {
 		if c.caller.session != nil {
 			s.sessions.end(c.caller.session.id)
+			s.recordUser(c.caller.user, "USER.LOGOUT", "user has logged out", now)
 		}
 		o.body = map[string]string{"description": "success"}
 		return o
@@ -200,10 +201,13 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 		return nil, err
 	}
 	if cmd.run != nil {
-		return result(cmd.run(c))
+		body, err := cmd.run(c)
+		c.recordSync(body, err)
+		return result(body, err)
 	}
 	spec, err := cmd.submit(c)
 	if err != nil {
+		c.recordRefused()
 		return nil, asAPIError(err)
 	}
 	return result(c.submit(spec))

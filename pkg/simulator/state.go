@@ -150,6 +150,10 @@ type state struct {
 	kubernetesVersions *table[*kubernetesVersion]
 	kubernetesClusters *table[*kubernetesCluster]
 
+	projectRoles *table[*projectRole]
+	events       *table[*event]
+	configs      map[string]string // settings that are not at their defaults, beside those of settings
+
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
 	due      []*job // pending jobs, ordered by the time they end
@@ -200,6 +204,9 @@ func newState() *state {
 		pools:              newTable[*storagePool](),
 		systemVMs:          newTable[*systemVM](),
 		osTypes:            newTable[*osType](),
+		projectRoles:       newTable[*projectRole](),
+		events:             newTable[*event](),
+		configs:            map[string]string{},
 	}
 }
 

@@ -89,7 +89,7 @@ func networkPermission(owner *account, n *network) error {
 		return nil
 	case n.owner == nil:
 		return errf(codeAccount, csPermission, "Shared network id=%s is not available in domain id=%s", n.uuid, owner.domain.uuid)
-	case n.owner == owner, n.owner.project != nil && owner.project == nil && n.owner.project.member(owner):
+	case n.owner == owner, n.owner.project != nil && owner.project == nil && n.owner.project.find(owner, nil) != nil:
 		return nil
 	}
 	return errf(codeAccount, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)

@@ -9,8 +9,6 @@ import (
 	"time"
 )
 
-const gib = 1 << 30
-
 // rootSize is the size of a root volume in bytes: that of the template.
 const rootSize = 2 * gib
 
