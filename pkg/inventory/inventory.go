@@ -32,6 +32,8 @@ type Options struct {
 	ProjectID string
 	// Zone is the zone's name or id; empty means all. It decides between VMs of one name.
 	Zone string
+	// AffinityGroups asks for the VMs' affinity groups, too.
+	AffinityGroups bool
 	// Clock is the real one when nil.
 	Clock clock.PassiveClock
 }
@@ -97,7 +99,7 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	taken := i.clock.Now()
 	// All zones: a VM that is known by its id counts wherever it is, so that a wrong zone in the
 	// cloud-config can never make it look destroyed.
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true})
+	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vms", err)
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	if err != nil {
 		return nil, err
 	}
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true})
+	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vm", err)
 	switch {
 	case cloudstack.IsNotFound(err) && i.projectSeen(project):

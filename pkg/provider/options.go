@@ -30,6 +30,8 @@ type Options struct {
 	ClusterName string
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
+	// Nodes say how Nodes are described.
+	Nodes NodeOptions
 
 	// RegisterMetrics, if set, is given the provider's metrics once.
 	RegisterMetrics func(...prometheus.Collector)
@@ -73,6 +75,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
 		"See --node-deletion-limit.")
+	o.Nodes.addFlags(fs)
 }
 
 // Validate returns all that is wrong with the options, joined.
@@ -92,6 +95,9 @@ func (o *Options) Validate() error {
 	}
 	if o.DeletionGuard.Window < 0 {
 		errs = append(errs, fmt.Errorf("--node-deletion-window: %s is negative", o.DeletionGuard.Window))
+	}
+	if err := o.Nodes.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -109,19 +109,24 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 	if err != nil {
 		return nil, err
 	}
+	addresses, extraLabels, err := o.Nodes.parse()
+	if err != nil {
+		return nil, err
+	}
 	p := &Provider{
 		config:  cfg,
 		options: o,
 		inventory: inventory.New(api, inventory.Options{
-			ProjectID: cfg.ProjectID,
-			Zone:      cfg.Zone,
-			Clock:     o.Clock,
+			ProjectID:      cfg.ProjectID,
+			Zone:           cfg.Zone,
+			AffinityGroups: extraLabels.AffinityGroups,
+			Clock:          o.Clock,
 		}),
 		metrics: newNodeMetrics(),
 	}
 	p.instances = &instances{
 		vms:      p.inventory,
-		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region},
+		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region, Addresses: addresses, Labels: extraLabels},
 		nodes:    p.nodes,
 		guard:    newGuard(o.DeletionGuard, o.Clock),
 		events:   p.events.Load,
