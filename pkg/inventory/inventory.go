@@ -91,6 +91,14 @@ func (i *Inventory) VMs(ctx context.Context, maxAge time.Duration) (*VMSnapshot,
 	return r.value, nil
 }
 
+// LastVMs is the last complete list of VMs, however old; nil before the first. It makes no call.
+func (i *Inventory) LastVMs() *VMSnapshot {
+	if last := i.vms.peek(); last != nil {
+		return last.value
+	}
+	return nil
+}
+
 func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	project, err := i.ProjectID(ctx)
 	if err != nil {

@@ -140,7 +140,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func provided(ips string) nodeOption { return annotation(cloudproviderapi.AnnotationAlphaProvidedIPAddr, ips) }
+func provided(ips string) nodeOption {
+	return annotation(cloudproviderapi.AnnotationAlphaProvidedIPAddr, ips)
+}
 
 func annotation(key, value string) nodeOption {
 	return func(n *corev1.Node) {

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ type Provider struct {
 	lb        *loadBalancer // nil before Initialize
 	metrics   *nodeMetrics
 
+	clientOptions []cloudstack.Option
+	reloader      *reloader // nil unless the framework made the provider
+
 	initialize sync.Once
 	nodeCache  atomic.Pointer[nodeCache]
 	events     atomic.Pointer[nodeEvents]
@@ -66,14 +70,23 @@ func Register(o *Options) {
 		if r == nil {
 			return nil, errors.New("no cloud-config: give its file with --cloud-config")
 		}
-		cfg, err := cloudstack.ParseConfig(r)
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("cloud-config: %w", err)
+		}
+		cfg, err := cloudstack.ParseConfig(bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}
 		for _, w := range cfg.Warnings() {
 			klog.InfoS("The cloud-config works, but", "hint", w)
 		}
-		return New(cfg, *o)
+		p, err := New(cfg, *o)
+		if err != nil {
+			return nil, err
+		}
+		p.reloader = newReloader(p, text)
+		return p, nil
 	}
 	cloudprovider.RegisterCloudProvider(Name, factory)
 	cloudprovider.RegisterCloudProvider(Alias, factory)
@@ -84,6 +97,10 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.CABundle = o.CABundle
+	if o.WriteGate != nil {
+		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
+	}
 	client, err := cloudstack.NewClient(cfg, clientOptions...)
 	if err != nil {
 		return nil, err
@@ -92,7 +109,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err != nil {
 		return nil, err
 	}
-	p.client = client
+	p.client, p.clientOptions = client, clientOptions
 	return p, nil
 }
 
