@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
-	"k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 	"k8s.io/cloud-provider/options"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/csccm/csccm/pkg/leader"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -46,7 +46,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	var sections cliflag.NamedFlagSets
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 
-	c := &initializer{}
+	c := &initializer{fence: leader.NewFence(nil), stop: stop}
+	ours.WriteGate = c.fence.Enter
 	command := app.NewCloudControllerManagerCommand(o, c.cloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, stop)
 	command.Use = "cloudstack-ccm"
 	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows the life of their VMs\n" +
@@ -68,10 +69,15 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 			return err
 		}
 		ours.ClusterName = o.KubeCloudShared.ClusterName
+		ours.ConfigFile = o.KubeCloudShared.CloudProvider.CloudConfigFile
 		if err := c.load(o.KubeCloudShared.CloudProvider.Name, o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
 			return err
 		}
-		return framework(cmd, args)
+		if err := framework(cmd, args); err != nil {
+			return err
+		}
+		c.handOver() // the framework only returns when it was told to stop
+		return nil
 	}
 	return command, nil
 }
@@ -86,11 +92,6 @@ func setDefault(cmd *cobra.Command, name, value string) error {
 	}
 	f.DefValue = value
 	return nil
-}
-
-// initializer hands the provider that was made from the flags to the framework.
-type initializer struct {
-	provider cloudprovider.Interface
 }
 
 // load makes the provider; what is wrong with flags or file comes out as an error of one line.
@@ -114,6 +115,3 @@ func (i *initializer) load(name, file string) error {
 	}
 	return nil
 }
-
-// cloud is the framework's hook.
-func (i *initializer) cloud(*config.CompletedConfig) cloudprovider.Interface { return i.provider }
