@@ -139,8 +139,8 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 			AffinityGroups: extraLabels.AffinityGroups,
 			Clock:          o.Clock,
 		}),
-		metrics: newNodeMetrics(),
 	}
+	p.metrics = newNodeMetrics(p)
 	p.instances = &instances{
 		vms:      p.inventory,
 		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region, Addresses: addresses, Labels: extraLabels},
@@ -180,7 +180,7 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 		Clock:       p.options.Clock,
 	})
 	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(append(p.lb.Collectors(), p.inventory, p.metrics.deletionsRefused)...)
+		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
 	}
 	go p.contact(wait.ContextForChannel(stop))
 }
