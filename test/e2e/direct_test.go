@@ -89,8 +89,19 @@ virtualMachines:
 
 func directIP(i int) string { return fmt.Sprintf("10.1.%d.%d", 1+i/200, 20+i%200) }
 
+func (d *direct) url() string {
+	host, port := d.APIServer()
+	return fmt.Sprintf("https://%s:%d", host, port)
+}
+
 // controller starts a replica as a user of both APIs: ccm-a or ccm-b.
 func (d *direct) controller(t *testing.T, user string, args ...string) *child.Process {
+	t.Helper()
+	return d.controllerAt(t, user, d.url(), args...)
+}
+
+// controllerAt is controller with another way to the API server.
+func (d *direct) controllerAt(t *testing.T, user, server string, args ...string) *child.Process {
 	t.Helper()
 	config, err := d.cloud.Config(user)
 	if err != nil {
@@ -106,7 +117,7 @@ func (d *direct) controller(t *testing.T, user string, args ...string) *child.Pr
 	p, err := child.Start(t.Context(), child.Command{
 		Name: user, Path: programs.Controller, Log: filepath.Join(d.dir, user+".log"), Dir: dir, Env: []string{"TMPDIR=" + dir},
 		Args: append([]string{
-			"--cloud-provider=external-cloudstack", "--cloud-config=" + filepath.Join(dir, "cloud-config"), "--kubeconfig=" + d.kubeconfig(t, user, dir),
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + filepath.Join(dir, "cloud-config"), "--kubeconfig=" + d.kubeconfig(t, user, server, dir),
 			"--secure-port=0", "--v=2",
 		}, args...),
 	})
@@ -123,14 +134,14 @@ func (d *direct) controller(t *testing.T, user string, args ...string) *child.Pr
 }
 
 // kubeconfig makes a user whom the audit log tells from others.
-func (d *direct) kubeconfig(t *testing.T, user, dir string) string {
+func (d *direct) kubeconfig(t *testing.T, user, server, dir string) string {
 	t.Helper()
 	rest, err := d.ClientConfig(user, "system:masters")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: rest.Host, CertificateAuthorityData: rest.CAData}
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: rest.CAData}
 	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}
 	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	c.CurrentContext = "x"
