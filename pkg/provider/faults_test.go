@@ -111,7 +111,10 @@ func cutList(keep func(i int) bool, keepCount bool) answer {
 // is left as it is; and when the fault is over, work goes on by itself.
 func TestFaultsChangeNoNode(t *testing.T) {
 	t.Parallel()
-	hang := func(r *http.Request, _ url.Values, _ int, _ []byte) (int, []byte) { <-r.Context().Done(); return 200, nil }
+	hang := func(r *http.Request, _ url.Values, _ int, _ []byte) (int, []byte) {
+		<-r.Context().Done()
+		return 200, nil
+	}
 	for _, c := range []struct {
 		name string
 		lie  answer

@@ -32,6 +32,8 @@ const (
 
 // TestFailover ends a leader in four ways and measures how long nobody leads. In none of them may both
 // replicas write.
+//
+//nolint:tparallel // what it measures wants the machine for itself; the four share it
 func TestFailover(t *testing.T) {
 	for _, c := range []struct {
 		name string
