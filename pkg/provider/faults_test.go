@@ -143,7 +143,10 @@ func TestFaultsChangeNoNode(t *testing.T) {
 			s := newSim(t, 5)
 			f := newFront(t, s.url)
 			cfg := s.config(testAPIKey, testSecret)
-			cfg.APIURL, cfg.Timeout = f.URL+"/client/api", 300*time.Millisecond
+			cfg.APIURL = f.URL + "/client/api"
+			if c.name == "no answer in time" {
+				cfg.Timeout = 100 * time.Millisecond
+			}
 			clock := clocktesting.NewFakeClock(time.Now())
 			o := DefaultOptions()
 			o.Clock = clock

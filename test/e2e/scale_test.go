@@ -28,7 +28,7 @@ const roundPeriod = 40 * time.Second
 // come, stay, stop and go. By default it runs with 100 nodes; CSCCM_SCALE=10,100,1000,5000 says otherwise, and CSCCM_SCALE_ARGS gives the controller more flags (separated by blanks). The budgets are
 // those of docs/nodes.md.
 //
-//nolint:tparallel,paralleltest // see below
+//nolint:paralleltest // a measurement wants the machine for itself
 func TestScale(t *testing.T) {
 	sizes := os.Getenv("CSCCM_SCALE")
 	if sizes == "" {
