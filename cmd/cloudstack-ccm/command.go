@@ -50,6 +50,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	provider.Register(&ours)
 	var sections cliflag.NamedFlagSets
 	ours.AddFlags(sections.FlagSet("cloudstack"))
+	test := sections.FlagSet("cloudstack").Bool("self-test", false,
+		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
 
 	c := &initializer{fence: leader.NewFence(nil), stop: stop}
 	ours.WriteGate = c.fence.Enter
@@ -72,6 +74,9 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 		// Ahead of the framework, which would answer a wrong cloud-config with a stack trace.
 		if err := ours.Validate(); err != nil {
 			return err
+		}
+		if *test {
+			return selfTest(cmd.Context(), cmd.OutOrStdout(), o.KubeCloudShared.CloudProvider.CloudConfigFile, ours.CABundle)
 		}
 		ours.ClusterName = o.KubeCloudShared.ClusterName
 		ours.ConfigFile = o.KubeCloudShared.CloudProvider.CloudConfigFile
@@ -107,16 +112,25 @@ func (i *initializer) load(name, file string) error {
 	if !cloudprovider.IsCloudProvider(name) {
 		return fmt.Errorf("--cloud-provider=%s is not known: want %s", name, provider.Name)
 	}
-	if file == "" {
-		return errors.New("no cloud-config: give its file with --cloud-config")
-	}
-	f, err := os.Open(file)
+	f, err := openConfig(file)
 	if err != nil {
-		return fmt.Errorf("cloud-config: %w", err)
+		return err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	if i.provider, err = cloudprovider.GetCloudProvider(name, f); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// openConfig opens the cloud-config.
+func openConfig(file string) (*os.File, error) {
+	if file == "" {
+		return nil, errors.New("no cloud-config: give its file with --cloud-config")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("cloud-config: %w", err)
+	}
+	return f, nil
 }
