@@ -46,16 +46,16 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	if f.Network != nil {
 		d.NetworkID = f.Network.ID
 	}
-	protocol := ProtocolTCP
-	if f.Spec.ProxyProtocol {
-		protocol = ProtocolTCPProxy
-	}
 	// With nobody let in there is nothing to list: the closed firewall is the filter.
 	var cidrs []string
 	if !f.Spec.DenyAll() {
 		cidrs = f.Spec.SourceRanges
 	}
 	for _, p := range f.Service.Ports {
+		protocol := ProtocolTCP
+		if f.Spec.ProxyProtocol.Has(p.Port) {
+			protocol = ProtocolTCPProxy
+		}
 		d.Rules = append(d.Rules, Rule{
 			Name:        RuleName(f.Service.LB, protocol, p.Port),
 			Protocol:    protocol,

@@ -34,7 +34,7 @@ func TestDesire(t *testing.T) {
 	assert.Equal(t, desired([]int{80, 443}), d, "sorted, without repetitions")
 
 	spec := openSpec()
-	spec.ProxyProtocol, spec.Algorithm, spec.Address, spec.KeepIP = true, annotation.Source, "203.0.113.7", true
+	spec.ProxyProtocol, spec.Algorithm, spec.Address, spec.KeepIP = annotation.Ports{All: true}, annotation.Source, "203.0.113.7", true
 	d, refusal = Desire(Facts{Service: aService(tcp(80)), Spec: spec, Network: isolated()})
 	require.Nil(t, refusal)
 	assert.Equal(t, Desired{

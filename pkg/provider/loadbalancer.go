@@ -230,7 +230,7 @@ func status(svc *corev1.Service, spec annotation.Spec, ip string) *corev1.LoadBa
 			return &corev1.LoadBalancerStatus{}
 		}
 		mode := corev1.LoadBalancerIPModeVIP
-		if spec.ProxyProtocol {
+		if spec.ProxyProtocol.Any() {
 			mode = corev1.LoadBalancerIPModeProxy
 		}
 		ingress.IP, ingress.IPMode = ip, &mode
