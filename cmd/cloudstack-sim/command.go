@@ -18,35 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-const tutorial = `cloudstack-sim answers CloudStack's HTTP API as a management server 4.22 with a
-virtual router does: signatures, sessions, roles, asynchronous jobs, states,
-error texts. It holds everything in memory and starts in milliseconds.
-
-  1. Start it. Without --world it has a zone, a network and the VMs of a small
-     Kubernetes cluster (--print-world shows the file; write your own from it).
-
-       cloudstack-sim --keys-file sim.keys
-
-  2. Take a user's keys. Those that the world file does not give are made up and
-     printed once, or go to the --keys-file, which only you can read:
-
-       export CLOUDSTACK_ENDPOINT=http://127.0.0.1:8080/client/api
-
-  3. Call it: with cmk, Terraform, cloudstack-go or csccm, signed with the keys;
-     with a session (POST command=login, user admin, password password); or, as
-     root admin without any credentials, on the integration port:
-
-       cloudstack-sim --integration-listen 127.0.0.1:8096
-       curl 'http://127.0.0.1:8096/client/api?command=listZones&response=json'
-
-  4. Make it slow: --profile simulator has the times of a management server with
-     simulated hypervisors, production those of real routers; --latency adds a
-     fixed time to every call.
-
-What it does not simulate: traffic, the inside of routers, storage. A command
-that it does not implement answers error 530 that says so. It speaks HTTP
-without TLS and is made for loopback addresses.`
-
 // options are the flags.
 type options struct {
 	listen, integration string
@@ -56,7 +27,10 @@ type options struct {
 	logCalls            bool
 	printKeys           bool
 	keysFile, readyFile string
-	printWorld          bool
+	printWorld          string
+	admin               string
+	faults              []string
+	seed                uint64
 }
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -71,9 +45,8 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.printWorld {
-				_, err := stdout.Write(simulator.ExampleYAML())
-				return err
+			if o.printWorld != "" {
+				return printWorld(stdout, o.printWorld)
 			}
 			return run(cmd.Context(), &o, stdout, stderr)
 		},
@@ -85,14 +58,18 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
 	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without credentials (off when empty)")
-	f.StringVar(&o.world, "world", "", "YAML file with what the CloudStack holds (default: the shipped example)")
+	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's own controls: ledger, faults, dump, restart (off when empty)")
+	f.StringVar(&o.world, "world", "fresh", "what the CloudStack holds: fresh, example or a YAML file")
 	f.StringVar(&o.profile, "profile", "instant", "how long calls and jobs take: instant, simulator or production")
 	f.DurationVar(&o.latency, "latency", 0, "time that every call takes in addition to the profile")
+	f.StringArrayVar(&o.faults, "fault", nil, "let calls go wrong, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
+	f.Uint64Var(&o.seed, "seed", 0, "start of the sequence that faults with a probability follow")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")
 	f.StringVar(&o.keysFile, "keys-file", "", "write the generated API keys to this file (mode 0600) instead of stdout")
 	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) once the server answers")
-	f.BoolVar(&o.printWorld, "print-world", false, "print the shipped example world and exit")
+	f.StringVar(&o.printWorld, "print-world", "", "print a shipped world, fresh or example, and exit")
+	f.Lookup("print-world").NoOptDefVal = "fresh"
 	return cmd
 }
 
@@ -109,12 +86,18 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	for _, text := range o.faults {
+		if _, err := simulator.ParseFault(text); err != nil {
+			return fmt.Errorf("--fault: %w", err)
+		}
+		world.Faults = append(world.Faults, text)
+	}
 	level := slog.LevelInfo
 	if o.logCalls {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	sim, err := simulator.New(simulator.Options{World: world, Latency: profile, Logger: log})
+	sim, err := simulator.New(simulator.Options{World: world, Latency: profile, Logger: log, Seed: o.seed})
 	if err != nil {
 		return err
 	}
@@ -131,7 +114,10 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 }
 
 func loadWorld(path string) (*simulator.World, error) {
-	if path == "" {
+	switch path {
+	case "", "fresh":
+		return simulator.FreshWorld(), nil
+	case "example":
 		return simulator.ExampleWorld(), nil
 	}
 	f, err := os.Open(path)
@@ -143,4 +129,17 @@ func loadWorld(path string) (*simulator.World, error) {
 		return nil, fmt.Errorf("--world %s: %w", path, err)
 	}
 	return world, nil
+}
+
+func printWorld(w io.Writer, name string) error {
+	text := simulator.FreshYAML()
+	switch name {
+	case "fresh":
+	case "example":
+		text = simulator.ExampleYAML()
+	default:
+		return fmt.Errorf("--print-world=%s: there are the worlds fresh and example", name)
+	}
+	_, err := w.Write(text)
+	return err
 }

@@ -29,7 +29,7 @@ func TestServer(t *testing.T) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := newCommand(&stdout, &stderr)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--world", "example", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() { done <- cmd.ExecuteContext(ctx) }()
@@ -96,10 +96,13 @@ func TestVersionAndWorld(t *testing.T) {
 	out, err := execute(t, "--version")
 	require.NoError(t, err)
 	require.Contains(t, out, "cloudstack-sim v")
-	out, err = execute(t, "--print-world")
-	require.NoError(t, err)
-	_, err = simulator.LoadWorld(strings.NewReader(out))
-	require.NoError(t, err)
+	for flag, want := range map[string]string{"--print-world": "Sandbox-simulator", "--print-world=fresh": "Sandbox-simulator", "--print-world=example": "zone-1"} {
+		out, err = execute(t, flag)
+		require.NoError(t, err)
+		w, err := simulator.LoadWorld(strings.NewReader(out))
+		require.NoError(t, err)
+		require.Equal(t, want, w.Zones[0].Name, flag)
+	}
 }
 
 func TestWrongInput(t *testing.T) {
@@ -108,12 +111,16 @@ func TestWrongInput(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("zones: [{name: z}]\n"), 0o600))
 	for want, args := range map[string][]string{
 		`latency profile "fast" is not known; use instant, simulator or production`: {"--profile", "fast"},
-		`--latency -1s is negative`:       {"--latency", "-1s"},
-		`--world: open nope.yaml`:         {"--world", "nope.yaml"},
-		`zone "z": publicRanges is empty`: {"--world", bad},
-		`--listen 256.0.0.1:0`:            {"--listen", "256.0.0.1:0"},
-		`unknown command "serve"`:         {"serve"},
-		`--keys-file`:                     {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
+		`--latency -1s is negative`:                             {"--latency", "-1s"},
+		`--world: open nope.yaml`:                               {"--world", "nope.yaml"},
+		`zone "z": publicRanges is empty`:                       {"--world", bad},
+		`--listen 256.0.0.1:0`:                                  {"--listen", "256.0.0.1:0"},
+		`there are the worlds fresh and example`:                {"--print-world=big"},
+		`--admin-listen 0.0.0.0:0: give a loopback address`:     {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
+		`--fault: fault "listZones:slow": kind "slow"`:          {"--fault", "listZones:slow"},
+		`--fault: fault "listzones:error": command "listzones"`: {"--fault", "listzones:error"},
+		`unknown command "serve"`:                               {"serve"},
+		`--keys-file`:                                           {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want, "%v", args)

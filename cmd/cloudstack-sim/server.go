@@ -19,24 +19,39 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
+// The flags that ask for endpoints.
+const (
+	apiFlag         = "--listen"
+	integrationFlag = "--integration-listen"
+	adminFlag       = "--admin-listen"
+)
+
 // graceful is how long calls in flight may take once the server is asked to end.
 const graceful = 5 * time.Second
 
-// server is the API and, if asked for, the integration port.
+// server is the API and, if asked for, the integration port and the simulator's own controls.
 type server struct {
-	apis      []*http.Server
-	listeners []net.Listener
+	endpoints []*endpoint
+}
+
+// endpoint is one listener.
+type endpoint struct {
+	flag     string
+	path     string // of its URL
+	http     *http.Server
+	listener net.Listener
 }
 
 func listen(ctx context.Context, sim *simulator.Simulator, o *options) (*server, error) {
 	s := &server{}
 	for _, e := range []struct {
-		flag, addr string
-		handler    http.Handler
+		flag, addr, path string
+		handler          http.Handler
 	}{
-		{"--listen", o.listen, sim.Handler()}, {"--integration-listen", o.integration, sim.IntegrationHandler()},
+		{apiFlag, o.listen, "/client/api", sim.Handler()}, {integrationFlag, o.integration, "/client/api", sim.IntegrationHandler()},
+		{adminFlag, o.admin, "", sim.AdminHandler()},
 	} {
-		if e.addr == "" && e.flag == "--integration-listen" {
+		if e.addr == "" && e.flag != apiFlag {
 			continue
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
@@ -44,23 +59,29 @@ func listen(ctx context.Context, sim *simulator.Simulator, o *options) (*server,
 			s.close()
 			return nil, fmt.Errorf("%s %s: %w", e.flag, e.addr, err)
 		}
-		s.listeners = append(s.listeners, l)
-		s.apis = append(s.apis, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second})
+		s.endpoints = append(s.endpoints, &endpoint{e.flag, e.path, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second}, l})
+		if a, ok := l.Addr().(*net.TCPAddr); e.flag == adminFlag && (!ok || !a.IP.IsLoopback()) {
+			s.close()
+			return nil, fmt.Errorf("%s %s: give a loopback address, for whoever reaches it may read every key", e.flag, e.addr)
+		}
 	}
 	return s, nil
 }
 
 func (s *server) close() {
-	for _, l := range s.listeners {
-		_ = l.Close() // closed already after a normal end
+	for _, e := range s.endpoints {
+		_ = e.listener.Close() // closed already after a normal end
 	}
 }
 
-func (s *server) url(n int) string {
-	if n >= len(s.listeners) {
-		return ""
+// url is the address of the endpoint that the flag has asked for; empty if it has not.
+func (s *server) url(flag string) string {
+	for _, e := range s.endpoints {
+		if e.flag == flag {
+			return "http://" + e.listener.Addr().String() + e.path
+		}
 	}
-	return "http://" + s.listeners[n].Addr().String() + "/client/api"
+	return ""
 }
 
 // readyUser is a user in the ready file.
@@ -76,13 +97,14 @@ type readyUser struct {
 type ready struct {
 	URL            string      `json:"url"`
 	IntegrationURL string      `json:"integrationURL,omitempty"`
+	AdminURL       string      `json:"adminURL,omitempty"`
 	PID            int         `json:"pid"`
 	Users          []readyUser `json:"users"`
 }
 
 // announce says where the server is and hands out the keys that it made up.
 func (s *server) announce(sim *simulator.Simulator, o *options, stdout io.Writer) error {
-	r := ready{URL: s.url(0), IntegrationURL: s.url(1), PID: os.Getpid()}
+	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid()}
 	for _, u := range sim.Users() {
 		r.Users = append(r.Users, readyUser{Name: u.Name, Domain: u.Domain, Account: u.Account, APIKey: u.APIKey, SecretKey: u.SecretKey})
 	}
@@ -90,6 +112,9 @@ func (s *server) announce(sim *simulator.Simulator, o *options, stdout io.Writer
 	fmt.Fprintf(&out, "CloudStack API:   %s\n", r.URL)
 	if r.IntegrationURL != "" {
 		fmt.Fprintf(&out, "integration port: %s\n", r.IntegrationURL)
+	}
+	if r.AdminURL != "" {
+		fmt.Fprintf(&out, "admin endpoint:   %s\n", r.AdminURL)
 	}
 	var keys strings.Builder
 	for _, u := range sim.Users() {
@@ -141,9 +166,9 @@ func writePrivate(path string, data []byte) error {
 
 // serve answers until the context ends, then lets the calls in flight finish.
 func (s *server) serve(ctx context.Context) error {
-	errs := make(chan error, len(s.apis))
-	for i, api := range s.apis {
-		go func() { errs <- api.Serve(s.listeners[i]) }()
+	errs := make(chan error, len(s.endpoints))
+	for _, e := range s.endpoints {
+		go func() { errs <- e.http.Serve(e.listener) }()
 	}
 	var first error
 	select {
@@ -152,9 +177,9 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
 	defer cancel()
-	for _, api := range s.apis {
-		if err := api.Shutdown(stop); err != nil {
-			_ = api.Close()
+	for _, e := range s.endpoints {
+		if err := e.http.Shutdown(stop); err != nil {
+			_ = e.http.Close()
 		}
 	}
 	if first != nil && !errors.Is(first, http.ErrServerClosed) {

@@ -61,7 +61,7 @@ type bench struct {
 
 func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	t.Helper()
-	sim, err := simulator.New(simulator.Options{})
+	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })

@@ -15,6 +15,18 @@ import (
 // identify finds out who calls and runs the checks that come before the
 // command's parameters, in the server's order. The caller holds s.mu for reading.
 func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiError {
+	if c.api == nil || s.st.registered(c.api) {
+		return s.identifyCaller(c, r, integration)
+	}
+	c.api = nil // as if there were no such command
+	err := s.identifyCaller(c, r, integration)
+	if err != nil && err.key == "" {
+		err.key = "errorresponse"
+	}
+	return err
+}
+
+func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *apiError {
 	switch {
 	case integration:
 		return s.identifyIntegration(c)
@@ -25,6 +37,29 @@ func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiErr
 		return unauthorized()
 	}
 	return s.identifyKey(c)
+}
+
+// sender is the name of the user that a request claims to come from; its signature is not looked at.
+func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	switch {
+	case req.command == "login":
+		return req.values["username"]
+	case integration:
+		if u, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() }); ok {
+			return u.username
+		}
+	case req.values["apikey"] != "":
+		if u := s.st.apiKeys[req.values["apikey"]]; u != nil {
+			return u.username
+		}
+	default:
+		if ses := s.sessions.of(r, s.clock.Now()); ses != nil {
+			return ses.user.username
+		}
+	}
+	return ""
 }
 
 func (s *Simulator) identifyIntegration(c *call) *apiError {

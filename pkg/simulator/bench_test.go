@@ -9,14 +9,18 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/utils/clock"
 )
 
+// The table of all: go test -bench . -run '^$' ./pkg/simulator
+
 // bigWorld has 5,000 VMs, 1,000 addresses and 10,000 rules.
-func bigWorld(b *testing.B) *Simulator {
-	b.Helper()
+func bigWorld() *World {
 	w := ExampleWorld()
 	w.Zones[0].PublicRanges = []string{"10.200.0.1-10.200.8.0"}
 	w.Accounts[1].Limits = map[string]int64{"publicIPs": -1}
@@ -30,74 +34,190 @@ func bigWorld(b *testing.B) *Simulator {
 	for i := range 1000 {
 		ip := PublicIP{Address: fmt.Sprintf("10.200.%d.%d", (i+1)/256, (i+1)%256), Network: "k8s-net"}
 		for p := range 10 {
-			ip.LoadBalancerRules = append(ip.LoadBalancerRules, LoadBalancerRule{Name: fmt.Sprintf("lb-%d-tcp-%d", i, p), PublicPort: 80 + p, PrivatePort: 30000 + p, Protocol: "tcp"})
+			ip.LoadBalancerRules = append(ip.LoadBalancerRules, LoadBalancerRule{
+				Name: fmt.Sprintf("lb-%d-tcp-%d", i, p), PublicPort: 80 + p, PrivatePort: 30000 + p, Protocol: "tcp", Members: []string{"node-1", "node-2", "node-3"},
+			})
 		}
 		w.PublicIPs = append(w.PublicIPs, ip)
 	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	sim, err := New(Options{World: w, Clock: clock.RealClock{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.HeapAlloc)/(1<<20), "MiB")
-	return sim
+	return w
 }
 
-// serveOne answers a signed GET without a network.
-func serveOne(b *testing.B, sim *Simulator, command string, pairs ...string) int {
-	b.Helper()
+// bigSimulator is shared by the benchmarks that only read.
+var bigSimulator = sync.OnceValues(func() (*Simulator, error) {
+	return New(Options{World: bigWorld(), Clock: clock.RealClock{}})
+})
+
+func heap() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
+}
+
+// signedQuery is the query of a signed call.
+func signedQuery(sim *Simulator, command string, pairs ...string) string {
 	key, secret, _ := sim.Keys(owner)
 	q := url.Values{"command": {command}, "response": {"json"}, "apikey": {key}}
 	for i := 0; i < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
 	}
 	q.Set("signature", sign(secret, toParams(q)))
-	rec := httptest.NewRecorder()
-	sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+q.Encode(), nil))
-	if rec.Code != http.StatusOK {
-		b.Fatal(rec.Body.String())
-	}
-	return rec.Body.Len()
+	return q.Encode()
 }
 
-func BenchmarkListVirtualMachines5000(b *testing.B) {
-	sim := bigWorld(b)
+// BenchmarkMemory is the live heap of the big world with everything that the package holds.
+func BenchmarkMemory(b *testing.B) {
+	before := heap()
+	var sim *Simulator
 	for b.Loop() {
-		serveOne(b, sim, "listVirtualMachines", "page", "3", "pagesize", "500")
+		s, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		sim = s
 	}
+	b.ReportMetric(heap()-before, "MiB")
+	runtime.KeepAlive(sim)
 }
 
-func BenchmarkListVirtualMachinesNics5000(b *testing.B) {
-	sim := bigWorld(b)
-	for b.Loop() {
-		serveOne(b, sim, "listVirtualMachines", "page", "3", "pagesize", "500", "details", "nics,servoff")
-	}
-}
-
-func BenchmarkListLoadBalancerRules10000(b *testing.B) {
-	sim := bigWorld(b)
-	for b.Loop() {
-		serveOne(b, sim, "listLoadBalancerRules", "page", "1", "pagesize", "500", "keyword", "lb-7")
-	}
-}
-
-// BenchmarkSimpleCalls is a small call from several clients over HTTP.
-func BenchmarkSimpleCalls(b *testing.B) {
-	sim, err := New(Options{Clock: clock.RealClock{}})
+// BenchmarkCalls answers one call after the other at full size, without a network.
+func BenchmarkCalls(b *testing.B) {
+	sim, err := bigSimulator()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			serveOne(b, sim, "listZones")
-		}
-	})
+	for _, tc := range []struct {
+		name, command string
+		args          []string
+	}{
+		{"listVirtualMachines/500", "listVirtualMachines", []string{"page", "3", "pagesize", "500"}},
+		{"listVirtualMachines/nics", "listVirtualMachines", []string{"page", "3", "pagesize", "500", "details", "nics,servoff"}},
+		{"listVirtualMachines/name", "listVirtualMachines", []string{"name", "node-4711"}},
+		{"listPublicIpAddresses/500", "listPublicIpAddresses", []string{"page", "1", "pagesize", "500"}},
+		{"listLoadBalancerRules/keyword", "listLoadBalancerRules", []string{"page", "1", "pagesize", "500", "keyword", "lb-7"}},
+		{"listFirewallRules", "listFirewallRules", nil},
+		{"listTags", "listTags", nil},
+		{"listZones", "listZones", nil},
+	} {
+		query := "/client/api?" + signedQuery(sim, tc.command, tc.args...)
+		b.Run(tc.name, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				rec := httptest.NewRecorder()
+				sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, query, nil))
+				if rec.Code != http.StatusOK {
+					b.Fatal(rec.Body.String())
+				}
+				size = rec.Body.Len()
+			}
+			b.ReportMetric(float64(size)/1024, "KiB/answer")
+		})
+	}
 }
 
+// BenchmarkHTTP is a simple call from several clients over loopback; clients and server share the cores.
+func BenchmarkHTTP(b *testing.B) {
+	sim, err := bigSimulator()
+	if err != nil {
+		b.Fatal(err)
+	}
+	srv := httptest.NewServer(sim.Handler())
+	defer srv.Close()
+	u := srv.URL + "/client/api?" + signedQuery(sim, "listZones")
+	benchClients(b, func(c *http.Client) error { return fetch(c, u) })
+}
+
+// BenchmarkHTTPPolls is queryAsyncJobResult of a finished job, while thousands of others wait.
+func BenchmarkHTTPPolls(b *testing.B) {
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: LatencyProfile{Job: time.Hour}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	srv := httptest.NewServer(sim.Handler())
+	defer srv.Close()
+	h := &http.Client{}
+	var job string
+	for _, v := range sim.st.vms.rows {
+		rec := httptest.NewRecorder()
+		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.uuid), nil))
+		if _, after, ok := strings.Cut(rec.Body.String(), `"jobid":"`); ok {
+			job, _, _ = strings.Cut(after, `"`)
+		}
+	}
+	if job == "" {
+		b.Fatal("no job was started")
+	}
+	if err := fetch(h, srv.URL+"/client/api?"+signedQuery(sim, "listVirtualMachines", "page", "1", "pagesize", "500")); err != nil {
+		b.Fatal(err)
+	}
+	u := srv.URL + "/client/api?" + signedQuery(sim, "queryAsyncJobResult", "jobid", job)
+	benchClients(b, func(c *http.Client) error { return fetch(c, u) })
+}
+
+func benchClients(b *testing.B, call func(c *http.Client) error) {
+	b.Helper()
+	b.SetParallelism(8)
+	b.ReportAllocs()
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(c); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+	c.CloseIdleConnections()
+}
+
+func fetch(c *http.Client, u string) error {
+	resp, err := c.Get(u)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	buf := make([]byte, 4096)
+	for {
+		if _, err := resp.Body.Read(buf); err != nil {
+			break // the end
+		}
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// BenchmarkLifeCycle makes an address with a rule and a member, and releases it, at full size.
+func BenchmarkLifeCycle(b *testing.B) {
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	net := sim.st.networks.rows[0].uuid
+	call := func(command string, args ...string) string {
+		rec := httptest.NewRecorder()
+		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
+		if rec.Code != http.StatusOK {
+			b.Fatal(rec.Body.String())
+		}
+		_, after, _ := strings.Cut(rec.Body.String(), `"id":"`)
+		id, _, _ := strings.Cut(after, `"`)
+		return id
+	}
+	for b.Loop() {
+		ip := call("associateIpAddress", "networkid", net)
+		rule := call("createLoadBalancerRule", "publicipid", ip, "name", "bench", "algorithm", "roundrobin", "publicport", "80", "privateport", "80", "protocol", "tcp")
+		call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", sim.st.vms.rows[7].uuid)
+		call("disassociateIpAddress", "id", ip)
+	}
+	b.ReportMetric(4*float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+// BenchmarkStart is the time to a server that answers.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		if _, err := New(Options{}); err != nil {

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -35,6 +36,14 @@ func (w *World) Validate() error {
 }
 
 func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
+	for _, f := range w.Faults {
+		if _, err := ParseFault(f); err != nil {
+			return nil, fmt.Errorf("world: %w", err)
+		}
+	}
+	if w.Rows != nil {
+		return buildDump(w)
+	}
 	b := &builder{w: w, st: newState(), now: now, made: map[string]int{}}
 	b.st.settings = w.Settings
 	b.st.version = w.Version
@@ -50,17 +59,31 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	for _, o := range b.st.netOffs.rows {
 		o.created = b.now
 	}
+	b.st.addVPCOfferings(stableID, entity{created: b.now})
 	b.st.vms.next = 3 // the first two are the zone's system VMs
 	b.defaultACLs()
 	for _, step := range []func() error{
 		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.vpcs, b.networks, b.machines,
-		b.addresses, b.sourceNATs,
+		b.addresses, b.systemVMs, b.sourceNATs,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("world: %w", err)
 		}
 	}
 	return b.st, nil
+}
+
+// buildDump restores the state of a dumped world.
+func buildDump(w *World) (*state, error) {
+	if len(w.Zones)+len(w.Accounts)+len(w.Networks)+len(w.VirtualMachines)+len(w.PublicIPs)+len(w.VPCs)+len(w.Projects) > 0 {
+		return nil, errors.New("world: it has rows, as a dump, and other objects beside them; make those by API calls")
+	}
+	st, err := loadRows(w.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("world: %w", err)
+	}
+	st.settings, st.version = w.Settings, w.Version
+	return st, nil
 }
 
 // namespace of the ids that are made from names.
@@ -217,7 +240,7 @@ func (b *builder) templates() error {
 		}
 		b.st.templates.add(&template{
 			entity: b.entity("template", t.ID, t.Name), name: t.Name, display: t.Name, osName: os, format: "VHD", typ: "BUILTIN",
-			guestOSID: stableID("guestos", os),
+			guestOSID: stableID("guestos", os), forCKS: t.ForCKS,
 		})
 	}
 	return nil

@@ -248,3 +248,11 @@ func (b *builder) owner(what, accountName, projectName string) (*account, error)
 	}
 	return b.accountNamed(what, accountName)
 }
+
+// orInt is n, or def where that is 0.
+func orInt(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return n
+}

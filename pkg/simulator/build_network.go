@@ -36,10 +36,6 @@ func (b *builder) zoneNamed(what, name string) (*zone, error) {
 	return z, nil
 }
 
-const (
-	vpcOfferingName = "Default VPC offering"
-)
-
 func (b *builder) vpcs() error {
 	for _, v := range b.w.VPCs {
 		what := fmt.Sprintf("vpc %q", v.Name)
@@ -59,7 +55,7 @@ func (b *builder) vpcs() error {
 		}
 		row := b.st.vpcs.add(&vpc{
 			entity: b.entity("vpc", v.ID, owner.uuid+v.Name), name: v.Name, display: v.Name, cidr: v.CIDR, zone: z, owner: owner, enabled: true,
-			domainName: "cs" + fingerprintDomain(owner) + z.networkDomain, offeringName: vpcOfferingName, offeringID: stableID("vpcoffering", vpcOfferingName),
+			domainName: b.st.networkDomainOf(owner, z), offering: b.st.vpcOffering(vpcOfferingName),
 		})
 		for i := range v.ACLLists {
 			if err := b.aclList(row, &v.ACLLists[i]); err != nil {
@@ -178,9 +174,9 @@ func (b *builder) network(n *Network) error {
 	case row.vpc != nil:
 		row.domainName = row.vpc.domainName
 	case row.owner != nil:
-		row.domainName = "cs" + fingerprintDomain(row.owner) + row.zone.networkDomain
+		row.domainName = b.st.networkDomainOf(row.owner, row.zone)
 	default:
-		row.domainName = "cs1" + row.zone.networkDomain
+		row.domainName = row.zone.systemDomain()
 	}
 	if row.state, err = b.networkState(n, row); err != nil {
 		return err

@@ -145,14 +145,18 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 // freeGuestIP is the first address of the network that no NIC has.
 func (st *state) freeGuestIP(n *network) string {
 	taken := map[string]bool{n.gateway: true}
+	for _, s := range n.lbSources {
+		taken[s.addr.String()] = true
+	}
 	for _, c := range n.used {
 		taken[c.ip] = true
 		for _, s := range c.secondary {
 			taken[s.ip] = true
 		}
 	}
-	for a := n.cidr.Addr().Next(); n.cidr.Contains(a); a = a.Next() {
-		if n.cidr.Contains(a.Next()) && !taken[a.String()] { // the last one is the broadcast address
+	first, last := n.guestRange()
+	for a := first; a.IsValid() && a.Compare(last) <= 0; a = a.Next() {
+		if !taken[a.String()] {
 			return a.String()
 		}
 	}
@@ -318,14 +322,6 @@ func (b *builder) fwRule(ip *publicIP, r *FirewallRule, n int) error {
 
 // sourceNATs gives every implemented network and every VPC its source NAT address.
 func (b *builder) sourceNATs() error {
-	for _, v := range b.st.vpcs.rows {
-		ip := b.st.freeIP(v.zone)
-		if ip == nil {
-			return fmt.Errorf("vpc %q: no free public address is left for its source NAT; widen publicRanges", v.name)
-		}
-		b.st.takeIP(ip, v.owner, b.now)
-		ip.state, ip.vpc, ip.sourceNAT = ipAllocated, v, true
-	}
 	for i, n := range b.st.networks.rows {
 		want := b.w.Networks[i].SourceNAT
 		if n.typ != typeIsolated || n.vpc != nil || !n.provides("SourceNat") || n.state == netAllocated {
@@ -349,6 +345,24 @@ func (b *builder) sourceNATs() error {
 			b.st.takeIP(ip, n.owner, b.now)
 		}
 		ip.state, ip.network, ip.sourceNAT = ipAllocated, n, true
+	}
+	for _, v := range b.st.vpcs.rows {
+		if !b.st.startVPC(v, b.now) {
+			return fmt.Errorf("vpc %q: no free public address is left for its source NAT; widen publicRanges", v.name)
+		}
+	}
+	return nil
+}
+
+// systemVMs gives the zones' system VMs the addresses of the account named
+// system, or the lowest ones that the world leaves free.
+func (b *builder) systemVMs() error {
+	wanted := map[string]bool{}
+	for _, n := range b.w.Networks {
+		wanted[n.SourceNAT] = true
+	}
+	for _, z := range b.st.zones.rows {
+		b.st.systemAddresses(z, b.now, wanted)
 	}
 	return nil
 }

@@ -144,9 +144,34 @@ type command struct {
 var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{
-		zoneCommands, offeringCommands, vmCommands, networkCommands, vpcCommands, aclCommands, addressCommands, lbCommands,
-		memberCommands, firewallCommands, tagCommands, jobCommands, apiCommands, accountCommands, userCommands, roleCommands,
-		projectCommands, adminCommands,
+		zoneCommands,
+		offeringCommands,
+		vmCommands,
+		networkCommands,
+		vpcCommands,
+		aclCommands,
+		addressCommands,
+		lbCommands,
+		memberCommands,
+		firewallCommands,
+		egressCommands,
+		forwardCommands,
+		tagCommands,
+		jobCommands,
+		apiCommands,
+		accountCommands,
+		userCommands,
+		roleCommands,
+		projectCommands,
+		adminCommands,
+		stickyCommands,
+		healthCheckCommands,
+		certCommands,
+		internalLBCommands,
+		cksVersionCommands,
+		cksCommands,
+		cksNodeCommands,
+		physicalCommands,
 	} {
 		all = append(all, family...)
 	}

@@ -12,6 +12,17 @@ import (
 var aclCommands = []command{
 	{name: "listNetworkACLs", refs: map[string]refKind{"id": refACLItem}, run: listNetworkACLs},
 	{name: "listNetworkACLLists", refs: map[string]refKind{"id": refACLList}, run: listNetworkACLLists},
+	{name: "createNetworkACL", submit: createNetworkACL, class: "user.network.CreateNetworkACLCmd"},
+	{
+		name: "updateNetworkACLItem", refs: map[string]refKind{"id": refACLItem}, submit: updateNetworkACLItem, class: "user.network.UpdateNetworkACLItemCmd",
+		wrapper: "createnetworkaclresponse",
+	},
+	{name: "deleteNetworkACL", refs: map[string]refKind{"id": refACLItem}, submit: deleteNetworkACL, class: "user.network.DeleteNetworkACLCmd"},
+	{name: "moveNetworkAclItem", submit: moveNetworkACLItem, class: "user.network.MoveNetworkAclItemCmd", wrapper: "moveNetworkAclItemResponse"},
+	{name: "createNetworkACLList", submit: createNetworkACLList, class: "user.network.CreateNetworkACLListCmd"},
+	{name: "updateNetworkACLList", refs: map[string]refKind{"id": refACLList}, submit: updateNetworkACLList, class: "user.network.UpdateNetworkACLListCmd"},
+	{name: "deleteNetworkACLList", refs: map[string]refKind{"id": refACLList}, submit: deleteNetworkACLList, class: "user.network.DeleteNetworkACLListCmd"},
+	{name: "replaceNetworkACLList", submit: replaceNetworkACLList, class: "user.network.ReplaceNetworkACLListCmd"},
 }
 
 // aclItemView is the object networkacl. Its ports are strings, unlike those of firewall rules.
@@ -65,7 +76,7 @@ func listNetworkACLs(c *call) (any, error) {
 		case c.has("traffictype") && !strings.EqualFold(c.str("traffictype"), it.traffic):
 		case c.has("protocol") && !strings.EqualFold(c.str("protocol"), it.protocol), c.has("action") && !strings.EqualFold(c.str("action"), it.action):
 		case c.has("keyword") && !like(it.protocol, c.str("keyword")) && !like(it.reason, c.str("keyword")):
-		case !it.hasTags(c.tagFilter()):
+		case !it.hasTags(c.tagFilter()) || !c.visible("fordisplay", it.hidden):
 		default:
 			out = append(out, it)
 		}
@@ -86,7 +97,7 @@ func (c *call) viewACLItem(it *aclItem) aclItemView {
 		v.EndPort = fmt.Sprint(*it.endPort)
 	}
 	if c.caller.rootAdmin() {
-		v.ForDisplay = ptr(true)
+		v.ForDisplay = ptr(!it.hidden)
 	}
 	return v
 }
@@ -126,6 +137,7 @@ func listNetworkACLLists(c *call) (any, error) {
 		case c.given("vpcid") && l.vpc != nil && l.vpc != arg[*vpc](c, "vpcid"):
 		case c.has("name") && !strings.EqualFold(c.str("name"), l.name):
 		case c.has("keyword") && !like(l.name, c.str("keyword")) && !like(l.description, c.str("keyword")):
+		case !c.visible("fordisplay", l.hidden):
 		default:
 			out = append(out, l)
 		}
@@ -139,7 +151,7 @@ func (c *call) viewACLList(l *aclList) aclListView {
 		v.VPCID, v.VPCName = l.vpc.uuid, l.vpc.name
 	}
 	if c.caller.rootAdmin() {
-		v.ForDisplay = ptr(true)
+		v.ForDisplay = ptr(!l.hidden)
 	}
 	return v
 }

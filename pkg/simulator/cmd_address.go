@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ var addressCommands = []command{
 		name: "associateIpAddress", submit: associateIPAddress, class: "user.address.AssociateIPAddrCmd",
 		lock: func(c *call) string { return "account/" + c.addressOwnerKey() },
 	},
+	{name: "updateIpAddress", refs: map[string]refKind{"id": refIP}, submit: updateIPAddress, class: "user.address.UpdateIPAddrCmd"},
+	{name: "reserveIpAddress", refs: map[string]refKind{"id": refIP}, write: true, run: reserveIPAddress},
+	{name: "releaseIpAddress", refs: map[string]refKind{"id": refIP}, write: true, run: releaseIPAddress},
 	{name: "disassociateIpAddress", refs: map[string]refKind{"id": refIP}, submit: disassociateIPAddress, class: "user.address.DisassociateIPAddrCmd"},
 }
 
@@ -44,6 +48,7 @@ type ipView struct {
 	PhysicalNet   string    `json:"physicalnetworkid"`
 	VPCID         string    `json:"vpcid,omitempty"`
 	VPCName       string    `json:"vpcname,omitempty"`
+	Purpose       string    `json:"purpose,omitempty"`
 	Tags          []tagView `json:"tags"`
 	Portable      bool      `json:"isportable"`
 	ForDisplay    *bool     `json:"fordisplay,omitempty"`
@@ -73,9 +78,12 @@ func (c *call) viewIP(ip *publicIP) ipView {
 	if m := ip.staticVM; m != nil {
 		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.uuid, ip.staticIP, m.name, m.display, "User"
 	}
+	if m := ip.systemVM; m != nil {
+		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, m.typ, "Lb"
+	}
 	if c.caller.rootAdmin() {
 		v.ForDisplay = ptr(!ip.hidden)
-		v.VLANID, v.VLANName = stableID("vlan", ip.zone.uuid), "vlan://untagged"
+		v.VLANID, v.VLANName = ip.zone.vlanID(), fmt.Sprintf("vlan://%d", publicVLAN)
 	}
 	return v
 }
@@ -122,7 +130,7 @@ func (c *call) ipMatches(ip *publicIP) bool {
 		c.has("forloadbalancing") && c.boolean("forloadbalancing") && !ip.hasRules(),
 		c.has("forvirtualnetwork") && !c.boolean("forvirtualnetwork"),
 		c.has("forsystemvms") && c.boolean("forsystemvms"), c.has("forprovider") && c.boolean("forprovider"),
-		c.given("vlanid"), c.given("physicalnetworkid"),
+		!matches(c, "vlanid", ip.zone), !matches(c, "physicalnetworkid", ip.zone),
 		c.has("keyword") && !like(ip.addr.String(), c.str("keyword")), !ip.hasTags(c.tagFilter()):
 		return false
 	}
@@ -176,7 +184,12 @@ func (c *call) addressOwner() (*account, error) {
 
 func associateIPAddress(c *call) (*jobSpec, error) {
 	n, v, z := arg[*network](c, "networkid"), arg[*vpc](c, "vpcid"), arg[*zone](c, "zoneid")
+	if v != nil && v.removed {
+		v = nil
+	}
 	switch {
+	case n != nil && n.removed:
+		return nil, invalid("Invalid network id is given")
 	case z != nil:
 	case v != nil:
 		z = v.zone
@@ -197,7 +210,11 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	if !c.access(owner) {
 		return nil, denied()
 	}
-	if n != nil && n.typ != typeIsolated {
+	switch {
+	case n != nil && n.typ == typeShared && !n.offering.addressServices():
+		return nil, invalid("Associate IP address can only be called on the shared networks in the advanced zone with Firewall/Source Nat/Static Nat/Port Forwarding/" +
+			"Load balancing services enabled")
+	case n != nil && n.typ == typeL2:
 		return nil, invalid("Can't acquire IP address for the network of type %s", n.typ)
 	}
 	if !z.enabled && !c.caller.rootAdmin() {
@@ -249,13 +266,19 @@ func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
 // reserveAddress is the create phase: it takes an address for the owner.
 func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	full := errf(codeCapacity, csGeneric, "Insufficient address capacity")
-	if c.st.countIPs(owner) >= owner.limit("publicIPs") && owner.limit("publicIPs") >= 0 {
-		return nil, errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
+	if c.boolean("isportable") {
+		return nil, full // no region has portable addresses
 	}
 	var ip *publicIP
-	if want, ok := c.args["ipaddress"]; ok {
-		got, found := c.st.ips.find(func(o *publicIP) bool { return o.zone == z && o.addr.String() == want })
-		mine := found && got.state == ipReserved && got.owner == owner
+	want, ok := c.args["ipaddress"]
+	got, found := c.st.addressNamed(z, want)
+	mine := ok && found && got.state == ipReserved && got.owner == owner // it counts already
+	if !mine {
+		if err := c.addressLimit(owner); err != nil {
+			return nil, err
+		}
+	}
+	if ok {
 		if !found || got.state != ipFree && !mine {
 			return nil, full
 		}
@@ -263,7 +286,7 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	} else {
 		ip = c.st.freeIP(z)
 	}
-	if ip == nil {
+	if ip == nil || pick(c.faults, FaultCapacity) != nil {
 		return nil, full
 	}
 	c.st.takeIP(ip, owner, c.now)
@@ -309,6 +332,11 @@ func (st *state) takeIP(ip *publicIP, owner *account, now time.Time) {
 	ip.state, ip.owner, ip.allocated = ipAllocating, owner, now
 }
 
+// addressServices tells whether a shared network of the offering can have public addresses.
+func (o *networkOffering) addressServices() bool {
+	return slices.ContainsFunc([]string{"SourceNat", "StaticNat", "Firewall", "PortForwarding", "Lb"}, o.has)
+}
+
 type ipAnswer struct {
 	IP ipView `json:"ipaddress"`
 }
@@ -319,64 +347,20 @@ func (c *call) attachAddress(ip *publicIP, n *network, v *vpc) (any, error) {
 	case n != nil && n.vpc != nil && v == nil:
 		return nil, invalid("Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to associate ip address to VPC")
 	case v != nil:
+		if v.removed {
+			return nil, invalid("Invalid VPC id provided")
+		}
+		ip.sourceNAT = v.offering.needsSourceNAT() && v.sourceNATIP(c.st) == nil
 		ip.state, ip.vpc = ipAllocated, v
 		return ipAnswer{c.viewIP(ip)}, nil
+	case n.removed:
+		return nil, invalid("Invalid network id is given")
 	case !n.provides("SourceNat"):
 		return nil, invalid("The network id=%d doesn't provide the service SourceNat", n.id)
 	}
 	ip.network = n
-	ip.sourceNAT = !slices.ContainsFunc(c.st.ips.rows, func(o *publicIP) bool { return o.network == n && o.sourceNAT })
+	ip.sourceNAT = n.sourceNATIP(c.st) == nil
 	ans := ipAnswer{c.viewIP(ip)} // built before the final state is stored: it says Allocating
 	ip.state = ipAllocated
 	return ans, nil
-}
-
-func disassociateIPAddress(c *call) (*jobSpec, error) {
-	ip := arg[*publicIP](c, "id")
-	if ip == nil && c.has("ipaddress") {
-		found, ok := c.st.ips.find(func(o *publicIP) bool { return o.addr.String() == c.str("ipaddress") })
-		if !ok {
-			return nil, invalid("Unable to find IP address by address=%s", c.str("ipaddress"))
-		}
-		ip = found
-	}
-	if ip == nil {
-		return nil, invalid("Please specify either IP address or IP address ID")
-	}
-	if ip.owner == nil {
-		return nil, c.internal(csRuntime, "Cannot invoke \"java.lang.Long.longValue()\" because the return value of \"getAccountId()\" is null")
-	}
-	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
-		switch {
-		case ip.owner == nil: // freed while the job waited
-			return success{true}, nil
-		case !c.access(ip.owner):
-			return nil, denied()
-		case ip.sourceNAT && (ip.network == nil || ip.network.state != netAllocated):
-			return nil, &apiError{status: codeParam, job: codeInternal, text: "ip address is used for source nat purposes and can not be disassociated."}
-		case ip.system:
-			return nil, invalid("Can't release system IP address with id %s", ip.uuid)
-		}
-		c.st.release(ip)
-		return success{true}, nil
-	}}, nil
-}
-
-// release frees an address with everything on it: rules, members, tags.
-func (st *state) release(ip *publicIP) {
-	for _, r := range slices.Clone(ip.lbRules) {
-		st.dropLBRule(r)
-	}
-	for _, r := range slices.Clone(ip.fwRules) {
-		st.dropFWRule(r)
-	}
-	if ip.staticVM != nil {
-		for _, n := range ip.staticVM.nics {
-			if n.staticNAT == ip {
-				n.staticNAT = nil
-			}
-		}
-	}
-	ip.tags, ip.owner, ip.network, ip.vpc, ip.staticVM, ip.staticIP = nil, nil, nil, nil, nil, ""
-	ip.sourceNAT, ip.hidden, ip.state, ip.allocated = false, false, ipFree, time.Time{}
 }

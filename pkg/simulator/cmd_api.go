@@ -41,7 +41,7 @@ func listAPIs(c *call) (any, error) {
 	var out []*apiSpec
 	for i := range c.s.cat.APIs {
 		a := &c.s.cat.APIs[i]
-		if role.allows(a) && (!c.has("name") || c.str("name") == a.Name) {
+		if role.allows(a) && c.st.registered(a) && (!c.has("name") || c.str("name") == a.Name) {
 			out = append(out, a)
 		}
 	}
@@ -119,7 +119,8 @@ func listCapabilities(c *call) (any, error) {
 	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = true, c.st.version, true, "false"
 	v.UserProjects, v.MinDisk, v.MaxDisk, v.KVMSnapshot = true, 1, 1024, true
 	v.ViewDestroyed, v.ExpungeRecover, v.ExpungeVolume, v.ForceStop = set.UserViewDestroyed, set.UserExpungeRecover, true, true
-	v.Kubernetes, v.CustomHypervisor, v.UIPageSize, v.StatsRetention = true, "Custom", 20, 720
+	v.Kubernetes, v.KubernetesExp = !set.KubernetesDisabled, set.KubernetesExperimental
+	v.CustomHypervisor, v.UIPageSize, v.StatsRetention = "Custom", 20, 720
 	v.DiskStatsRetention, v.SharedFSCPU, v.SharedFSRAM, v.DynamicScaling = 720, 2, 1024, true
 	if set.ThrottleMax > 0 {
 		v.ThrottleMax, v.ThrottleInterval = set.ThrottleMax, int(set.throttleInterval().Seconds())

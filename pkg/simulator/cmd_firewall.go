@@ -11,7 +11,7 @@ import (
 )
 
 var firewallCommands = []command{
-	{name: "listFirewallRules", refs: map[string]refKind{"id": refFWRule}, run: listFirewallRules},
+	{name: "listFirewallRules", refs: map[string]refKind{"id": refRule}, run: listFirewallRules},
 	{
 		name: "createFirewallRule", submit: createFirewallRule, class: "user.firewall.CreateFirewallRuleCmd", lock: lockIP("ipaddressid"),
 		order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
@@ -25,9 +25,9 @@ type fwView struct {
 	Protocol    string    `json:"protocol"`
 	StartPort   *int      `json:"startport,omitempty"`
 	EndPort     *int      `json:"endport,omitempty"`
-	IPAddressID string    `json:"ipaddressid"`
+	IPAddressID string    `json:"ipaddressid,omitempty"`
 	NetworkID   string    `json:"networkid"`
-	IPAddress   string    `json:"ipaddress"`
+	IPAddress   string    `json:"ipaddress,omitempty"`
 	State       string    `json:"state"`
 	CIDRList    string    `json:"cidrlist"`
 	ICMPType    *int      `json:"icmptype,omitempty"`
@@ -40,9 +40,11 @@ type fwView struct {
 
 func (c *call) viewFW(r *fwRule) fwView {
 	v := fwView{
-		ID: r.uuid, Protocol: r.protocol, StartPort: r.startPort, EndPort: r.endPort, IPAddressID: r.ip.uuid, NetworkID: r.network.uuid,
-		IPAddress: r.ip.addr.String(), State: r.state, CIDRList: strings.Join(r.cidrs, ","), ICMPType: r.icmpType, ICMPCode: r.icmpCode,
-		Tags: viewTags(&r.tagged), TrafficType: "Ingress",
+		ID: r.uuid, Protocol: r.protocol, StartPort: r.startPort, EndPort: r.endPort, NetworkID: r.network.uuid, State: r.state, CIDRList: strings.Join(r.cidrs, ","), ICMPType: r.icmpType, ICMPCode: r.icmpCode,
+		Tags: viewTags(&r.tagged), DestCIDRs: strings.Join(r.destCIDRs, ","), TrafficType: "Egress",
+	}
+	if r.ip != nil {
+		v.IPAddressID, v.IPAddress, v.TrafficType = r.ip.uuid, r.ip.addr.String(), "Ingress"
 	}
 	if c.caller.rootAdmin() {
 		v.ForDisplay = ptr(!r.hidden)
@@ -98,7 +100,7 @@ func createFirewallRule(c *call) (*jobSpec, error) {
 			r.state = ruleActive
 			return fwAnswer{c.viewFW(r)}, nil
 		},
-		undo: func() { c.st.dropFWRule(r) },
+		undo: func() { c.st.dropFWRule(r) }, refused: "Failed to create firewall rule",
 	}, nil
 }
 
@@ -135,8 +137,65 @@ func (c *call) checkFWRule(r *fwRule) error {
 	if err := r.checkPorts(ip.zone); err != nil {
 		return err
 	}
-	for _, o := range ip.fwRules {
-		if o.conflicts(r) {
+	return r.conflictWith(ip.fwRules)
+}
+
+func (r *fwRule) checkPorts(z *zone) error {
+	if err := r.checkPortRange(); err != nil {
+		return err
+	}
+	if r.protocol != "tcp" && r.protocol != "udp" && r.protocol != "icmp" {
+		return invalid("Protocol %s is not supported in zone %d", r.protocol, z.id)
+	}
+	return r.checkICMP()
+}
+
+func (r *fwRule) checkPortRange() error {
+	switch {
+	case r.startPort != nil && !validPort(*r.startPort):
+		return invalid("publicPort is an invalid value: %d", *r.startPort)
+	case r.endPort != nil && !validPort(*r.endPort):
+		return invalid("Public port range is an invalid value: %d", *r.endPort)
+	case r.startPort != nil && r.endPort != nil && *r.startPort > *r.endPort:
+		return invalid("Start port can't be bigger than end port")
+	}
+	return nil
+}
+
+// checkICMP keeps ports and ICMP types apart; without types a rule is for all of them.
+func (r *fwRule) checkICMP() error {
+	switch {
+	case r.protocol != "icmp" && (r.icmpType != nil || r.icmpCode != nil):
+		return invalid("Can specify icmpCode and icmpType for ICMP protocol only")
+	case r.protocol == "icmp" && (r.startPort != nil || r.endPort != nil):
+		return invalid("Can't specify start/end port when protocol is ICMP")
+	case r.protocol != "icmp":
+		return nil
+	}
+	for _, p := range []**int{&r.icmpType, &r.icmpCode} {
+		if *p == nil {
+			*p = ptr(-1)
+		}
+	}
+	return nil
+}
+
+// conflictWith compares a new rule with the others of its address or network. Only
+// rules of one protocol that have a range in common, as text, can meet.
+func (r *fwRule) conflictWith(others []*fwRule) error {
+	for _, o := range others {
+		if o.state == ruleRevoke || r.protocol != o.protocol || !shareText(r.cidrs, o.cidrs) || !shareText(r.destCIDRs, o.destCIDRs) {
+			continue
+		}
+		switch {
+		case r.protocol == "icmp":
+			if *r.icmpType == *o.icmpType && *r.icmpCode == *o.icmpCode {
+				return invalid("New rule conflicts with existing rule: %s", o.conflictText())
+			}
+		case r.startPort == nil && o.startPort == nil:
+			return errf(codeConflict, csRuleConflict, "There is already a firewall rule specified with protocol = %s and no ports", r.protocol)
+		case r.startPort == nil || o.startPort == nil || r.endPort == nil || o.endPort == nil:
+		case *r.startPort <= *o.endPort && *o.startPort <= *r.endPort:
 			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				*r.startPort, *r.endPort, o.conflictText(), *o.startPort, *o.endPort)
 		}
@@ -144,41 +203,9 @@ func (c *call) checkFWRule(r *fwRule) error {
 	return nil
 }
 
-func (r *fwRule) checkPorts(z *zone) error {
-	for _, p := range []*int{r.startPort, r.endPort} {
-		if p != nil && (*p < 0 || *p > 65535) {
-			return invalid("publicPort is an invalid value: %d", *p)
-		}
-	}
-	switch {
-	case r.startPort != nil && r.endPort != nil && *r.startPort > *r.endPort:
-		return invalid("Start port can't be bigger than end port")
-	case r.protocol != "tcp" && r.protocol != "udp" && r.protocol != "icmp":
-		return invalid("Protocol %s is not supported in zone %d", r.protocol, z.id)
-	case r.protocol == "icmp" && (r.startPort != nil || r.endPort != nil):
-		return invalid("Can't specify start/end port when protocol is ICMP")
-	case r.protocol != "icmp" && (r.icmpType != nil || r.icmpCode != nil):
-		return invalid("Can specify icmpCode and icmpType for ICMP protocol only")
-	}
-	if r.protocol == "icmp" {
-		for _, p := range []**int{&r.icmpType, &r.icmpCode} {
-			if *p == nil {
-				*p = ptr(-1)
-			}
-		}
-	}
-	return nil
-}
-
-// conflicts: same protocol, ports that overlap and one CIDR text in common.
-func (r *fwRule) conflicts(o *fwRule) bool {
-	if r.protocol != o.protocol || r.startPort == nil || o.startPort == nil {
-		return false
-	}
-	if *r.startPort > *o.endPort || *o.startPort > *r.endPort {
-		return false
-	}
-	return slices.ContainsFunc(r.cidrs, func(s string) bool { return slices.Contains(o.cidrs, s) })
+// shareText tells whether two lists have an element in common; two empty ones do.
+func shareText(a, b []string) bool {
+	return len(a) == 0 && len(b) == 0 || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 func (r *fwRule) conflictText() string {
@@ -188,17 +215,25 @@ func (r *fwRule) conflictText() string {
 func deleteFirewallRule(c *call) (*jobSpec, error) {
 	switch r := c.refs["id"].obj.(type) {
 	case *fwRule:
-		return &jobSpec{run: func(time.Time) (any, error) {
-			if !c.access(r.account) {
-				return nil, denied()
-			}
+		if !c.access(r.account) {
+			return &jobSpec{run: func(time.Time) (any, error) { return nil, denied() }}, nil
+		}
+		r.state = ruleRevoke // while the router is told, and for good if it refuses
+		return &jobSpec{refused: "Failed to delete firewall rule", run: func(time.Time) (any, error) {
 			c.st.dropFWRule(r)
 			return success{true}, nil
 		}}, nil
 	case *lbRule:
-		return &jobSpec{run: func(time.Time) (any, error) {
-			return nil, invalid("Only rules having purpose Firewall can be revoked; rule %s is having purpose LoadBalancing", r.uuid)
-		}}, nil
+		return wrongPurpose(r.id), nil
+	case *pfRule:
+		return wrongPurpose(r.id), nil
 	}
 	return nil, c.badRef("id", c.str("id"))
+}
+
+// wrongPurpose is the job that finds out that an id names another kind of rule.
+func wrongPurpose(id int64) *jobSpec {
+	return &jobSpec{run: func(time.Time) (any, error) {
+		return nil, invalid("Unable to find %d having purpose Firewall", id)
+	}}
 }

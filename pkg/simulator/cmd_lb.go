@@ -19,7 +19,8 @@ var (
 // statsPort is where HAProxy on the virtual router serves its statistics.
 const statsPort = 8081
 
-var lbRefs = map[string]refKind{"id": refLBRule}
+// lbRefs: the id of a rule of another kind resolves as well, and then the command finds no load balancer.
+var lbRefs = map[string]refKind{"id": refRule}
 
 var lbCommands = []command{
 	{name: "listLoadBalancerRules", refs: lbRefs, run: listLoadBalancerRules},
@@ -93,7 +94,7 @@ func listLoadBalancerRules(c *call) (any, error) {
 	var out []*lbRule
 	for _, r := range c.st.lbRules.rows {
 		switch {
-		case !in(r.owner()) || !matches(c, "id", r) || !matches(c, "publicipid", r.ip) || !matches(c, "networkid", r.network):
+		case r.internal || !in(r.owner()) || !matches(c, "id", r) || !matches(c, "publicipid", r.ip) || !matches(c, "networkid", r.network):
 		case !matches(c, "zoneid", r.ip.zone), c.has("name") && !strings.EqualFold(c.str("name"), r.name):
 		case c.has("keyword") && !like(r.name, c.str("keyword")) && !like(r.description, c.str("keyword")):
 		case c.given("virtualmachineid") && !slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == member }):
@@ -106,22 +107,16 @@ func listLoadBalancerRules(c *call) (any, error) {
 }
 
 func createLoadBalancerRule(c *call) (*jobSpec, error) {
-	ip := arg[*publicIP](c, "publicipid")
-	if ip == nil {
-		return nil, invalid("Can't define IP owner. Either specify account/domainId or publicIpId")
-	}
-	if ip.state != ipAllocated {
-		return nil, invalid("Unable to create load balancer rule, invalid IP address ID %d", ip.id)
-	}
-	if !c.access(ip.owner) {
-		return nil, denied()
+	ip, err := c.lbSource()
+	if err != nil {
+		return nil, err
 	}
 	n, err := c.lbNetwork(ip)
 	if err != nil {
 		return nil, err
 	}
 	r := &lbRule{
-		entity: entity{created: c.now}, name: c.str("name"), description: c.str("description"), algorithm: strings.ToLower(c.str("algorithm")), ip: ip,
+		entity: entity{created: c.now}, name: c.str("name"), description: c.str("description"), algorithm: c.str("algorithm"), ip: ip,
 		publicPort: c.integer("publicport"), privatePort: c.integer("privateport"), state: ruleAdd, account: ip.owner,
 		hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
 	}
@@ -131,27 +126,64 @@ func createLoadBalancerRule(c *call) (*jobSpec, error) {
 	if c.has("cidrlist") {
 		r.cidrs, r.hasCIDRs = strings.Join(c.list("cidrlist"), " "), true
 	}
-	bind, err := c.checkLBRule(r, n)
-	if err != nil {
+	if err := c.checkLBSource(r, n); err != nil {
 		return nil, err
 	}
-	if bind != nil {
-		ip.network = bind
-		ip.sourceNAT = false // the trap: a VPC's source NAT address loses that role for good
+	bound := ip.network == nil
+	if bound {
+		// The trap: a VPC's source NAT address loses that role for good, even when a later check refuses the rule.
+		ip.network, ip.sourceNAT = n, false
 	}
 	r.network = ip.network
-	c.st.addLBRule(r)
-	openFirewall := c.boolOr("openfirewall", ip.vpc == nil) && ip.vpc == nil
+	if err := c.createLBRule(r); err != nil {
+		if bound {
+			ip.network = nil
+		}
+		return nil, err
+	}
 	return &jobSpec{
 		objectID: r.uuid, instanceType: "FirewallRule", instanceID: r.uuid,
-		run:  func(time.Time) (any, error) { return c.finishLBRule(r, openFirewall) },
-		undo: func() { c.st.removeLBRule(r) },
+		run:  func(time.Time) (any, error) { return c.finishLBRule(r) },
+		undo: func() { c.st.removeLBRule(r) }, refused: "Failed to create load balancer rule",
 	}, nil
+}
+
+// lbSource is the address of a new rule, which the caller must be allowed to use.
+func (c *call) lbSource() (*publicIP, error) {
+	ip := arg[*publicIP](c, "publicipid")
+	if !c.given("publicipid") {
+		if c.str("account") == "" || !c.given("domainid") {
+			return nil, invalid("Can't define IP owner. Either specify account/domainId or publicIpId")
+		}
+		owner, err := c.addressOwner()
+		if err != nil {
+			return nil, err
+		}
+		if !c.access(owner) {
+			return nil, denied()
+		}
+		// Only an elastic load balancer takes an address by itself.
+		return nil, paramError("Unable to create load balance rule; can't find/allocate source IP")
+	}
+	if ip == nil || ip.state != ipAllocated {
+		return nil, invalid("Unable to create load balancer rule, invalid IP address ID %d", c.refs["publicipid"].id)
+	}
+	if !c.access(ip.owner) {
+		return nil, denied()
+	}
+	return ip, nil
 }
 
 // lbNetwork finds the network of a new rule.
 func (c *call) lbNetwork(ip *publicIP) (*network, error) {
 	if n := arg[*network](c, "networkid"); n != nil {
+		return n, nil
+	}
+	if z := arg[*zone](c, "zoneid"); z != nil {
+		n, err := c.onlyNetwork(ip.owner, z)
+		if err != nil {
+			return nil, paramError("%s", asAPIError(err).text)
+		}
 		return n, nil
 	}
 	if ip.network != nil {
@@ -160,68 +192,85 @@ func (c *call) lbNetwork(ip *publicIP) (*network, error) {
 	return nil, paramError("IP address ID=%d is not associated with any network", ip.id)
 }
 
-// checkLBRule applies the validations of the create phase in the server's
-// order. bind is the tier that a VPC address gets with its first rule.
-func (c *call) checkLBRule(r *lbRule, n *network) (bind *network, err error) {
+// checkLBSource applies the validations of the create phase up to the binding
+// of a VPC's address to its tier, in the server's order.
+func (c *call) checkLBSource(r *lbRule, n *network) error {
 	ip := r.ip
 	if c.boolean("openfirewall") && ip.vpc != nil {
-		return nil, paramError("Can't have openFirewall=true when IP address belongs to VPC")
+		return paramError("Can't have openFirewall=true when IP address belongs to VPC")
 	}
 	if r.publicPort == 53 && ip.sourceNAT && n.provides("Dns") {
-		return nil, paramError("Error adding load balancer rule, cannot add port 53 with network service offering having DNS service and Source NAT.")
+		return paramError("Error adding load balancer rule, cannot add port 53 with network service offering having DNS service and Source NAT.")
 	}
 	if ip.staticVM != nil {
-		return nil, errf(codeConflict, csGeneric, "Can't do load balance on ip address: %s", ip.addr)
+		return errf(codeConflict, csGeneric, "Can't do load balance on ip address: %s", ip.addr)
 	}
 	for _, cidr := range c.list("cidrlist") {
 		if !validCIDR(cidr) {
-			return nil, paramError("CIDR [%s] is invalid.", cidr)
+			return paramError("CIDR [%s] is invalid.", cidr)
 		}
 	}
 	if ip.network == nil {
 		if ip.vpc == nil || n.vpc != ip.vpc {
-			return nil, paramError("Ip address %s is not assigned to the network %s", ip.text(), n.text())
+			return paramError("Ip address %s is not assigned to the network %s", ip.text(), n.text())
 		}
-		bind = n
 	} else {
 		n = ip.network // a networkid that differs is ignored
 	}
-	if !n.offering.spec.Conserve {
-		if ip.sourceNAT {
-			return nil, paramError("The IP %s is already used as SourceNat rather than Lb.", ip.addr)
-		}
-		if len(ip.fwRules) > 0 && n.vpc != nil {
-			return nil, paramError("The IP %s is already used as Firewall rather than Lb.", ip.addr)
-		}
+	if !n.offering.spec.Conserve && ip.sourceNAT {
+		return paramError("The IP %s is already used as SourceNat rather than Lb.", ip.addr)
 	}
+	return nil
+}
+
+// createLBRule applies the other validations, stores the rule and opens the firewall for it.
+func (c *call) createLBRule(r *lbRule) error {
+	n := r.network
 	if r.privatePort < 0 || r.privatePort > 65535 {
-		return nil, paramError("privatePort is an invalid value: %d", r.privatePort)
+		return paramError("privatePort is an invalid value: %d", r.privatePort)
 	}
-	if !slices.Contains(lbAlgorithms, r.algorithm) {
-		return nil, paramError("Invalid algorithm: %s", c.str("algorithm"))
+	if !slices.Contains(lbAlgorithms, strings.ToLower(r.algorithm)) {
+		return paramError("Invalid algorithm: %s", c.str("algorithm"))
 	}
 	if !n.provides("Lb") {
-		return nil, paramError("LB service is not supported in specified network id")
+		return paramError("LB service is not supported in specified network id")
 	}
 	if !n.offering.providedBy("Lb", "VirtualRouter", "VpcVirtualRouter", "Nsx", "Netris", "Netscaler") {
-		return nil, paramError("Scheme Public is not supported by the network offering %s", n.offering.text())
+		return paramError("Scheme Public is not supported by the network offering %s", n.offering.text())
 	}
 	if r.publicPort < 0 || r.publicPort > 65535 {
-		return nil, paramError("publicPort is an invalid value: %d", r.publicPort)
+		return paramError("publicPort is an invalid value: %d", r.publicPort)
 	}
 	if n.state == netImplemented && (r.publicPort == statsPort || r.protocol == "udp") {
-		return nil, paramError("LB service provider cannot support this rule")
+		return paramError("LB service provider cannot support this rule")
 	}
 	if r.hasProtocol && !slices.Contains(lbProtocols, r.protocol) {
-		return nil, paramError("protocol %s is not in valid protocols [%s]", r.protocol, strings.Join(lbProtocols, ", "))
+		return paramError("protocol %s is not in valid protocols [%s]", r.protocol, strings.Join(lbProtocols, ", "))
 	}
-	for _, o := range ip.lbRules {
-		if o.publicPort == r.publicPort {
-			return nil, errf(codeConflict, csGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+	if c.boolOr("openfirewall", r.ip.vpc == nil) && r.ip.vpc == nil {
+		if err := c.openFirewallFor(r); err != nil {
+			return err
+		}
+	}
+	if err := r.conflict(); err != nil {
+		if r.related != nil {
+			c.st.dropFWRule(r.related)
+		}
+		return err
+	}
+	c.st.addLBRule(r)
+	return nil
+}
+
+// conflict refuses a port that another rule of the address has.
+func (r *lbRule) conflict() error {
+	for _, o := range r.ip.lbRules {
+		if o.publicPort == r.publicPort && o.state != ruleRevoke {
+			return errf(codeConflict, csGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				r.publicPort, r.publicPort, o.conflictText(), o.publicPort, o.publicPort)
 		}
 	}
-	return bind, nil
+	return r.ip.forwardConflict(r.publicPort)
 }
 
 // conflictText is how exceptions print a rule.
@@ -242,7 +291,7 @@ func (n *network) text() string {
 }
 
 func (o *networkOffering) text() string {
-	return fmt.Sprintf(`NetworkOffering {"id":%d,"name":"%s","uuid":"%s"}`, o.id, o.spec.Name, o.uuid)
+	return fmt.Sprintf(`NetworkOffering {"id":%d,"name":"%s","trafficType":"%s","uuid":"%s"}`, o.id, o.spec.Name, o.spec.TrafficType, o.uuid)
 }
 
 // validCIDR accepts what a rule's source list may hold: ranges and single addresses of both families.
@@ -258,37 +307,34 @@ type lbAnswer struct {
 	LB lbView `json:"loadbalancer"`
 }
 
-// finishLBRule is the job of createLoadBalancerRule: it opens the firewall if asked to.
-func (c *call) finishLBRule(r *lbRule, openFirewall bool) (any, error) {
+// finishLBRule is the job of createLoadBalancerRule: it makes the related firewall rule work.
+func (c *call) finishLBRule(r *lbRule) (any, error) {
 	if r.removed {
-		return nil, errf(codeInternal, csRuntime, "Failed to create load balancer rule")
+		return nil, errf(codeInternal, csGeneric, "Failed to create load balancer rule")
 	}
-	if openFirewall {
-		if err := c.openFirewallFor(r); err != nil {
-			return nil, err
-		}
+	if r.related != nil && r.related.state == ruleAdd {
+		r.related.state = ruleActive
 	}
 	return lbAnswer{c.viewLB(r)}, nil
 }
 
-// openFirewallFor adds the related rule: tcp, the public port, everybody. An
-// equal rule that is there already stays on its own.
+// openFirewallFor adds the related rule in the create phase: tcp, the public
+// port, everybody. An equal rule that is there already stays on its own.
 func (c *call) openFirewallFor(r *lbRule) error {
 	port := r.publicPort
 	for _, o := range r.ip.fwRules {
-		if o.protocol != "tcp" || o.startPort == nil {
-			continue
-		}
-		if *o.startPort == port && *o.endPort == port {
+		if o.protocol == "tcp" && o.state != ruleRevoke && o.startPort != nil && *o.startPort == port && *o.endPort == port {
 			return nil
-		}
-		if *o.startPort <= port && port <= *o.endPort && slices.Contains(o.cidrs, "0.0.0.0/0") {
-			return errf(codeConflict, csRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", port, port, o.conflictText(), *o.startPort, *o.endPort)
 		}
 	}
 	fw := &fwRule{
 		entity: entity{created: c.now}, ip: r.ip, network: r.network, protocol: "tcp", startPort: ptr(port), endPort: ptr(port), cidrs: []string{"0.0.0.0/0"},
-		state: ruleActive, account: r.account,
+		state: ruleAdd, account: r.account,
+	}
+	if err := fw.conflictWith(r.ip.fwRules); err != nil {
+		e := asAPIError(err)
+		e.cs = csGeneric
+		return e
 	}
 	c.st.addFWRule(fw)
 	r.related = fw
@@ -304,21 +350,21 @@ func (st *state) removeLBRule(r *lbRule) {
 		st.dropFWRule(r.related)
 	}
 	st.dropLBRule(r)
-	if ip := r.ip; ip.vpc != nil && !ip.hasRules() && ip.staticVM == nil {
-		ip.network = nil
-	}
+	st.unbind(r.ip)
 }
 
 func deleteLoadBalancerRule(c *call) (*jobSpec, error) {
 	r := arg[*lbRule](c, "id")
-	if r == nil {
-		return nil, c.badRef("id", c.str("id"))
+	if r == nil || !c.access(r.owner()) {
+		return c.lbJob("id", nil, func(*lbRule, time.Time) (any, error) { return nil, denied() })
 	}
-	return &jobSpec{run: func(time.Time) (any, error) {
-		if !c.access(r.owner()) {
-			return nil, denied()
-		}
-		c.st.removeLBRule(r)
-		return success{true}, nil
-	}}, nil
+	before, refused := r.state, "Unable to remove load balancer rule "+r.text()
+	r.state = ruleRevoke // while the router is told
+	return &jobSpec{
+		run: func(time.Time) (any, error) {
+			c.st.removeLBRule(r)
+			return success{true}, nil
+		},
+		undo: func() { r.state = before }, refused: refused,
+	}, nil
 }

@@ -6,6 +6,8 @@ package simulator
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,86 +17,122 @@ var memberCommands = []command{
 	{name: "listLoadBalancerRuleInstances", refs: lbRefs, run: listLoadBalancerRuleInstances},
 }
 
-// backend is one VM with the address that a call names for it; an empty address stands for the NIC's own.
-type backend struct {
-	vm *vm
-	ip string
+// backends are the addresses that a call names for each VM, in the order of
+// first mention. byID marks VMs of virtualmachineids.
+type backends struct {
+	order []*vm
+	ips   map[*vm][]string
+	byID  map[*vm]bool
 }
 
-// backends reads virtualmachineids and vmidipmap.
-func (c *call) backends() ([]backend, error) {
-	var out []backend
+// backends reads virtualmachineids and vmidipmap; naming a VM or an address twice is naming it once.
+func (c *call) backends() (*backends, error) {
+	b := &backends{ips: map[*vm][]string{}, byID: map[*vm]bool{}}
+	mention := func(v *vm) {
+		if !slices.Contains(b.order, v) {
+			b.order = append(b.order, v)
+		}
+	}
 	for _, e := range c.maps["vmidipmap"] {
 		v, ok := c.st.vms.get(e["vmid"])
-		if !ok {
+		if !ok || v.removed {
 			return nil, invalid("Unable to find virtual machine ID: %s", e["vmid"])
 		}
-		ip := e["vmip"]
+		ip, sent := e["vmip"]
+		if !sent {
+			ip = "null"
+		}
 		if a, err := netip.ParseAddr(ip); err != nil || !a.Is4() {
 			return nil, invalid("Invalid ip address %s passed in vmidipmap for vmid %s", ip, e["vmid"])
 		}
-		out = append(out, backend{vm: v, ip: ip})
+		mention(v)
+		if !slices.Contains(b.ips[v], ip) {
+			b.ips[v] = append(b.ips[v], ip)
+		}
 	}
 	for _, r := range c.lists["virtualmachineids"] {
 		if v, ok := r.obj.(*vm); ok {
-			out = append(out, backend{vm: v})
+			mention(v)
+			b.byID[v] = true
 		}
+	}
+	return b, nil
+}
+
+// namesBackends tells whether the call names any backends, be it an empty list.
+func (c *call) namesBackends() bool {
+	return c.has("virtualmachineids") || c.maps["vmidipmap"] != nil
+}
+
+func assignToLoadBalancerRule(c *call) (*jobSpec, error) {
+	sent := c.now
+	return c.lbJob("id", func(*lbRule) string { return assignFailed().text }, func(r *lbRule, now time.Time) (any, error) {
+		list, err := c.backends()
+		if err != nil {
+			return nil, err
+		}
+		if !c.namesBackends() || r.removed || !c.access(r.owner()) {
+			return nil, assignFailed()
+		}
+		var add []*lbMember
+		for _, v := range list.order {
+			members, err := r.newMembers(v, list, sent)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range members {
+				m.since = now
+			}
+			add = append(add, members...)
+		}
+		r.members = append(r.members, add...)
+		r.settle()
+		return success{true}, nil
+	})
+}
+
+// assignFailed is the one text into which every reason collapses.
+func assignFailed() *apiError {
+	return errf(codeInternal, csGeneric, "Failed to assign load balancer rule")
+}
+
+// newMembers checks one VM: all must be good before any is stored. Jobs on one
+// rule run side by side: a pair that another job has added since the call was
+// sent passes the check and then fails in the database.
+func (r *lbRule) newMembers(v *vm, list *backends, sent time.Time) ([]*lbMember, *apiError) {
+	n := v.nicIn(r.network)
+	if v.gone() || v.owner != r.owner() || n == nil {
+		return nil, assignFailed()
+	}
+	ips := list.ips[v]
+	for _, ip := range ips {
+		if ip != n.ip && !slices.ContainsFunc(n.secondary, func(s secondaryIP) bool { return s.ip == ip }) {
+			return nil, assignFailed()
+		}
+	}
+	checked := len(ips) // the primary address beside named ones is not checked
+	if list.byID[v] && !slices.Contains(ips, n.ip) {
+		ips = append(slices.Clone(ips), n.ip)
+		checked = max(checked, 1)
+	}
+	out := make([]*lbMember, 0, len(ips))
+	for i, ip := range ips {
+		for _, m := range r.members {
+			switch {
+			case m.vm != v || m.ip != ip:
+			case i >= checked || m.since.After(sent):
+				return nil, errf(codeInternal, csRuntime, "Entity already exists ")
+			default:
+				return nil, assignFailed()
+			}
+		}
+		out = append(out, &lbMember{vm: v, ip: ip})
 	}
 	return out, nil
 }
 
-func assignToLoadBalancerRule(c *call) (*jobSpec, error) {
-	r := arg[*lbRule](c, "id")
-	if r == nil {
-		return nil, c.badRef("id", c.str("id"))
-	}
-	return &jobSpec{run: func(time.Time) (any, error) {
-		// Every reason collapses into one text.
-		failed := errf(codeInternal, csRuntime, "Failed to assign load balancer rule")
-		list, err := c.backends()
-		switch {
-		case err != nil:
-			return nil, err
-		case !c.has("virtualmachineids") && c.maps["vmidipmap"] == nil, r.removed, !c.access(r.owner()):
-			return nil, failed
-		}
-		add := make([]*lbMember, 0, len(list))
-		for _, b := range list {
-			m, ok := r.newMember(b)
-			if !ok || slices.ContainsFunc(slices.Concat(r.members, add), func(o *lbMember) bool { return o.vm == m.vm && o.ip == m.ip }) {
-				return nil, failed
-			}
-			add = append(add, m)
-		}
-		r.members = append(r.members, add...)
-		if len(add) > 0 {
-			r.state = ruleActive
-		}
-		return success{true}, nil
-	}}, nil
-}
-
-// newMember checks one backend: all must be good before any is stored.
-func (r *lbRule) newMember(b backend) (*lbMember, bool) {
-	n := b.vm.nicIn(r.network)
-	if b.vm.gone() || b.vm.owner != r.owner() || n == nil {
-		return nil, false
-	}
-	if b.ip == "" {
-		return &lbMember{vm: b.vm, ip: n.ip}, true
-	}
-	if b.ip != n.ip && !slices.ContainsFunc(n.secondary, func(s secondaryIP) bool { return s.ip == b.ip }) {
-		return nil, false
-	}
-	return &lbMember{vm: b.vm, ip: b.ip}, true
-}
-
 func removeFromLoadBalancerRule(c *call) (*jobSpec, error) {
-	r := arg[*lbRule](c, "id")
-	if r == nil {
-		return nil, c.badRef("id", c.str("id"))
-	}
-	return &jobSpec{run: func(time.Time) (any, error) {
+	return c.lbJob("id", c.removeRefused, func(r *lbRule, _ time.Time) (any, error) {
 		failed := invalid("Failed to remove instance from load balancer rule")
 		list, err := c.backends()
 		switch {
@@ -102,22 +140,37 @@ func removeFromLoadBalancerRule(c *call) (*jobSpec, error) {
 			return nil, err
 		case !c.access(r.owner()):
 			return nil, denied()
-		case !c.has("virtualmachineids") && c.maps["vmidipmap"] == nil:
+		case !c.namesBackends():
 			return nil, failed
 		}
-		for _, b := range list {
-			if b.ip != "" && !slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == b.vm && m.ip == b.ip }) {
-				return nil, failed
+		for v, ips := range list.ips {
+			for _, ip := range ips {
+				if !slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == v && m.ip == ip }) {
+					return nil, failed
+				}
 			}
 		}
+		// A VM goes with all its addresses, unless the map names some of them.
 		r.members = slices.DeleteFunc(r.members, func(m *lbMember) bool {
-			return slices.ContainsFunc(list, func(b backend) bool { return b.vm == m.vm && (b.ip == "" || b.ip == m.ip) })
+			if ips := list.ips[m.vm]; ips != nil {
+				return slices.Contains(ips, m.ip)
+			}
+			return list.byID[m.vm]
 		})
-		if len(r.members) == 0 {
-			r.state = ruleAdd
-		}
+		r.settle()
 		return success{true}, nil
-	}}, nil
+	})
+}
+
+// removeRefused names the VMs by their internal ids.
+func (c *call) removeRefused(*lbRule) string {
+	var ids []string
+	if list, err := c.backends(); err == nil {
+		for _, v := range list.order {
+			ids = append(ids, strconv.FormatInt(v.id, 10))
+		}
+	}
+	return "Failed to remove specified load balancer rule id for vms [" + strings.Join(ids, ", ") + "]"
 }
 
 // memberView is an item of listLoadBalancerRuleInstances with lbvmips=true.
@@ -127,9 +180,12 @@ type memberView struct {
 }
 
 func listLoadBalancerRuleInstances(c *call) (any, error) {
+	if err := c.checkPagePair(); err != nil {
+		return nil, err
+	}
 	r := arg[*lbRule](c, "id")
 	if r == nil {
-		return nil, c.badRef("id", c.str("id"))
+		return nil, c.internal(csRuntime, "Unable to find the load balancer with ID [%d].", c.refs["id"].id)
 	}
 	if !c.access(r.owner()) {
 		return nil, denied()

@@ -11,11 +11,11 @@ import (
 )
 
 func updateLoadBalancerRule(c *call) (*jobSpec, error) {
-	r := arg[*lbRule](c, "id")
-	if r == nil {
-		return nil, c.badRef("id", c.str("id"))
+	if err := c.checkCustomID(refRule); err != nil {
+		return nil, err
 	}
-	return &jobSpec{run: func(time.Time) (any, error) { return c.changeLBRule(r) }}, nil
+	refused := func(r *lbRule) string { return "Failed to update load balancer rule: " + r.text() }
+	return c.lbJob("id", refused, func(r *lbRule, _ time.Time) (any, error) { return c.changeLBRule(r) })
 }
 
 // changeLBRule is the job of updateLoadBalancerRule.
@@ -59,8 +59,14 @@ func (c *call) changeLBRule(r *lbRule) (any, error) {
 	if c.has("cidrlist") {
 		r.cidrs, r.hasCIDRs = strings.Join(cidrs, ","), true // create stores blanks, update commas
 	}
-	if b := c.optBool("fordisplay"); b != nil {
-		r.hidden = !*b
+	setDisplay(c, c.st.lbRules, r, &r.hidden)
+	if r.protocol != "ssl" {
+		r.cert = nil
+	}
+	if r.internal {
+		// A null pointer in the server: the answer is built from a public address. The change is stored all the same.
+		r.settle()
+		return nil, &apiError{status: codeInternal, cs: csRuntime, noText: true}
 	}
 	if !reapply {
 		return lbAnswer{c.viewLB(r)}, nil

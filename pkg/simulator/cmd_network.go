@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,10 @@ import (
 
 var networkCommands = []command{
 	{name: "listNetworks", refs: map[string]refKind{"id": refNetwork}, run: listNetworks},
+	{name: "createNetwork", write: true, run: createNetwork},
+	{name: "updateNetwork", refs: map[string]refKind{"id": refNetwork}, submit: updateNetwork, class: "user.network.UpdateNetworkCmd"},
+	{name: "deleteNetwork", refs: map[string]refKind{"id": refNetwork}, submit: deleteNetwork, class: "user.network.DeleteNetworkCmd"},
+	{name: "restartNetwork", refs: map[string]refKind{"id": refNetwork}, submit: restartNetwork, class: "user.network.RestartNetworkCmd"},
 }
 
 // capabilitiesJSON maps provider and service to the capabilities that listNetworks shows.
@@ -65,6 +70,8 @@ type networkView struct {
 	Gateway         string `json:"gateway,omitempty"`
 	Netmask         string `json:"netmask,omitempty"`
 	CIDR            string `json:"cidr,omitempty"`
+	NetworkCIDR     string `json:"networkcidr,omitempty"`
+	ReservedRange   string `json:"reservediprange,omitempty"`
 	ZoneID          string `json:"zoneid"`
 	ZoneName        string `json:"zonename"`
 	OfferingID      string `json:"networkofferingid"`
@@ -77,6 +84,7 @@ type networkView struct {
 	Related         string `json:"related"`
 	BroadcastURI    string `json:"broadcasturi,omitempty"`
 	DNS1            string `json:"dns1"`
+	DNS2            string `json:"dns2,omitempty"`
 	Type            string `json:"type"`
 	VLAN            string `json:"vlan,omitempty"`
 	ACLType         string `json:"acltype"`
@@ -106,6 +114,9 @@ type networkView struct {
 	Egress          *bool              `json:"egressdefaultpolicy,omitempty"`
 	PublicMTU       int                `json:"publicmtu"`
 	PrivateMTU      int                `json:"privatemtu"`
+	BaseID          string             `json:"associatednetworkid,omitempty"`
+	BaseName        string             `json:"associatednetwork,omitempty"`
+	ExternalID      string             `json:"externalid,omitempty"`
 	HasAnnotations  bool               `json:"hasannotations"`
 }
 
@@ -171,10 +182,11 @@ func (c *call) networkMatches(n *network) bool {
 		c.has("type") && !strings.EqualFold(c.str("type"), n.typ),
 		c.has("traffictype") && !strings.EqualFold(c.str("traffictype"), "Guest"),
 		c.has("acltype") && !strings.EqualFold(c.str("acltype"), n.aclType()),
-		c.has("issystem") && c.boolean("issystem"), c.has("restartrequired") && c.boolean("restartrequired"),
+		c.has("issystem") && c.boolean("issystem"), c.has("restartrequired") && c.boolean("restartrequired") != n.restart,
 		c.has("specifyipranges") && c.boolean("specifyipranges") != n.offering.spec.SpecifyIPs,
 		c.has("canusefordeploy") && !c.boolean("canusefordeploy"),
-		c.given("associatednetworkid"),
+		c.given("associatednetworkid") && (n.base == nil || !matches(c, "associatednetworkid", n.base)),
+		!matches(c, "physicalnetworkid", n.zone), c.has("vlan") && c.caller.rootAdmin() && c.str("vlan") != n.vlanText(), !c.visible("displaynetwork", n.hidden),
 		!n.offering.hasAll(c.list("supportedservices")), !n.hasTags(c.tagFilter()):
 		return false
 	}
@@ -193,10 +205,20 @@ func (c *call) viewNetwork(n *network) networkView {
 	v := networkView{
 		ID: n.uuid, Name: n.name, DisplayText: n.display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.zone.uuid, ZoneName: n.zone.name,
 		OfferingID: n.offering.uuid, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
-		State: n.state, Related: n.uuid, DNS1: n.zone.dns1, Type: n.typ, ACLType: n.aclType(), Services: n.offering.networkServices(),
+		State: n.state, Related: n.uuid, DNS1: orName(n.dns1, n.zone.dns1), DNS2: orName(n.dns2, n.zone.dns2), Type: n.typ, ACLType: n.aclType(), Services: n.offering.networkServices(),
 		NetworkDomain: n.domainName, PhysicalNetwork: n.zone.physicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
 		CanDeploy: true, Persistent: o.Persistent, Tags: viewTags(&n.tagged), AutoScaling: n.offering.autoScaling(),
-		Created: stamp(n.created), PublicMTU: 1500, PrivateMTU: 1500,
+		Created: stamp(n.created), PublicMTU: 1500, PrivateMTU: 1500, RestartRequired: n.restart, Redundant: n.redundant, ExternalID: n.externalID,
+		NetworkCIDR: n.wholeCIDR,
+	}
+	if n.base != nil {
+		v.BaseID, v.BaseName = n.base.uuid, n.base.name
+	}
+	if n.dns1 != "" {
+		v.DNS2 = n.dns2
+	}
+	if n.wholeCIDR != "" {
+		v.ReservedRange = reservedRange(n.wholeCIDR, n.cidr)
 	}
 	if n.typ != typeL2 {
 		v.Gateway, v.Netmask, v.CIDR = n.gateway, netmask(n.cidr.Bits()), n.cidr.String()
@@ -219,9 +241,12 @@ func (c *call) viewNetwork(n *network) networkView {
 		v.Egress = ptr(o.Egress)
 	}
 	if c.caller.rootAdmin() {
-		v.DisplayNetwork, v.Details = ptr(true), map[string]string{}
+		v.DisplayNetwork, v.Details = ptr(!n.hidden), map[string]string{}
+		if n.hideUsage != "" {
+			v.Details["hideIpAddressUsage"] = n.hideUsage
+		}
 		if n.state != netAllocated {
-			v.BroadcastURI, v.VLAN = fmt.Sprintf("vlan://%d", n.vlan), fmt.Sprint(n.vlan)
+			v.BroadcastURI, v.VLAN = "vlan://"+n.vlanText(), n.vlanText()
 		}
 	}
 	return v
@@ -230,4 +255,31 @@ func (c *call) viewNetwork(n *network) networkView {
 // autoScaling tells whether the load balancer of the offering can scale groups of VMs.
 func (o *networkOffering) autoScaling() bool {
 	return o.providedBy("Lb", "VirtualRouter", "VpcVirtualRouter")
+}
+
+// vlanText is the network's VLAN as answers show it; "" as long as it has none.
+func (n *network) vlanText() string {
+	switch {
+	case n.vlan != 0:
+		return fmt.Sprint(n.vlan)
+	case n.givenVLAN:
+		return "untagged"
+	}
+	return ""
+}
+
+// reservedRange is the part of the network's range that guests do not get.
+func reservedRange(whole string, guests netip.Prefix) string {
+	p, err := netip.ParsePrefix(whole)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	if first := p.Addr().Next(); first != guests.Addr().Next() {
+		parts = append(parts, first.String()+"-"+guests.Addr().Prev().String())
+	}
+	if last := lastAddr(p); last != lastAddr(guests) {
+		parts = append(parts, lastAddr(guests).Next().String()+"-"+last.Prev().String())
+	}
+	return strings.Join(parts, " , ")
 }

@@ -17,81 +17,27 @@ var tagCommands = []command{
 	{name: "listTags", run: listTags},
 }
 
-// tagKinds maps a resource type to the kind of object it names; refNone: known, but not in this world.
-var tagKinds = map[string]refKind{
-	"UserVm": refVM, "LoadBalancer": refLBRule, "PublicIpAddress": refIP, "FirewallRule": refFWRule, "NetworkACL": refACLItem,
-	"Network": refNetwork, "Vpc": refVPC, "Project": refProject, "PortForwardingRule": refNone, "StaticRoute": refNone,
-	"SecurityGroup": refNone, "Volume": refNone, "Snapshot": refNone, "Template": refNone, "ISO": refNone, "Account": refNone, "User": refNone,
-}
-
-// untaggable are resource types that exist but cannot have tags.
-var untaggable = setOf("networkacllist", "zone", "nic", "serviceoffering", "diskoffering", "networkoffering", "vpcoffering", "host", "storage", "cluster", "pod", "domain")
-
-// tagTarget is a resource with tags and its owner.
-type tagTarget struct {
-	typ, uuid string
-	owner     *account
-	tags      *[]tag
-}
-
-// tagType normalises a resource type.
-func tagType(s string) (string, error) {
-	for k := range tagKinds {
-		if strings.EqualFold(k, s) {
-			return k, nil
-		}
-	}
-	if untaggable[strings.ToLower(s)] {
-		return "", invalid("The resource type %s doesn't support resource tags", s)
-	}
-	return "", invalid("Invalid resource type %s", s)
-}
-
-// tagTargets resolves the resources of createTags and deleteTags inside the job.
+// tagTargets resolves the resources of createTags inside the job.
 func (c *call) tagTargets() ([]tagTarget, error) {
-	typ, err := tagType(c.str("resourcetype"))
+	kind, err := tagType(c.str("resourcetype"))
 	if err != nil {
 		return nil, err
 	}
+	if kind.untaggable {
+		return nil, invalid("The resource type %s doesn't support resource tags", c.str("resourcetype"))
+	}
 	var out []tagTarget
 	for _, id := range c.list("resourceids") {
-		obj, _ := c.st.byUUID(tagKinds[typ], id)
-		t, ok := target(typ, obj)
+		t, ok := c.st.tagTarget(kind, id)
 		if !ok {
-			return nil, invalid("Unable to find resource by uuid %s and type %s", id, typ)
+			return nil, invalid("Unable to find resource by uuid %s and type %s", id, kind.name)
 		}
-		if !c.access(t.owner) {
+		if t.owner == nil && !c.caller.rootAdmin() || !c.access(t.owner) { // a resource without owner is the system account's
 			return nil, denied()
 		}
 		out = append(out, t)
 	}
 	return out, nil
-}
-
-// target describes an object as a carrier of tags.
-func target(typ string, obj any) (tagTarget, bool) {
-	switch o := obj.(type) {
-	case *vm:
-		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, !o.removed
-	case *lbRule:
-		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
-	case *fwRule:
-		return tagTarget{typ, o.uuid, o.account, o.tagList()}, true
-	case *publicIP:
-		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, o.owner != nil
-	case *network:
-		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, !o.removed
-	case *vpc:
-		return tagTarget{typ, o.uuid, o.owner, o.tagList()}, !o.removed
-	case *project:
-		return tagTarget{typ, o.uuid, o.account, o.tagList()}, !o.removed
-	case *aclItem:
-		if o.list.vpc == nil {
-			return tagTarget{}, false
-		}
-		return tagTarget{typ, o.uuid, o.list.vpc.owner, o.tagList()}, true
-	}
-	return tagTarget{}, false
 }
 
 func createTags(c *call) (*jobSpec, error) {
@@ -101,10 +47,10 @@ func createTags(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		// All or nothing: a key that is taken rolls the whole call back.
+		pairs, seen := tagPairs(c.maps["tags"]), map[string]bool{}
 		for _, t := range targets {
-			seen := map[string]bool{}
-			for _, e := range c.maps["tags"] {
-				k := strings.ToLower(e["key"])
+			for _, e := range pairs {
+				k := t.uuid + "/" + strings.ToLower(e["key"])
 				if e["value"] == "" {
 					return nil, invalid("Value for the key %s is either null or empty", e["key"])
 				}
@@ -115,7 +61,7 @@ func createTags(c *call) (*jobSpec, error) {
 			}
 		}
 		for _, t := range targets {
-			for _, e := range c.maps["tags"] {
+			for _, e := range pairs {
 				*t.tags = append(*t.tags, tag{key: e["key"], value: e["value"], customer: c.str("customer"), uuid: uuid.NewString()})
 			}
 		}
@@ -123,9 +69,21 @@ func createTags(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
+// tagPairs leaves one entry of each key, the last one: the server reads them into a map.
+func tagPairs(entries []mapEntry) []mapEntry {
+	var out []mapEntry
+	for i, e := range entries {
+		if !slices.ContainsFunc(entries[i+1:], func(o mapEntry) bool { return o["key"] == e["key"] }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// deleteTags looks for tags, not for resources: one that does not exist has none.
 func deleteTags(c *call) (*jobSpec, error) {
 	return &jobSpec{run: func(time.Time) (any, error) {
-		targets, err := c.tagTargets()
+		kind, err := tagType(c.str("resourcetype"))
 		if err != nil {
 			return nil, err
 		}
@@ -133,17 +91,25 @@ func deleteTags(c *call) (*jobSpec, error) {
 		hit := func(g tag) bool {
 			return want == nil || slices.ContainsFunc(want, func(e mapEntry) bool {
 				v, hasValue := e["value"]
-				return strings.EqualFold(e["key"], g.key) && (!hasValue || v == "" || strings.EqualFold(v, g.value))
+				return strings.EqualFold(e["key"], g.key) && (!hasValue || strings.EqualFold(v, g.value))
 			})
 		}
-		n := 0
-		for _, t := range targets {
-			before := len(*t.tags)
-			*t.tags = slices.DeleteFunc(*t.tags, hit)
-			n += before - len(*t.tags)
+		var targets []tagTarget
+		for _, id := range c.list("resourceids") {
+			if t, ok := c.st.tagTarget(kind, id); ok && slices.ContainsFunc(*t.tags, hit) {
+				targets = append(targets, t)
+			}
 		}
-		if n == 0 {
-			return nil, errf(codeInternal, csRuntime, "Failed to delete tags")
+		if len(targets) == 0 {
+			return nil, errf(codeInternal, csGeneric, "Failed to delete tags")
+		}
+		for _, t := range targets {
+			if t.owner == nil && !c.caller.rootAdmin() || !c.access(t.owner) {
+				return nil, denied()
+			}
+		}
+		for _, t := range targets {
+			*t.tags = slices.DeleteFunc(*t.tags, hit)
 		}
 		return success{true}, nil
 	}}, nil
@@ -160,18 +126,17 @@ func listTags(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ := c.str("resourcetype")
-	if typ != "" {
-		t, err := tagType(typ)
+	typ := ""
+	if c.str("resourcetype") != "" {
+		kind, err := tagType(c.str("resourcetype"))
 		if err != nil {
 			return nil, err
 		}
-		typ = t
+		typ = kind.name
 	}
 	var out []tagItem
-	add := func(kind string, obj any) {
-		t, ok := target(kind, obj)
-		if !ok || typ != "" && typ != kind || t.owner == nil || !in(t.owner) {
+	c.st.eachTagged(func(t tagTarget) {
+		if typ != "" && typ != t.typ || t.owner == nil || !in(t.owner) {
 			return
 		}
 		if id := c.str("resourceid"); id != "" && !strings.EqualFold(id, t.uuid) {
@@ -185,34 +150,13 @@ func listTags(c *call) (any, error) {
 			}
 			out = append(out, tagItem{g, t})
 		}
-	}
-	c.st.eachTagged(add)
+	})
+	slices.SortStableFunc(out, func(a, b tagItem) int {
+		return strings.Compare(strings.ToLower(b.target.typ), strings.ToLower(a.target.typ))
+	})
 	return page(c, "tag", out, func(i tagItem) tagView {
 		return tagView{
 			Key: i.tag.key, Value: i.tag.value, ResourceType: i.target.typ, ResourceID: i.target.uuid, Customer: i.tag.customer, ownerView: viewOwner(i.target.owner),
 		}
 	})
-}
-
-// eachTagged visits every object that has tags.
-func (st *state) eachTagged(visit func(kind string, obj any)) {
-	visitTagged(st.vms, "UserVm", visit)
-	visitTagged(st.ips, "PublicIpAddress", visit)
-	visitTagged(st.lbRules, "LoadBalancer", visit)
-	visitTagged(st.fwRules, "FirewallRule", visit)
-	visitTagged(st.networks, "Network", visit)
-	visitTagged(st.vpcs, "Vpc", visit)
-	visitTagged(st.aclItems, "NetworkACL", visit)
-	visitTagged(st.projects, "Project", visit)
-}
-
-func visitTagged[T interface {
-	row
-	tagList() *[]tag
-}](t *table[T], kind string, visit func(string, any)) {
-	for _, v := range t.rows {
-		if len(*v.tagList()) > 0 {
-			visit(kind, v)
-		}
-	}
 }

@@ -174,16 +174,6 @@ func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
 	return spec
 }
 
-// lastJobOn is the pending job of the subject that ends last.
-func (st *state) lastJobOn(subject any) *job {
-	for i := len(st.due) - 1; i >= 0; i-- {
-		if st.due[i].subject == subject {
-			return st.due[i]
-		}
-	}
-	return nil
-}
-
 func startVirtualMachine(c *call) (*jobSpec, error) {
 	v, err := c.targetVM()
 	if err != nil {
@@ -207,26 +197,6 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 		}
 		return vmAnswer{c.viewVM(v, nil)}, nil
 	}), nil
-}
-
-// implement gives an isolated network its router and source NAT address with the first running VM.
-func (st *state) implement(n *network, now time.Time) {
-	if n.state != netAllocated {
-		return
-	}
-	n.state = netImplemented
-	if n.vpc != nil || !n.provides("SourceNat") {
-		return
-	}
-	for _, ip := range st.ips.rows {
-		if ip.network == n && ip.sourceNAT {
-			return
-		}
-	}
-	if ip := st.freeIP(n.zone); ip != nil {
-		st.takeIP(ip, n.owner, now)
-		ip.state, ip.network, ip.sourceNAT = ipAllocated, n, true
-	}
 }
 
 func stopVirtualMachine(c *call) (*jobSpec, error) {
@@ -255,7 +225,7 @@ func destroyVirtualMachine(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	mayExpunge := !c.caller.account.normal() || c.st.settings.UserExpungeRecover
-	if c.st.lastJobOn(v) == nil && v.state == vmRunning && (mayExpunge || !c.boolean("expunge")) && !v.protected {
+	if c.st.lastJobOn(v) == nil && v.state == vmRunning && (mayExpunge || !c.boolean("expunge")) && !v.protected && c.st.clusterOf(v) == nil {
 		v.state = vmStopping
 	}
 	return c.powerJob(v, func(now time.Time) (any, error) {
@@ -264,6 +234,9 @@ func destroyVirtualMachine(c *call) (*jobSpec, error) {
 		}
 		if v.protected {
 			return nil, invalid("Instance [id = %s, name = %s] has delete protection enabled and cannot be deleted.", v.uuid, v.name)
+		}
+		if err := c.st.checkNodeDestroy(v); err != nil {
+			return nil, err
 		}
 		if v.state != vmDestroyed && v.state != vmExpunging {
 			v.state, v.updated = vmDestroyed, now
@@ -317,13 +290,10 @@ func (st *state) leaveRules(v *vm) {
 // expunge ends a VM: its row stays, its addresses become free.
 func (st *state) expunge(v *vm) {
 	st.leaveRules(v)
+	st.leaveForwards(v)
 	v.removed, v.state, v.host = true, vmExpunging, nil
 	for _, n := range v.nics {
 		n.network.used = slices.DeleteFunc(n.network.used, func(o *nic) bool { return o == n })
-		if n.staticNAT != nil {
-			n.staticNAT.staticVM, n.staticNAT.staticIP = nil, ""
-			n.staticNAT = nil
-		}
 	}
 	v.tags = nil
 }

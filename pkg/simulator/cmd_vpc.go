@@ -10,25 +10,12 @@ import (
 
 var vpcCommands = []command{
 	{name: "listVPCs", refs: map[string]refKind{"id": refVPC}, run: listVPCs},
+	{name: "createVPC", submit: createVPC, class: "user.vpc.CreateVPCCmd"},
+	{name: "updateVPC", refs: map[string]refKind{"id": refVPC}, submit: updateVPC, class: "user.vpc.UpdateVPCCmd"},
+	{name: "deleteVPC", refs: map[string]refKind{"id": refVPC}, submit: deleteVPC, class: "user.vpc.DeleteVPCCmd"},
+	{name: "restartVPC", refs: map[string]refKind{"id": refVPC}, submit: restartVPC, class: "user.vpc.RestartVPCCmd"},
+	{name: "listVPCOfferings", refs: map[string]refKind{"id": refVPCOffering}, run: listVPCOfferings},
 }
-
-type vpcService struct {
-	Name     string     `json:"name"`
-	Provider []nameView `json:"provider"`
-}
-
-// vpcServices are those of the default VPC offering.
-var vpcServices = func() []vpcService {
-	var out []vpcService
-	for _, s := range []string{"Vpn", "StaticNat", "NetworkACL", "PortForwarding", "UserData", "Dns", "Lb", "Dhcp", "SourceNat"} {
-		v := vpcService{Name: s, Provider: []nameView{{"VpcVirtualRouter"}}}
-		if s == "Lb" {
-			v.Provider = append(v.Provider, nameView{"InternalLbVm"})
-		}
-		out = append(out, v)
-	}
-	return out
-}()
 
 // vpcView is the object vpc.
 type vpcView struct {
@@ -47,6 +34,8 @@ type vpcView struct {
 	Networks       []networkView `json:"network"`
 	Restart        bool          `json:"restartrequired"`
 	NetworkDomain  string        `json:"networkdomain"`
+	DNS1           string        `json:"dns1,omitempty"`
+	DNS2           string        `json:"dns2,omitempty"`
 	ForDisplay     *bool         `json:"fordisplay,omitempty"`
 	Tags           []tagView     `json:"tags"`
 	Distributed    bool          `json:"distributedvpcrouter"`
@@ -56,7 +45,16 @@ type vpcView struct {
 	HasAnnotations bool          `json:"hasannotations"`
 }
 
+// serviceNames are the services that lists can be filtered by.
+var serviceNames = setOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat", "PortForwarding", "SecurityGroup",
+	"NetworkACL", "Connectivity", "CustomAction")
+
 func listVPCs(c *call) (any, error) {
+	for _, s := range c.list("supportedservices") {
+		if !serviceNames[s] {
+			return nil, invalid("Invalid service specified %s", s)
+		}
+	}
 	in, err := c.ownerScope(c.byID())
 	if err != nil {
 		return nil, err
@@ -68,19 +66,13 @@ func listVPCs(c *call) (any, error) {
 		case c.has("name") && !like(v.name, c.str("name")), c.has("displaytext") && !like(v.display, c.str("displaytext")):
 		case c.has("keyword") && !like(v.name, c.str("keyword")) && !like(v.display, c.str("keyword")):
 		case c.has("cidr") && c.str("cidr") != v.cidr, c.has("state") && !strings.EqualFold(c.str("state"), v.stateText()):
-		case c.given("vpcofferingid"), c.has("restartrequired") && c.boolean("restartrequired"):
-		case !v.hasTags(c.tagFilter()) || !vpcHasAll(c.list("supportedservices")):
+		case !matches(c, "vpcofferingid", v.offering), c.has("restartrequired") && c.boolean("restartrequired"):
+		case !v.hasTags(c.tagFilter()) || !v.offering.hasAll(c.list("supportedservices")) || !c.visible("fordisplay", v.hidden):
 		default:
 			out = append(out, v)
 		}
 	}
 	return page(c, "vpc", out, c.viewVPC)
-}
-
-func vpcHasAll(services []string) bool {
-	return !slices.ContainsFunc(services, func(s string) bool {
-		return !slices.ContainsFunc(vpcServices, func(v vpcService) bool { return v.Name == s })
-	})
 }
 
 func (v *vpc) stateText() string {
@@ -92,17 +84,16 @@ func (v *vpc) stateText() string {
 
 func (c *call) viewVPC(v *vpc) vpcView {
 	out := vpcView{
-		ID: v.uuid, Name: v.name, DisplayText: v.display, State: v.stateText(), ZoneID: v.zone.uuid, ZoneName: v.zone.name, Services: vpcServices,
-		CIDR: v.cidr, OfferingID: v.offeringID, OfferingName: v.offeringName, Created: stamp(v.created), ownerView: viewOwner(v.owner),
-		NetworkDomain: v.domainName, Tags: viewTags(&v.tagged), PublicMTU: 1500, Networks: []networkView{},
+		ID: v.uuid, Name: v.name, DisplayText: v.display, State: v.stateText(), ZoneID: v.zone.uuid, ZoneName: v.zone.name, Services: v.offering.services,
+		CIDR: v.cidr, OfferingID: v.offering.uuid, OfferingName: v.offering.name, Created: stamp(v.created), ownerView: viewOwner(v.owner),
+		NetworkDomain: v.domainName, DNS1: v.dns1, DNS2: v.dns2, Tags: viewTags(&v.tagged), PublicMTU: orInt(v.mtu, 1500),
+		Redundant: v.redundant, Networks: []networkView{},
 	}
-	for _, n := range c.st.networks.rows {
-		if n.vpc == v && !n.removed {
-			out.Networks = append(out.Networks, c.viewNetwork(n))
-		}
+	for _, n := range c.st.tiers(v) {
+		out.Networks = append(out.Networks, c.viewNetwork(n))
 	}
 	if c.caller.rootAdmin() {
-		out.ForDisplay = ptr(true)
+		out.ForDisplay = ptr(!v.hidden)
 	}
 	return out
 }

@@ -27,6 +27,8 @@ const (
 	codeAccount       = 531
 	codeAccountLimit  = 532
 	codeCapacity      = 533
+	codeUnavailable   = 534
+	codeAlloc         = 535
 	codeConflict      = 537
 	codeMalformed     = 430
 	internalErrorText = "Internal error executing command, please contact your system administrator"
@@ -41,7 +43,8 @@ type apiError struct {
 	cs     int // cserrorcode; 0 leaves the member out
 	text   string
 	key    string // envelope key, if it is not that of the command
-	noText bool   // inside a job: errortext left out
+	noText bool   // errortext left out
+	csZero bool   // cserrorcode is 0, and sent: an exception that wraps another one
 	job    int    // errorcode inside a job, if it differs from status
 	plain  bool   // the body is the text alone (login by GET)
 }
@@ -97,12 +100,19 @@ func asAPIError(err error) *apiError {
 type errorBody struct {
 	UUIDList    []struct{} `json:"uuidList"`
 	ErrorCode   int        `json:"errorcode"`
-	CSErrorCode int        `json:"cserrorcode,omitempty"`
+	CSErrorCode *int       `json:"cserrorcode,omitempty"`
 	ErrorText   string     `json:"errortext,omitempty"`
 }
 
 func (e *apiError) body() errorBody {
-	return errorBody{UUIDList: []struct{}{}, ErrorCode: e.status, CSErrorCode: e.cs, ErrorText: e.text}
+	b := errorBody{UUIDList: []struct{}{}, ErrorCode: e.status, ErrorText: e.text}
+	if e.cs != 0 || e.csZero {
+		b.CSErrorCode = ptr(e.cs)
+	}
+	if e.noText {
+		b.ErrorText = ""
+	}
+	return b
 }
 
 // errorXML renders an error for clients that did not ask for JSON.

@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 	require.Empty(t, h.call(owner, "listPublicIpAddresses", "state", ipAllocating, "allocatedonly", "false").items("publicipaddress"), "a failed job frees the address")
 
 	remove = h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
-	h.broken(owner, h.call(owner, "createLoadBalancerRule", "publicipid", h.legacyIP(), "name", "gone", "algorithm", "source", "publicport", "1", "privateport", "1"), 530, "injected")
+	h.broken(owner, h.call(owner, "createLoadBalancerRule", "publicipid", h.legacyIP(), "name", "gone", "algorithm", "source", "publicport", "1", "privateport", "1"), 530, "Failed to create load balancer rule")
 	remove()
 	require.Empty(t, h.call(owner, "listLoadBalancerRules", "name", "gone").items("loadbalancerrule"), "a failed job removes the rule")
 	require.Len(t, h.call(owner, "listFirewallRules").items("firewallrule"), 2, "and its firewall rule")

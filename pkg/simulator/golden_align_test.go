@@ -20,7 +20,7 @@ func (r *replayer) align(c *goldenCase) {
 	eachView(c, func(v view) {
 		shown[v.str("id")] = true
 		switch v.kind {
-		case "virtualmachine":
+		case "virtualmachine", "loadbalancerruleinstance":
 			r.setVM(v)
 		case "network":
 			r.setNetwork(v)
@@ -38,6 +38,8 @@ func (r *replayer) align(c *goldenCase) {
 			r.setProject(v)
 		case "account":
 			r.setAccount(v)
+		case "kubernetescluster":
+			r.setCluster(v)
 		}
 	})
 	r.dropGuests(c, shown)
@@ -45,6 +47,8 @@ func (r *replayer) align(c *goldenCase) {
 	switch c.Command {
 	case "listLoadBalancerRuleInstances":
 		r.setMembers(c, body)
+	case "listLBStickinessPolicies":
+		r.setPolicies(c)
 	case "listTags":
 		r.setTags(c, body)
 	case "listLoadBalancerRules":

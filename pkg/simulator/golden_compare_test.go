@@ -23,7 +23,7 @@ var (
 var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan")
 
 // unordered arrays are sets of named objects; the server's order is that of a hash table.
-var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag")
+var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
 
 // compare returns how the answer differs from the recording; empty when it does not.
 func (r *replayer) compare(c *goldenCase, got reply) string {
@@ -162,9 +162,23 @@ func (r *replayer) sameID(want, got string) bool {
 
 // rekey gives the row with UUID from the UUID to, unless a row has that already.
 func (st *state) rekey(from, to string) bool {
-	return rekeyIn(st.lbRules, from, to) || rekeyIn(st.fwRules, from, to) || rekeyIn(st.jobs, from, to) || rekeyIn(st.accounts, from, to) ||
-		rekeyIn(st.users, from, to) || rekeyIn(st.roles, from, to) || rekeyIn(st.projects, from, to) || rekeyIn(st.aclItems, from, to) ||
-		rekeyIn(st.aclLists, from, to) || rekeyIn(st.vms, from, to) || rekeyIn(st.domains, from, to) || rekeyIn(st.netOffs, from, to)
+	return rekeyIn(st.lbRules, from, to) ||
+		rekeyIn(st.fwRules, from, to) ||
+		rekeyIn(st.pfRules, from, to) ||
+		rekeyIn(st.jobs, from, to) ||
+		rekeyIn(st.accounts, from, to) ||
+		rekeyIn(st.users, from, to) ||
+		rekeyIn(st.roles, from, to) ||
+		rekeyIn(st.projects, from, to) ||
+		rekeyIn(st.aclItems, from, to) ||
+		rekeyIn(st.aclLists, from, to) ||
+		rekeyIn(st.vms, from, to) ||
+		rekeyIn(st.domains, from, to) ||
+		rekeyIn(st.netOffs, from, to) ||
+		rekeyIn(st.policies, from, to) ||
+		rekeyIn(st.certs, from, to) ||
+		rekeyIn(st.clusters, from, to) ||
+		rekeyIn(st.kubernetesVersions, from, to)
 }
 
 func rekeyIn[T row](t *table[T], from, to string) bool {

@@ -232,17 +232,20 @@ func init() {
 	}
 	delete(preparations, "smallpage.listCapabilities")
 	for name, text := range map[string]Fault{
-		"inject.assign-backend-fails":             {Command: "assignToLoadBalancerRule", Text: "Failed to assign load balancer rule"},
-		"inject.assign-backend-faults":            {Command: "assignToLoadBalancerRule", Text: "Failed to assign load balancer rule"},
-		"inject.createFirewallRule-backend-fails": {Command: "createFirewallRule", Text: "Failed to create firewall rule"},
-		"inject.deleteFirewallRule-backend-fails": {Command: "deleteFirewallRule", Text: "Failed to delete firewall rule"},
+		"inject.assign-backend-fails":             {Command: "assignToLoadBalancerRule"},
+		"inject.assign-backend-faults":            {Command: "assignToLoadBalancerRule"},
+		"inject.createFirewallRule-backend-fails": {Command: "createFirewallRule"},
+		"inject.deleteFirewallRule-backend-fails": {Command: "deleteFirewallRule"},
+		"inject.update-backend-fails":             {Command: "updateLoadBalancerRule"},
+		"inject.remove-backend-fails":             {Command: "removeFromLoadBalancerRule"},
+		"inject.delete-backend-fails":             {Command: "deleteLoadBalancerRule"},
 	} {
 		before := preparations[name]
 		preparations[name] = func(r *replayer) {
 			if before != nil {
 				before(r)
 			}
-			text.Nth, text.Kind = 1, FaultJobFails
+			text.Nth, text.Kind = 1, FaultRouterRefuses
 			r.h.sim.Inject(text)
 		}
 	}
@@ -289,9 +292,6 @@ func skipReason(c *goldenCase) string {
 	name := c.Case
 	for prefix, why := range map[string]string{
 		"restart.":                                   "the management server was killed in between",
-		"inject.update-backend-fails":                "needs a router that fails with the server's own text",
-		"inject.remove-backend-fails":                "needs a router that fails with the server's own text",
-		"inject.delete-backend-fails":                "needs a router that fails with the server's own text",
 		"inject.ipassoc-fails":                       "needs a router that fails when the address is set up",
 		"inject.vpc-ipassoc-fails":                   "needs a router that fails when the address is set up",
 		"inject.createLoadBalancerRule-on-releasing": "needs a router that fails while the address is released",

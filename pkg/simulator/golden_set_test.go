@@ -74,6 +74,9 @@ func (r *replayer) setLB(v view) {
 		st.addLBRule(l)
 	}
 	l.name, l.description, l.algorithm, l.state = v.str("name"), v.str("description"), v.str("algorithm"), v.str("state")
+	if l.state == ruleAdd {
+		l.members = nil
+	}
 	l.protocol, l.hasProtocol, l.cidrs, l.hasCIDRs = v.str("protocol"), v.has("protocol"), v.str("cidrlist"), v.has("cidrlist")
 	l.publicPort, l.privatePort = *v.number("publicport"), *v.number("privateport")
 	l.account = r.ownerOf(v)
@@ -281,16 +284,19 @@ func (r *replayer) setTags(c *goldenCase, body map[string]any) {
 	if len(c.Params) > 0 && c.Params["resourceid"] == nil && c.Params["listall"] == nil {
 		return
 	}
-	r.h.sim.st.eachTagged(func(kind string, obj any) {
-		if t, ok := target(kind, obj); ok && (c.Params["resourceid"] == nil || c.Params["resourceid"] == t.uuid) {
+	r.h.sim.st.eachTagged(func(t tagTarget) {
+		if c.Params["resourceid"] == nil || c.Params["resourceid"] == t.uuid {
 			*t.tags = nil
 		}
 	})
 	list, _ := body["tag"].([]any)
 	for _, x := range list {
 		m, _ := x.(map[string]any)
-		obj, _ := r.h.sim.st.byUUID(tagKinds[text(m["resourcetype"])], text(m["resourceid"]))
-		if t, ok := target(text(m["resourcetype"]), obj); ok {
+		kind, err := tagType(text(m["resourcetype"]))
+		if err != nil {
+			continue
+		}
+		if t, ok := r.h.sim.st.tagTarget(kind, text(m["resourceid"])); ok {
 			*t.tags = append(*t.tags, tag{key: text(m["key"]), value: text(m["value"])})
 		}
 	}

@@ -104,6 +104,7 @@ func (r *replayer) ensure(c *goldenCase) {
 		return
 	}
 	r.ensureNames(c)
+	r.setUnseenRule(param1(c, "id"), c)
 	for _, p := range []string{"publicipid", "ipaddressid"} {
 		if id, ok := c.Params[p].(string); ok {
 			r.ensureIP(id, c)
@@ -191,10 +192,11 @@ func (r *replayer) forget(id string) {
 // exist makes the object with the id, if it is missing and not the result of the case itself.
 func (r *replayer) exist(id string, c *goldenCase) {
 	st := r.h.sim.st
-	if made := createdID(c); made == id || st.known(id) {
+	if made := createdID(c); made == id || st.known(id) || c.Command == "listTags" && c.Params["resourceid"] == id {
 		return
 	}
 	r.inserted[id] = true
+	r.setCert(id, c)
 	if v, ok := r.nearest(id, c.index, "network"); ok {
 		r.setNetwork(v)
 	}
@@ -325,6 +327,7 @@ func (r *replayer) adopt(c *goldenCase, got *reply) (moved bool) {
 		moved = true
 	} else {
 		st.rekey(h, w)
+		r.adoptSource(w, c)
 	}
 	for _, j := range st.due {
 		if j.instanceID == h {

@@ -225,6 +225,7 @@ type replayer struct {
 	oldKeys  [2]string
 	session  sessionState
 	inserted map[string]bool // objects that the replay itself put into the state
+	other    *vpc            // a VPC that is there for a few cases only
 }
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)

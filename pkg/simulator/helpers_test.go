@@ -26,8 +26,12 @@ type harness struct {
 	admin string // URL of the integration port
 }
 
+// start serves the shipped example unless the options name a world.
 func start(t *testing.T, o Options) *harness {
 	t.Helper()
+	if o.World == nil {
+		o.World = ExampleWorld()
+	}
 	h := &harness{t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	if o.Clock == nil {
 		o.Clock = h.clock

@@ -5,6 +5,7 @@ package simulator
 
 import (
 	"encoding/json"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type jobSpec struct {
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
 	undo func()
+	// refused is how the job ends when the router refuses; "" for a general text.
+	refused string
 	// after delays the job until the moment given, if that is later than its own run time.
 	after time.Time
 }
@@ -45,8 +48,7 @@ type job struct {
 	due          time.Time
 	run          func(now time.Time) (any, error)
 	undo         func()
-	forceFail    string // fault injection: the job ends with this text
-	failed       bool
+	broken       bool // the management server was restarted while the job ran
 
 	status    int
 	code      int
@@ -80,17 +82,20 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
-	if f := pick(c.faults, FaultJobFails); f != nil {
-		j.forceFail, j.failed = f.jobText(), true
-	}
+	c.spoil(spec, j)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
-	c.s.nextDue.Store(c.st.nextDue())
-	type answer struct {
-		ID    string `json:"id,omitempty"`
-		JobID string `json:"jobid"`
+	if j.subject != nil {
+		c.st.pending[j.subject] = append(c.st.pending[j.subject], j)
 	}
-	return answer{ID: spec.objectID, JobID: j.uuid}, nil
+	c.s.nextDue.Store(c.st.nextDue())
+	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
+}
+
+// submitted is the answer of an asynchronous command.
+type submitted struct {
+	ID    string `json:"id,omitempty"`
+	JobID string `json:"jobid"`
 }
 
 // enqueue keeps the pending jobs in the order in which they end.
@@ -99,6 +104,20 @@ func (st *state) enqueue(j *job) {
 	st.due = append(st.due, nil)
 	copy(st.due[i+1:], st.due[i:])
 	st.due[i] = j
+}
+
+// ended takes a job that has ended out of the pending ones and keeps it until it is purged.
+func (st *state) ended(j *job, subject any) {
+	st.done = append(st.done, j)
+	if subject == nil {
+		return
+	}
+	left := slices.DeleteFunc(st.pending[subject], func(o *job) bool { return o == j })
+	if len(left) == 0 {
+		delete(st.pending, subject)
+		return
+	}
+	st.pending[subject] = left
 }
 
 // nextDue is the time of the next job end in nanoseconds; 0 when nothing is pending.
@@ -115,9 +134,9 @@ func (st *state) runDue(now time.Time) {
 	for len(st.due) > 0 && !st.due[0].due.After(now) {
 		j := st.due[0]
 		st.due = st.due[1:]
-		st.running = j // its own object still shows it while the result is rendered
+		subject := j.subject // still shows the job while the result is rendered
 		j.finish(j.due)
-		st.running = nil
+		st.ended(j, subject)
 	}
 	st.purgeJobs(now)
 }
@@ -126,11 +145,7 @@ func (st *state) runDue(now time.Time) {
 func (j *job) finish(now time.Time) {
 	var res any
 	var err error
-	if j.failed {
-		err = errf(codeInternal, csRuntime, "%s", j.forceFail)
-	} else {
-		res, err = j.run(now)
-	}
+	res, err = j.run(now)
 	j.completed = now
 	j.status = jobDone
 	if err != nil {
@@ -158,26 +173,36 @@ func (j *job) finish(now time.Time) {
 // purgeJobs forgets jobs that ended longer ago than job.expire.minutes.
 func (st *state) purgeJobs(now time.Time) {
 	limit := now.Add(-st.settings.jobExpiry())
-	for len(st.jobs.rows) > 0 {
-		j := st.jobs.rows[0]
-		if j.status == jobPending || j.completed.After(limit) {
-			return
-		}
-		st.jobs.drop(j)
+	n := 0
+	for n < len(st.done) && !st.done[n].completed.After(limit) {
+		n++
+	}
+	if n > 0 {
+		st.jobs.dropAll(st.done[:n])
+		st.done = st.done[n:]
 	}
 }
 
 // pendingOn returns the pending job of an object, if any.
 func (st *state) pendingOn(subject any) *job {
-	if st.running != nil && st.running.subject == subject {
-		return st.running
-	}
-	for _, j := range st.due {
-		if j.subject == subject {
-			return j
+	var first *job
+	for _, j := range st.pending[subject] {
+		if first == nil || j.due.Before(first.due) {
+			first = j
 		}
 	}
-	return nil
+	return first
+}
+
+// lastJobOn is the pending job of the subject that ends last.
+func (st *state) lastJobOn(subject any) *job {
+	var last *job
+	for _, j := range st.pending[subject] {
+		if last == nil || !j.due.Before(last.due) {
+			last = j
+		}
+	}
+	return last
 }
 
 // jobView is the answer of queryAsyncJobResult and an item of listAsyncJobs.
@@ -216,7 +241,7 @@ func (c *call) jobView(j *job) jobView {
 	if !c.st.resolves(j.instanceType, j.instanceID) {
 		v.InstanceID = ""
 	}
-	if j.status == jobPending {
+	if j.status == jobPending || j.broken {
 		v.ManagementID, v.ManagementSrv = c.st.msID, "localhost"
 	}
 	return v
@@ -228,11 +253,8 @@ func (st *state) resolves(kind, id string) bool {
 	if kind != "FirewallRule" {
 		return true
 	}
-	if _, ok := st.lbRules.get(id); ok {
-		return true
-	}
-	_, ok := st.fwRules.get(id)
-	return ok
+	obj, _ := anyRule{st}.findUUID(id)
+	return obj != nil
 }
 
 // className is the Java class of the command: some have an own one for root admins.
@@ -249,6 +271,9 @@ func (j *job) className() string {
 var adminClasses = map[string]string{
 	"associateIpAddress":    "admin.address.AssociateIPAddrCmdByAdmin",
 	"disassociateIpAddress": "admin.address.DisassociateIPAddrCmdByAdmin",
+	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
+	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
+	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
 	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
 	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
 	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",

@@ -4,28 +4,44 @@
 package simulator
 
 import (
+	"context"
+	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 )
 
 // Call is one request that the simulator has answered.
 type Call struct {
-	Seq       int               // 1 is the first call since the last reset
-	Command   string            // as sent; empty if none was
-	Caller    string            // user name; empty for unauthenticated calls
-	Params    map[string]string // by lower-case name, without secrets
-	Status    int               // HTTP status; 0 when the connection was cut
-	ErrorCode int               // CloudStack's errorcode; 0 on success
+	Seq       int               `json:"seq"`                 // 1 is the first call since the last reset
+	Command   string            `json:"command"`             // as sent; empty if none was
+	Caller    string            `json:"caller,omitempty"`    // user name; empty for unauthenticated calls
+	Params    map[string]string `json:"params"`              // by lower-case name, without secrets
+	Status    int               `json:"status"`              // HTTP status; 0 when the connection was cut
+	ErrorCode int               `json:"errorCode,omitempty"` // CloudStack's errorcode; 0 on success
+	JobID     string            `json:"jobID,omitempty"`     // the job that the call has started
+	JobStatus int               `json:"jobStatus,omitempty"` // its jobstatus by now: 0 pending, 1 done, 2 failed
+	JobCode   int               `json:"jobCode,omitempty"`   // jobresultcode of a failed job
 }
 
 // ledgerLimit bounds the memory of a simulator that runs for days; counts go on beyond it.
-const ledgerLimit = 200_000
+const ledgerLimit = 100_000
+
+// ledgerEntry is a call as it is kept: compact, for most are never read.
+type ledgerEntry struct {
+	seq, status, code      int
+	command, caller, jobID string
+	params                 []param
+}
 
 // Ledger keeps every call: it is what budgets of API calls are asserted with.
 type Ledger struct {
+	// jobs fills in how the jobs of the calls have ended.
+	jobs func([]Call)
+
 	mu     sync.Mutex
 	seq    int
-	calls  []Call
+	calls  []ledgerEntry
 	counts map[string]int
 }
 
@@ -33,13 +49,32 @@ func newLedger() *Ledger { return &Ledger{counts: map[string]int{}} }
 
 // Calls returns the calls since the last reset in the order in which they were
 // answered; of very many only the newest.
-func (l *Ledger) Calls() []Call {
+func (l *Ledger) Calls() []Call { return l.Find("", "") }
+
+// Find returns the calls whose command matches a name or a pattern with * and
+// that come from the caller; an empty string matches all.
+func (l *Ledger) Find(command, caller string) []Call {
+	out := l.copy(Fault{Command: command}, caller)
+	if l.jobs != nil {
+		l.jobs(out)
+	}
+	return out
+}
+
+func (l *Ledger) copy(pattern Fault, caller string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]Call, len(l.calls))
-	for i, c := range l.calls {
-		c.Params = maps.Clone(c.Params)
-		out[i] = c
+	out := []Call{}
+	for i := range l.calls {
+		e := &l.calls[i]
+		if !pattern.matchesCommand(e.command) || caller != "" && caller != e.caller {
+			continue
+		}
+		params := make(map[string]string, len(e.params))
+		for _, p := range e.params {
+			params[p.name] = p.value
+		}
+		out = append(out, Call{Seq: e.seq, Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID})
 	}
 	return out
 }
@@ -65,14 +100,70 @@ func (l *Ledger) Count(commands ...string) int {
 	return n
 }
 
-func (l *Ledger) add(c Call) {
+// Counts returns how often each command was called since the last reset.
+func (l *Ledger) Counts() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.counts)
+}
+
+func (l *Ledger) add(e ledgerEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	c.Seq = l.seq
-	l.counts[c.Command]++
+	e.seq = l.seq
+	l.counts[e.command]++
 	if len(l.calls) >= ledgerLimit {
 		l.calls = append(l.calls[:0:0], l.calls[ledgerLimit/2:]...)
 	}
-	l.calls = append(l.calls, c)
+	l.calls = append(l.calls, e)
+}
+
+// record enters a call and its outcome.
+func (s *Simulator) record(ctx context.Context, req *request, o *outcome) {
+	e := ledgerEntry{command: req.command, caller: o.caller, status: 200, params: req.public()}
+	switch {
+	case o.cut:
+		e.status = 0
+	case o.err != nil:
+		e.status, e.code = o.err.status, o.err.status
+	}
+	if a, ok := o.body.(submitted); ok {
+		e.jobID = a.JobID
+	}
+	s.ledger.add(e)
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		params := map[string]string{}
+		for _, p := range e.params {
+			params[p.name] = p.value
+		}
+		s.log.Debug("call", "command", e.command, "caller", e.caller, "status", e.status, "params", params)
+	}
+}
+
+// jobOutcomes fills in how the jobs of the calls have ended.
+func (s *Simulator) jobOutcomes(calls []Call) {
+	s.runDue()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for i := range calls {
+		if calls[i].JobID == "" {
+			continue
+		}
+		if j, ok := s.st.jobs.get(calls[i].JobID); ok {
+			calls[i].JobStatus, calls[i].JobCode = j.status, j.code
+		}
+	}
+}
+
+// public returns the parameters without secrets, by lower-case name.
+func (q *request) public() []param {
+	out := make([]param, 0, len(q.raw))
+	for _, p := range q.raw {
+		name := strings.ToLower(p.name)
+		if !secretParams[name] {
+			out = append(out, param{name, p.value})
+		}
+	}
+	return out
 }

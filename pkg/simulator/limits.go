@@ -7,6 +7,9 @@ package simulator
 // resource is a key of defaultLimits.
 func (c *call) checkLimit(owner *account, resource string, n int64) error {
 	limit := owner.limit(resource)
+	if pick(c.faults, FaultQuota) != nil {
+		limit = c.st.used(owner, resource)
+	}
 	if limit < 0 || c.st.used(owner, resource)+n <= limit {
 		return nil
 	}

@@ -29,8 +29,18 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
+	refStickyPolicy
+	refSSLCert
+	refKubernetesVersion
+	refCluster
 	refJob
-	refPublicNet // the public network that the addresses of a zone come from
+	refPFRule
+	refEgressRule
+	refVPCOffering
+	refPhysicalNet // a zone, by the id of its physical network
+	refAnyNetwork  // a guest network, or a zone by its public network
+	refVLAN        // a zone, by the id of its public range
+	refPublicNet   // the public network that the addresses of a zone come from
 )
 
 // commonRefs are the parameters that mean the same in every command.
@@ -38,7 +48,7 @@ var commonRefs = map[string]refKind{
 	"zoneid": refZone, "networkid": refNetwork, "associatednetworkid": refNetwork, "vpcid": refVPC, "domainid": refDomain,
 	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
-	"networkofferingid": refNetOffering, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
+	"networkofferingid": refNetOffering, "vpcofferingid": refVPCOffering, "physicalnetworkid": refPhysicalNet, "vlanid": refVLAN, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
@@ -69,27 +79,37 @@ func (t *table[T]) findID(n int64) any {
 
 // tables says where the objects of a kind are kept.
 var tables = map[refKind]func(*state) finder{
-	refZone:        func(st *state) finder { return st.zones },
-	refNetwork:     func(st *state) finder { return st.networks },
-	refVPC:         func(st *state) finder { return st.vpcs },
-	refDomain:      func(st *state) finder { return st.domains },
-	refProject:     func(st *state) finder { return st.projects },
-	refAccount:     func(st *state) finder { return st.accounts },
-	refUser:        func(st *state) finder { return st.users },
-	refRole:        func(st *state) finder { return st.roles },
-	refVM:          func(st *state) finder { return st.vms },
-	refIP:          func(st *state) finder { return st.ips },
-	refLBRule:      func(st *state) finder { return st.lbRules },
-	refFWRule:      func(st *state) finder { return st.fwRules },
-	refACLList:     func(st *state) finder { return st.aclLists },
-	refACLItem:     func(st *state) finder { return st.aclItems },
-	refOffering:    func(st *state) finder { return st.offerings },
-	refNetOffering: func(st *state) finder { return st.netOffs },
-	refTemplate:    func(st *state) finder { return st.templates },
-	refHost:        func(st *state) finder { return st.hosts },
-	refJob:         func(st *state) finder { return st.jobs },
-	refRule:        func(st *state) finder { return anyRule{st} },
-	refPublicNet:   func(st *state) finder { return publicNets{st} },
+	refZone:              func(st *state) finder { return st.zones },
+	refNetwork:           func(st *state) finder { return st.networks },
+	refVPC:               func(st *state) finder { return st.vpcs },
+	refDomain:            func(st *state) finder { return st.domains },
+	refProject:           func(st *state) finder { return st.projects },
+	refAccount:           func(st *state) finder { return st.accounts },
+	refUser:              func(st *state) finder { return st.users },
+	refRole:              func(st *state) finder { return st.roles },
+	refVM:                func(st *state) finder { return st.vms },
+	refIP:                func(st *state) finder { return st.ips },
+	refLBRule:            func(st *state) finder { return st.lbRules },
+	refFWRule:            func(st *state) finder { return st.fwRules },
+	refACLList:           func(st *state) finder { return st.aclLists },
+	refACLItem:           func(st *state) finder { return st.aclItems },
+	refOffering:          func(st *state) finder { return st.offerings },
+	refNetOffering:       func(st *state) finder { return st.netOffs },
+	refTemplate:          func(st *state) finder { return st.templates },
+	refHost:              func(st *state) finder { return st.hosts },
+	refPFRule:            func(st *state) finder { return st.pfRules },
+	refEgressRule:        func(st *state) finder { return st.egress },
+	refVPCOffering:       func(st *state) finder { return st.vpcOffs },
+	refJob:               func(st *state) finder { return st.jobs },
+	refRule:              func(st *state) finder { return anyRule{st} },
+	refPublicNet:         func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
+	refPhysicalNet:       func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
+	refVLAN:              func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
+	refStickyPolicy:      func(st *state) finder { return st.policies },
+	refSSLCert:           func(st *state) finder { return st.certs },
+	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
+	refCluster:           func(st *state) finder { return st.clusters },
+	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.
@@ -111,7 +131,9 @@ func (st *state) byInternalID(kind refKind, n int64) any {
 // anyRule finds the rules that share one sequence of ids.
 type anyRule struct{ st *state }
 
-func (r anyRule) tables() []finder { return []finder{r.st.fwRules, r.st.lbRules} }
+func (r anyRule) tables() []finder {
+	return []finder{r.st.fwRules, r.st.lbRules, r.st.pfRules, r.st.egress}
+}
 
 func (r anyRule) findUUID(v string) (any, int64) {
 	for _, t := range r.tables() {
@@ -131,14 +153,31 @@ func (r anyRule) findID(n int64) any {
 	return nil
 }
 
-// publicNets finds a zone by the id of its public network.
-type publicNets struct{ st *state }
+// zonesBy finds a zone by the id of one of the parts that each zone has once.
+type zonesBy struct {
+	st   *state
+	part func(*zone) string
+}
 
-func (p publicNets) findUUID(v string) (any, int64) {
-	if z, ok := p.st.zones.find(func(z *zone) bool { return strings.EqualFold(z.publicNetID, v) }); ok {
+func (p zonesBy) findUUID(v string) (any, int64) {
+	if z, ok := p.st.zones.find(func(z *zone) bool { return strings.EqualFold(p.part(z), v) }); ok {
 		return z, z.id
 	}
 	return nil, 0
 }
 
-func (publicNets) findID(int64) any { return nil }
+func (zonesBy) findID(int64) any { return nil }
+
+// anyNetwork finds guest networks and the public ones of the zones.
+type anyNetwork struct{ st *state }
+
+func (a anyNetwork) findUUID(v string) (any, int64) {
+	for _, kind := range []refKind{refNetwork, refPublicNet} {
+		if o, id := a.st.byUUID(kind, v); o != nil {
+			return o, id
+		}
+	}
+	return nil, 0
+}
+
+func (anyNetwork) findID(int64) any { return nil }

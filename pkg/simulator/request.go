@@ -113,14 +113,3 @@ var secretParams = map[string]bool{
 	"signature": true, "apikey": true, "secretkey": true, "password": true, "sessionkey": true, "userapikey": true,
 	"usersecretkey": true, "currentpassword": true, "privatekey": true, "token": true, "dockerregistrypassword": true,
 }
-
-// public returns the parameters without secrets, by lower-case name.
-func (q *request) public() map[string]string {
-	out := make(map[string]string, len(q.values))
-	for k, v := range q.values {
-		if !secretParams[k] {
-			out[k] = v
-		}
-	}
-	return out
-}

@@ -25,6 +25,9 @@ type outcome struct {
 
 // serve answers one HTTP request.
 func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bool) {
+	if s.away() {
+		panic(http.ErrAbortHandler) // nobody is there
+	}
 	if s.closed.Load() {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
@@ -46,15 +49,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		return
 	}
 	o := s.handle(w, r, req, integration)
-	entry := Call{Command: req.command, Caller: o.caller, Params: req.public(), Status: http.StatusOK}
-	switch {
-	case o.cut:
-		entry.Status = 0
-	case o.err != nil:
-		entry.Status, entry.ErrorCode = o.err.status, o.err.status
-	}
-	s.ledger.add(entry)
-	s.log.Debug("call", "command", entry.Command, "caller", entry.Caller, "status", entry.Status, "params", entry.Params)
+	s.record(r.Context(), req, &o)
 	if o.cut {
 		panic(http.ErrAbortHandler) // the server cuts the connection without an answer
 	}
@@ -63,7 +58,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 
 // handle runs the checks in the server's order and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request, integration bool) outcome {
-	faults := s.faults.match(req.command)
+	faults := s.faults.match(req.command, s.cat.byName[req.command], func() string { return s.sender(r, req, integration) })
 	if f := pick(faults, FaultDelay); f != nil {
 		if err := sleep(r.Context(), s.clock, f.Delay); err != nil {
 			return outcome{cut: true}
@@ -72,13 +67,16 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request,
 	if pick(faults, FaultCutBefore) != nil {
 		return outcome{cut: true}
 	}
-	if f := pick(faults, FaultErrorBefore); f != nil {
-		return outcome{err: f.apiError()}
+	if err := refusal(faults); err != nil {
+		return outcome{err: err, caller: s.sender(r, req, integration)}
 	}
 	s.runDue()
 	o := s.dispatch(r.Context(), w, r, req, integration, faults)
 	if pick(faults, FaultLostAnswer) != nil {
 		o.cut = true
+	}
+	if f := pick(faults, FaultRestart); f != nil {
+		s.Restart(f.Delay)
 	}
 	return o
 }
@@ -128,6 +126,10 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	if api.cmd == nil {
 		o.err = errf(codeInternal, csGeneric, "the simulator does not implement the command %s", api.Name)
+		return o
+	}
+	if pick(faults, FaultRouterRefuses) != nil && !api.Async {
+		o.err = unreachable()
 		return o
 	}
 	if err := sleep(ctx, s.clock, s.latency.call(api.Name)); err != nil {

@@ -152,6 +152,12 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	return view, nil
 }
 
+func (s *sessions) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID = map[string]*session{}
+}
+
 func (s *sessions) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

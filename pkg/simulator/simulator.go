@@ -5,6 +5,7 @@ package simulator
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,10 +17,11 @@ import (
 
 // Options configure a simulator.
 type Options struct {
-	World   *World           // nil: the shipped example
+	World   *World           // nil: FreshWorld
 	Clock   clock.WithTicker // nil: real time
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
+	Seed    uint64           // of the sequence that faults with a probability follow
 }
 
 // Simulator is a CloudStack management server in memory. Its handlers may be
@@ -36,6 +38,8 @@ type Simulator struct {
 	throttle throttle
 	nextDue  atomic.Int64 // end of the next job in nanoseconds; 0: none
 	closed   atomic.Bool
+
+	awayUntil atomic.Int64 // end of a restart in nanoseconds; 0: none
 
 	mu sync.RWMutex
 	st *state
@@ -54,16 +58,26 @@ func New(o Options) (*Simulator, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.World == nil {
-		o.World = ExampleWorld()
+		o.World = FreshWorld()
 	}
 	st, err := buildState(o.World, cat, o.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{
+	s := &Simulator{
 		clock: o.Clock, latency: o.Latency, log: o.Logger, cat: cat, ledger: newLedger(), sessions: newSessions(),
 		locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
-	}, nil
+	}
+	s.faults.seed(o.Seed)
+	s.ledger.jobs = s.jobOutcomes
+	for _, text := range o.World.Faults {
+		f, err := ParseFault(text) // checked with the world
+		if err != nil {
+			return nil, fmt.Errorf("world: %w", err)
+		}
+		s.Inject(f)
+	}
+	return s, nil
 }
 
 // Handler serves the API at /client/api to callers with keys or a session.
@@ -102,9 +116,6 @@ func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 
 // Ledger returns the record of all calls.
 func (s *Simulator) Ledger() *Ledger { return s.ledger }
-
-// Inject arms a fault until remove is called.
-func (s *Simulator) Inject(f Fault) (remove func()) { return s.faults.inject(f) }
 
 // Close ends the simulator: every later call is answered with 503.
 func (s *Simulator) Close() { s.closed.Store(true) }

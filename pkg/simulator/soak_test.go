@@ -5,6 +5,7 @@ package simulator
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,11 +14,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestSoak lets 32 clients work at once, each on addresses of its own, and looks whether anything is left over.
+// TestSoak lets 64 clients work at once, each on addresses of its own, while others
+// list, log in, change roles and VMs, inject faults, dump, and read the ledger; then
+// it looks whether anything is left over.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	const clients = 32
-	rounds := 6
+	const clients = 64
+	rounds := 4
 	if testing.Short() {
 		rounds = 2
 	}
@@ -38,7 +41,8 @@ func TestSoak(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range clients {
 		wg.Go(func() {
-			for range rounds {
+			for round := range rounds {
+				h.aside(n, round, expect)
 				ip := expect(h.call(owner, "associateIpAddress", "networkid", net), 200).str("id")
 				if failed.Load() != nil {
 					return
@@ -66,4 +70,55 @@ func TestSoak(t *testing.T) {
 	require.Len(t, h.call(owner, "listLoadBalancerRules").items("loadbalancerrule"), 2)
 	require.Len(t, h.call(owner, "listFirewallRules").items("firewallrule"), 2)
 	require.Empty(t, h.sim.st.due)
+}
+
+// aside is what goes on beside the work on addresses: another thing for each client and round.
+func (h *harness) aside(client, round int, expect func(answer, int) answer) {
+	cat, err := loadCatalogue()
+	if err != nil {
+		panic(err)
+	}
+	switch (client + round) % 8 {
+	case 0:
+		for i := range cat.APIs {
+			if a := &cat.APIs[i]; a.cmd != nil && a.cmd.run != nil && !a.cmd.write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
+				h.root(a.Name, "listall", "true")
+			}
+		}
+	case 1:
+		login, session := h.login("admin", "password", "")
+		expect(login, 200)
+		expect(session("listUsers", "listall", "true"), 200)
+		expect(session("logout"), 200)
+	case 2:
+		role := expect(h.root("createRole", "name", fmt.Sprintf("role-%d-%d", client, round), "type", "User"), 200)
+		if r, ok := role.body["role"].(map[string]any); ok {
+			expect(h.root("createRolePermission", "roleid", id(r), "rule", "list*", "permission", "allow"), 200)
+			expect(h.root("deleteRole", "id", id(r)), 200)
+		}
+	case 3:
+		name := fmt.Sprintf("user%d-%d", client, round)
+		u := expect(h.root("createUser", "account", "k8s", "username", name, "password", "x", "email", "a@b.c", "firstname", "a", "lastname", "b"), 200)
+		if v, ok := u.body["user"].(map[string]any); ok {
+			expect(h.root("registerUserKeys", "id", id(v)), 200)
+			expect(h.call(name, "listVirtualMachines"), 200)
+		}
+	case 4:
+		remove := h.sim.Inject(Fault{Command: "list*", Caller: "nobody", Kind: FaultErrorBefore, Probability: 0.5})
+		expect(h.call(owner, "listZones"), 200)
+		remove()
+	case 5:
+		if _, err := h.sim.Dump(DumpOptions{Secrets: true}); err != nil {
+			panic(err)
+		}
+	case 6:
+		h.sim.Ledger().Find("list*", owner)
+		h.sim.Faults()
+		h.sim.Users()
+	case 7:
+		vm := id(h.call(owner, "listVirtualMachines", "name", "demo-cp-1").items("virtualmachine")[0])
+		expect(h.call(owner, "updateVirtualMachine", "id", vm, "displayname", fmt.Sprint("vm-", client)), 200)
+		h.call(owner, "stopVirtualMachine", "id", vm) // the order of these is anybody's
+		h.call(owner, "startVirtualMachine", "id", vm)
+	}
 }

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -66,6 +67,16 @@ func (t *table[T]) drop(v T) {
 	e.removed = true
 }
 
+// dropAll deletes several rows for good, in one pass.
+func (t *table[T]) dropAll(rows []T) {
+	for _, v := range rows {
+		e := v.ent()
+		delete(t.byUUID, strings.ToLower(e.uuid))
+		e.removed = true
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(v T) bool { return v.ent().removed })
+}
+
 // rename gives a row another UUID.
 func (t *table[T]) rename(v T, id string) {
 	e := v.ent()
@@ -107,9 +118,9 @@ func (t *table[T]) find(ok func(T) bool) (T, bool) {
 // state is the database: every object of the simulated CloudStack. It is
 // guarded by Simulator.mu.
 type state struct {
-	settings  Settings
-	version   string
-	msID      string // this management server
+	settings  Settings `dump:"-"`
+	version   string   `dump:"-"`
+	msID      string   // this management server
 	domains   *table[*domain]
 	roles     *table[*role]
 	accounts  *table[*account]
@@ -128,22 +139,55 @@ type state struct {
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
-	jobs      *table[*job]
+	egress    *table[*fwRule] // firewall rules of networks, not of addresses
+	pfRules   *table[*pfRule]
+	vpcOffs   *table[*vpcOffering]
+	jobs      *table[*job] `dump:"-"`
+	policies  *table[*stickyPolicy]
+	certs     *table[*sslCert]
 
-	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
-	apiKeys  map[string]*user
-	due      []*job // pending jobs, ordered by the time they end
-	running  *job   // the job whose work is being done
+	kubernetesVersions *table[*kubernetesVersion]
+	clusters           *table[*kubernetesCluster]
+
+	nextRule int64            // LB, firewall and port forwarding rules share one id sequence
+	apiKeys  map[string]*user `dump:"-"`
+	due      []*job           `dump:"-"` // pending jobs, ordered by the time they end
+	pending  map[any][]*job   `dump:"-"` // the pending jobs of an object, in order of submission
+	done     []*job           `dump:"-"` // ended jobs that are not purged yet, in the order of their end
 }
 
 func newState() *state {
 	return &state{
-		domains: newTable[*domain](), roles: newTable[*role](), accounts: newTable[*account](), users: newTable[*user](),
-		projects: newTable[*project](), zones: newTable[*zone](), offerings: newTable[*serviceOffering](),
-		netOffs: newTable[*networkOffering](), templates: newTable[*template](), hosts: newTable[*host](),
-		networks: newTable[*network](), vpcs: newTable[*vpc](), aclLists: newTable[*aclList](), aclItems: newTable[*aclItem](),
-		vms: newTable[*vm](), ips: newTable[*publicIP](), lbRules: newTable[*lbRule](), fwRules: newTable[*fwRule](),
-		jobs: newTable[*job](), nextRule: 1, apiKeys: map[string]*user{}, msID: uuid.NewString(),
+		domains:            newTable[*domain](),
+		roles:              newTable[*role](),
+		accounts:           newTable[*account](),
+		users:              newTable[*user](),
+		projects:           newTable[*project](),
+		zones:              newTable[*zone](),
+		offerings:          newTable[*serviceOffering](),
+		netOffs:            newTable[*networkOffering](),
+		templates:          newTable[*template](),
+		hosts:              newTable[*host](),
+		networks:           newTable[*network](),
+		vpcs:               newTable[*vpc](),
+		aclLists:           newTable[*aclList](),
+		aclItems:           newTable[*aclItem](),
+		vms:                newTable[*vm](),
+		ips:                newTable[*publicIP](),
+		lbRules:            newTable[*lbRule](),
+		fwRules:            newTable[*fwRule](),
+		kubernetesVersions: newTable[*kubernetesVersion](),
+		clusters:           newTable[*kubernetesCluster](),
+		egress:             newTable[*fwRule](),
+		pfRules:            newTable[*pfRule](),
+		vpcOffs:            newTable[*vpcOffering](),
+		jobs:               newTable[*job](),
+		policies:           newTable[*stickyPolicy](),
+		certs:              newTable[*sslCert](),
+		nextRule:           1,
+		apiKeys:            map[string]*user{},
+		pending:            map[any][]*job{},
+		msID:               uuid.NewString(),
 	}
 }
 

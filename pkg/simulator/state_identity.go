@@ -74,6 +74,7 @@ const (
 // account owns resources; a project has a hidden account of its own.
 type account struct {
 	entity
+	tagged
 	name          string
 	domain        *domain
 	role          *role
@@ -98,12 +99,14 @@ func (a *account) normal() bool      { return !a.rootAdmin() && !a.domainAdmin()
 // user is a login of an account, with at most one pair of API keys.
 type user struct {
 	entity
-	username, password         string
+	tagged
+	username                   string
+	password                   string `dump:"never"`
 	firstName, lastName, email string
 	timezone                   string
 	account                    *account
 	state                      string
-	apiKey, secretKey          string
+	apiKey, secretKey          string `dump:"secret"`
 	keyAccess                  string // inherit, enabled, disabled
 	builtin                    bool
 	printKeys                  bool // keys were generated at start, not given in the world

@@ -34,6 +34,7 @@ type serviceOffering struct {
 type template struct {
 	entity
 	name, display, osName, format, typ, guestOSID string
+	forCKS                                        bool // fit for nodes of Kubernetes clusters
 }
 
 // host is a hypervisor; shown to root admins only.
@@ -47,6 +48,7 @@ const (
 	netAllocated   = "Allocated"
 	netImplemented = "Implemented"
 	netSetup       = "Setup"
+	netDestroy     = "Destroy"
 
 	typeIsolated = "Isolated"
 	typeShared   = "Shared"
@@ -71,6 +73,17 @@ type network struct {
 	vpc           *vpc
 	acl           *aclList
 	used          []*nic
+	first, last   netip.Addr // guest range of a shared network; zero: the whole cidr
+	wholeCIDR     string     // the cidr before a part of it was reserved by guestvmcidr
+	dns1, dns2    string     // "": those of the zone
+	externalID    string
+	givenVLAN     bool     // the VLAN was chosen by the admin
+	base          *network // network that a shared one is associated with
+	hidden        bool
+	hideUsage     string // hideipaddressusage as it shows among the details
+	redundant     bool
+	restart       bool        // restartrequired
+	lbSources     []*publicIP // addresses of the tier that internal load balancers listen on
 }
 
 func (n *network) provides(service string) bool {
@@ -86,7 +99,12 @@ type vpc struct {
 	zone                            *zone
 	owner                           *account
 	enabled                         bool
-	offeringID, offeringName        string
+	started                         bool // its router runs
+	offering                        *vpcOffering
+	dns1, dns2                      string
+	mtu                             int // of the public interfaces; 0: the zone's
+	hidden                          bool
+	redundant                       bool
 }
 
 // aclList is a list of network ACL items; the two default lists have no VPC and cannot be changed.
@@ -94,6 +112,7 @@ type aclList struct {
 	entity
 	name, description string
 	vpc               *vpc
+	hidden            bool
 }
 
 // aclItem is one numbered rule of an ACL list.
@@ -107,6 +126,7 @@ type aclItem struct {
 	icmpType, icmpCode        *int
 	cidrs                     []string
 	reason, state             string
+	hidden                    bool
 }
 
 // States of a VM.
@@ -202,9 +222,11 @@ type publicIP struct {
 	system    bool
 	staticVM  *vm // static NAT target
 	staticIP  string
+	systemVM  *systemVM // the system VM that has the address
 	hidden    bool
 	lbRules   []*lbRule
 	fwRules   []*fwRule
+	pfRules   []*pfRule
 }
 
 // States of a rule.
@@ -214,7 +236,7 @@ const (
 	ruleRevoke = "Deleting"
 )
 
-// lbRule is a load balancer rule of a public address.
+// lbRule is a load balancer rule of a public address, or an internal load balancer of a tier.
 type lbRule struct {
 	entity
 	tagged
@@ -231,18 +253,24 @@ type lbRule struct {
 	related                      *fwRule // opened by openfirewall=true
 	account                      *account
 	hidden                       bool
+	internal                     bool // ip is then an address of the tier and in no table
+	policies                     []*stickyPolicy
+	cert                         *sslCert
 }
 
 type lbMember struct {
-	vm *vm
-	ip string
+	vm    *vm
+	ip    string
+	since time.Time
 }
 
-// fwRule is an ingress firewall rule of a public address.
+// fwRule is a firewall rule: ingress of a public address, or egress of a network.
 type fwRule struct {
 	entity
 	tagged
-	ip                 *publicIP
+	ip                 *publicIP // nil: an egress rule
+	destCIDRs          []string  // of egress rules
+	system             bool      // type=system
 	network            *network
 	protocol           string
 	startPort, endPort *int
@@ -266,7 +294,13 @@ func (st *state) dropLBRule(r *lbRule) {
 	}
 	st.lbRules.drop(r)
 	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
-	r.members = nil
+	r.members, r.cert = nil, nil
+	for _, p := range slices.Clone(r.policies) {
+		st.dropPolicy(p)
+	}
+	if source := r.ip.network; r.internal && len(r.ip.lbRules) == 0 {
+		source.lbSources = slices.DeleteFunc(source.lbSources, func(o *publicIP) bool { return o == r.ip })
+	}
 }
 
 // addFWRule stores a rule and links it to its address.
@@ -280,12 +314,15 @@ func (st *state) dropFWRule(r *fwRule) {
 	if r.removed {
 		return
 	}
-	st.fwRules.drop(r)
+	st.firewallTable(r).drop(r)
+	if r.ip == nil {
+		return
+	}
 	r.ip.fwRules = slices.DeleteFunc(r.ip.fwRules, func(o *fwRule) bool { return o == r })
 }
 
 // hasRules tells whether the address has any rule.
-func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules) > 0 }
+func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules)+len(ip.pfRules) > 0 }
 
 // like is SQL's LIKE %k% with the database's case-insensitive collation; _ and % in k are wildcards.
 func like(s, k string) bool {

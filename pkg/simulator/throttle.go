@@ -39,6 +39,16 @@ func (t *throttle) admit(a *account, limit int, interval time.Duration, now time
 	if w.used <= limit {
 		return nil
 	}
-	return errf(http.StatusTooManyRequests, csGeneric, "The given user has reached his/her account api limit, please retry after [%d] ms.",
-		w.start.Add(interval).Sub(now).Milliseconds())
+	return tooMany(w.start.Add(interval).Sub(now))
+}
+
+func tooMany(wait time.Duration) *apiError {
+	return errf(http.StatusTooManyRequests, csGeneric, "The given user has reached his/her account api limit, please retry after [%d] ms.", wait.Milliseconds())
+}
+
+// clear forgets all counts.
+func (t *throttle) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.windows = nil
 }

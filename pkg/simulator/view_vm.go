@@ -55,7 +55,7 @@ type jobRef struct {
 }
 
 func (st *state) jobRef(subject any) jobRef {
-	if len(st.due) == 0 && st.running == nil {
+	if len(st.pending) == 0 {
 		return jobRef{}
 	}
 	if j := st.pendingOn(subject); j != nil {

@@ -23,8 +23,8 @@ type World struct {
 	Version string `json:"version,omitempty"`
 	// Settings are global settings of the management server.
 	Settings Settings `json:"settings,omitempty"`
-	// Zones are advanced zones; at least one.
-	Zones []Zone `json:"zones"`
+	// Zones are advanced zones; at least one, unless the world is a dump.
+	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are sizes of VMs (default Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
 	// Templates are what VMs are made from (default one).
@@ -45,6 +45,10 @@ type World struct {
 	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
 	// PublicIPs are allocated addresses with their rules.
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
+	// Faults are armed from the start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
+	Faults []string `json:"faults,omitempty"`
+	// Rows are the tables of a dumped world. They stand alone: beside them only version, settings and faults are read.
+	Rows map[string][]map[string]any `json:"rows,omitempty"`
 }
 
 // Settings are global settings. Zero values mean CloudStack's defaults.
@@ -65,6 +69,15 @@ type Settings struct {
 	UserExpungeRecover bool `json:"userExpungeRecover,omitempty"`
 	// NetworkDomainSuffix is guest.domain.suffix (cloud.internal).
 	NetworkDomainSuffix string `json:"networkDomainSuffix,omitempty"`
+	// KubernetesDisabled switches CloudStack Kubernetes Service off: cloud.kubernetes.service.enabled is true by default.
+	KubernetesDisabled bool `json:"kubernetesDisabled,omitempty"`
+	// KubernetesExperimental is cloud.kubernetes.cluster.experimental.features.enabled.
+	KubernetesExperimental bool `json:"kubernetesExperimental,omitempty"`
+	// KubernetesMaxSize is cloud.kubernetes.cluster.max.size (10).
+	KubernetesMaxSize int `json:"kubernetesMaxSize,omitempty"`
+	// EndpointURL is endpoint.url (http://localhost:8080/client/api). A
+	// CloudManaged cluster needs one that its nodes can reach.
+	EndpointURL string `json:"endpointURL,omitempty"`
 }
 
 func (s Settings) pageSize() int {
@@ -114,6 +127,8 @@ type Template struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
 	OS   string `json:"os,omitempty"`
+	// ForCKS marks an image that VMs added to a Kubernetes cluster may have.
+	ForCKS bool `json:"forCKS,omitempty"`
 }
 
 // Domain is a domain below ROOT.
@@ -300,15 +315,27 @@ type FirewallRule struct {
 //go:embed example-world.yaml
 var exampleWorld []byte
 
+//go:embed fresh-world.yaml
+var freshWorld []byte
+
+// FreshYAML returns the text of the world of a fresh installation.
+func FreshYAML() []byte { return bytes.Clone(freshWorld) }
+
+// FreshWorld returns a CloudStack right after its installation: one enabled advanced zone, the built-in
+// offerings, roles and template, and the user admin with a password and no keys.
+func FreshWorld() *World { return embeddedWorld(freshWorld) }
+
 // ExampleYAML returns the text of the shipped example.
 func ExampleYAML() []byte { return bytes.Clone(exampleWorld) }
 
 // ExampleWorld returns the shipped example: one zone, a network with three VMs of a Kubernetes cluster, and
 // an address with load balancer rules of an old provider.
-func ExampleWorld() *World {
-	w, err := LoadWorld(bytes.NewReader(exampleWorld))
+func ExampleWorld() *World { return embeddedWorld(exampleWorld) }
+
+func embeddedWorld(text []byte) *World {
+	w, err := LoadWorld(bytes.NewReader(text))
 	if err != nil {
-		panic(fmt.Sprintf("the embedded example world: %v", err)) // a test loads it
+		panic(fmt.Sprintf("an embedded world: %v", err)) // a test loads them
 	}
 	return w
 }

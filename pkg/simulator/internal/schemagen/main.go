@@ -96,6 +96,8 @@ func typeOf(e ast.Expr) (map[string]any, error) {
 			return map[string]any{"type": "boolean"}, nil
 		case "int", "int64":
 			return map[string]any{"type": "integer"}, nil
+		case "any":
+			return map[string]any{}, nil
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name}, nil
 	case *ast.StarExpr:

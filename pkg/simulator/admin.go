@@ -1,0 +1,228 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AdminHandler serves the controls of the simulator itself, in JSON:
+//
+//	GET    /healthz                        version, profile, numbers of calls and running jobs
+//	GET    /ledger?command=&caller=        the calls since the last reset; command may be a pattern with *
+//	DELETE /ledger                         forgets them
+//	GET    /faults                         the armed faults with what they have struck
+//	POST   /faults {"fault":"TEXT"}        arms a fault (ParseFault)
+//	DELETE /faults, /faults/ID             disarms all, or one
+//	GET    /world?secrets=true             the world as it is now, as YAML (Dump)
+//	POST   /restart {"away":"20s"}         Restart
+//	POST   /clock {"step":"1h"}            moves the clock, where it is not the real one
+//
+// It has no credentials: bind it to a loopback address. Requests that a page in
+// a browser could send are refused (a foreign Host, a POST that is not JSON).
+func (s *Simulator) AdminHandler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, f := range map[string]func(*http.Request) (int, any, error){
+		"GET /healthz": s.adminHealth, "GET /ledger": s.adminLedger, "DELETE /ledger": s.adminResetLedger,
+		"GET /faults": s.adminFaults, "POST /faults": s.adminInject, "DELETE /faults": s.adminDisarm, "DELETE /faults/{id}": s.adminDisarm,
+		"GET /world": s.adminWorld, "POST /restart": s.adminRestart, "POST /clock": s.adminClock,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { adminAnswer(w, r, f) })
+	}
+	return mux
+}
+
+// errAdmin is a request that cannot be done.
+type errAdmin struct {
+	status int
+	text   string
+}
+
+func (e errAdmin) Error() string { return e.text }
+
+func badRequest(format string, v ...any) error {
+	return errAdmin{http.StatusBadRequest, fmt.Sprintf(format, v...)}
+}
+
+// adminAnswer runs a control and writes what it returns: nothing, a YAML text or a JSON object.
+func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (int, any, error)) {
+	status, body, err := 0, any(nil), adminAllowed(r)
+	if err == nil {
+		status, body, err = f(r)
+	}
+	if err != nil {
+		status = http.StatusInternalServerError
+		var e errAdmin
+		if errors.As(err, &e) {
+			status = e.status
+		}
+		body = map[string]string{"error": err.Error()}
+	}
+	if text, ok := body.([]byte); ok {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.WriteHeader(status)
+		_, _ = w.Write(text)
+		return
+	}
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(body) // the client has gone
+}
+
+// adminAllowed refuses what a web page could make a browser send.
+func adminAllowed(r *http.Request) error {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if host != "localhost" && net.ParseIP(host) == nil {
+		return errAdmin{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
+	}
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); r.Method == http.MethodPost && kind != "application/json" {
+		return errAdmin{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
+	}
+	return nil
+}
+
+// maxAdminBody bounds a request's body.
+const maxAdminBody = 1 << 16
+
+// readAdmin decodes a body; an empty one leaves into as it is.
+func readAdmin(r *http.Request, into any) error {
+	dec := json.NewDecoder(io.LimitReader(r.Body, maxAdminBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return badRequest("read the body: %s", err)
+	}
+	return nil
+}
+
+func (s *Simulator) adminHealth(*http.Request) (int, any, error) {
+	s.runDue()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	status := "ok"
+	if s.away() {
+		status = "restarting"
+	}
+	return http.StatusOK, map[string]any{
+		"status": status, "version": s.st.version, "profile": s.latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.due),
+		"faults": s.faults.count.Load(), "time": s.clock.Now().UTC().Format(time.RFC3339),
+	}, nil
+}
+
+func (s *Simulator) adminLedger(r *http.Request) (int, any, error) {
+	q := r.URL.Query()
+	calls := s.ledger.Find(q.Get("command"), q.Get("caller"))
+	counts := map[string]int{}
+	for i := range calls {
+		counts[calls[i].Command]++
+	}
+	return http.StatusOK, map[string]any{"count": len(calls), "counts": counts, "calls": calls}, nil
+}
+
+func (s *Simulator) adminResetLedger(*http.Request) (int, any, error) {
+	s.ledger.Reset()
+	return http.StatusNoContent, nil, nil
+}
+
+func (s *Simulator) adminFaults(*http.Request) (int, any, error) {
+	return http.StatusOK, map[string]any{"faults": s.Faults()}, nil
+}
+
+func (s *Simulator) adminInject(r *http.Request) (int, any, error) {
+	var body struct {
+		Fault string `json:"fault"`
+	}
+	if err := readAdmin(r, &body); err != nil {
+		return 0, nil, err
+	}
+	f, err := ParseFault(body.Fault)
+	if err != nil {
+		return 0, nil, badRequest("%s", err)
+	}
+	a := s.faults.inject(f)
+	return http.StatusCreated, ArmedFault{ID: a.id, Fault: f.String()}, nil
+}
+
+func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
+	id := 0
+	if v := r.PathValue("id"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			return 0, nil, badRequest("fault id %q is not a number from 1", v)
+		}
+		id = n
+	}
+	if s.faults.remove(id) == 0 && id != 0 {
+		return 0, nil, errAdmin{http.StatusNotFound, fmt.Sprintf("no fault has the id %d", id)}
+	}
+	return http.StatusNoContent, nil, nil
+}
+
+func (s *Simulator) adminWorld(r *http.Request) (int, any, error) {
+	secrets := r.URL.Query().Get("secrets")
+	text, err := s.DumpYAML(DumpOptions{Secrets: secrets == "true"})
+	return http.StatusOK, text, err
+}
+
+func (s *Simulator) adminRestart(r *http.Request) (int, any, error) {
+	d, err := duration(r, "away", 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.Restart(d)
+	return http.StatusNoContent, nil, nil
+}
+
+// duration reads the one member of a body that is a time.
+func duration(r *http.Request, name string, least time.Duration) (time.Duration, error) {
+	var body map[string]string
+	if err := readAdmin(r, &body); err != nil {
+		return 0, err
+	}
+	text, ok := body[name]
+	if len(body) > 1 || len(body) == 1 && !ok {
+		return 0, badRequest("the body has one member: %s", name)
+	}
+	if !ok && least == 0 {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least {
+		return 0, badRequest("%s %q is not a time such as 20s", name, text)
+	}
+	return d, nil
+}
+
+// stepper is a clock that can be moved, such as a test's.
+type stepper interface{ Step(d time.Duration) }
+
+func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
+	c, ok := s.clock.(stepper)
+	if !ok {
+		return 0, nil, errAdmin{http.StatusConflict, "this simulator runs on the real clock"}
+	}
+	d, err := duration(r, "step", time.Nanosecond)
+	if err != nil {
+		return 0, nil, err
+	}
+	c.Step(d)
+	return http.StatusOK, map[string]string{"time": s.clock.Now().UTC().Format(time.RFC3339)}, nil
+}

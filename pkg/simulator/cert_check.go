@@ -1,0 +1,229 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"crypto/dsa" //nolint:staticcheck // certificates with DSA keys are still told apart
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// certUpload is what a client sends to have a certificate stored.
+type certUpload struct {
+	certificate, key, password, chain string
+	hasPassword, hasChain, revocation bool
+}
+
+// errNullPointer stands for the server's null pointer exceptions: they have no text.
+var errNullPointer = errors.New("")
+
+// parseFailed is the text around errors of the parsers.
+func parseFailed(format string, v ...any) error {
+	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the server's own text
+}
+
+// checkCertificate applies the server's checks in their order and returns the SHA-256 fingerprint.
+func checkCertificate(u certUpload, now time.Time) (fingerprint string, err error) {
+	cert, err := parseCertificate(u.certificate)
+	if err != nil {
+		return "", err
+	}
+	key, err := parseKey(u.key, u.password, u.hasPassword)
+	if err != nil {
+		return "", err
+	}
+	var issuer *x509.Certificate
+	if u.hasChain {
+		if issuer, err = parseChain(u.chain); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case now.After(cert.NotAfter):
+		return "", parseFailed("NotAfter: %s", javaDate(cert.NotAfter))
+	case now.Before(cert.NotBefore):
+		return "", parseFailed("NotBefore: %s", javaDate(cert.NotBefore))
+	}
+	if err := checkKeyPair(cert, key); err != nil {
+		return "", err
+	}
+	if u.hasChain && (u.revocation || !issuedBy(cert, cert) && !issuedBy(cert, issuer)) {
+		// With revocation checks on, the server needs a revocation list, and nothing here serves one.
+		return "", errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
+	}
+	sum := sha256.Sum256(cert.Raw)
+	return strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":"), nil
+}
+
+// javaDate prints a time as java.util.Date does.
+func javaDate(t time.Time) string { return t.UTC().Format("Mon Jan 02 15:04:05 MST 2006") }
+
+// readPEM reads the first PEM object; nil without an error when there is none.
+func readPEM(text string) (*pem.Block, error) {
+	_, after, ok := strings.Cut(text, "-----BEGIN ")
+	if !ok {
+		return nil, nil
+	}
+	if block, _ := pem.Decode([]byte(text)); block != nil {
+		return block, nil
+	}
+	typ, _, _ := strings.Cut(after, "-")
+	if end := "-----END " + typ; !strings.Contains(after, end) {
+		return nil, fmt.Errorf("%s not found", end)
+	}
+	return nil, errors.New("unable to decode base64 string: invalid characters encountered in base64 data")
+}
+
+func parseCertificate(text string) (*x509.Certificate, error) {
+	block, err := readPEM(text)
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "unable to decode") {
+			return nil, err
+		}
+		return nil, badCertificate(err.Error())
+	}
+	if block == nil {
+		return nil, errNullPointer
+	}
+	cert, err := decodeCertificate(block.Bytes)
+	if err != nil {
+		return nil, badCertificate(err.Error())
+	}
+	return cert, nil
+}
+
+func badCertificate(cause string) error {
+	return fmt.Errorf("Invalid Certificate format. Expected X509 certificate. Failed due to %s", cause) //nolint:staticcheck // the server's own text
+}
+
+func decodeCertificate(der []byte) (*x509.Certificate, error) {
+	if len(der) == 0 || der[0] != 0x30 {
+		return nil, errors.New("Could not parse certificate: java.io.IOException: Empty input") //nolint:staticcheck // the server's own text
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("Unable to initialize, java.io.IOException: %w", err) //nolint:staticcheck // the server's own text
+	}
+	return cert, nil
+}
+
+// parseChain reads the chain as the server does: only its first certificate counts.
+func parseChain(text string) (*x509.Certificate, error) {
+	block, err := readPEM(text)
+	if err != nil {
+		return nil, parseFailed("%s", err)
+	}
+	if block == nil {
+		return nil, errNullPointer
+	}
+	if len(block.Bytes) == 0 || block.Bytes[0] != 0x30 {
+		return nil, errors.New("Unable to decode certificate chain") //nolint:staticcheck // the server's own text
+	}
+	cert, err := decodeCertificate(block.Bytes)
+	if err != nil {
+		return nil, parseFailed("%s", err)
+	}
+	return cert, nil
+}
+
+// issuedBy tells whether ca signed the certificate.
+func issuedBy(cert, ca *x509.Certificate) bool {
+	if !bytes.Equal(cert.RawIssuer, ca.RawSubject) {
+		return false
+	}
+	return ca.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
+}
+
+// unsupportedKeys maps PEM types that are no private key to the classes that the server's parser makes of them.
+var unsupportedKeys = map[string]string{
+	"CERTIFICATE": "cert.X509CertificateHolder", "X509 CERTIFICATE": "cert.X509CertificateHolder", "PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo",
+	"RSA PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo", "CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest",
+	"NEW CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest", "X509 CRL": "cert.X509CRLHolder", "EC PARAMETERS": "asn1.ASN1ObjectIdentifier",
+}
+
+// parseKey reads a private key: plain or encrypted, in the old format or PKCS#8.
+func parseKey(text, password string, hasPassword bool) (any, error) {
+	block, err := readPEM(text)
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "unable to decode") {
+			return nil, err
+		}
+		return nil, parseFailed("%s", err)
+	}
+	if block == nil {
+		return nil, errors.New("Cannot parse private key") //nolint:staticcheck // the server's own text
+	}
+	if class, ok := unsupportedKeys[block.Type]; ok {
+		return nil, fmt.Errorf("Unsupported PEM object: class org.bouncycastle.%s", class) //nolint:staticcheck // the server's own text
+	}
+	der := block.Bytes
+	switch {
+	case block.Type == "ENCRYPTED PRIVATE KEY":
+		if !hasPassword {
+			return nil, errors.New("Key is encrypted by PKCS#8 but password is null") //nolint:staticcheck // the server's own text
+		}
+		if der, err = decryptPKCS8(der, password); err != nil {
+			return nil, parseFailed("unable to read encrypted data: %s", err)
+		}
+		block.Type = "PRIVATE KEY"
+	case x509.IsEncryptedPEMBlock(block): //nolint:staticcheck // clients still send such keys
+		if !hasPassword {
+			return nil, errors.New("Key is encrypted but password is null") //nolint:staticcheck // the server's own text
+		}
+		if der, err = x509.DecryptPEMBlock(block, []byte(password)); err != nil { //nolint:staticcheck // clients still send such keys
+			return nil, parseFailed("exception using cipher - please check password and data.")
+		}
+	}
+	return decodeKey(block.Type, der)
+}
+
+func decodeKey(typ string, der []byte) (any, error) {
+	var key any
+	var err error
+	switch typ {
+	case "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(der)
+	case "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(der)
+	case "DSA PRIVATE KEY":
+		return &dsa.PrivateKey{}, nil // its numbers are never compared
+	case "PRIVATE KEY":
+		key, err = x509.ParsePKCS8PrivateKey(der)
+	default:
+		return nil, parseFailed("unrecognised object: %s", typ)
+	}
+	if err != nil {
+		return nil, parseFailed("problem creating %s: %s", typ, err)
+	}
+	return key, nil
+}
+
+// checkKeyPair compares certificate and key. Only RSA pairs are tried out, DSA
+// ones are believed. The two halves of any other pair carry different algorithm
+// names in the server (EC and ECDSA), which therefore refuses all of them.
+func checkKeyPair(cert *x509.Certificate, key any) error {
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		pub, ok := cert.PublicKey.(*rsa.PublicKey)
+		if !ok {
+			break
+		}
+		if !k.PublicKey.Equal(pub) {
+			return errors.New("Bad public-private key") //nolint:staticcheck // the server's own text
+		}
+		return nil
+	case *dsa.PrivateKey:
+		if cert.PublicKeyAlgorithm == x509.DSA {
+			return nil
+		}
+	}
+	return errors.New("Public and private key have different algorithms") //nolint:staticcheck // the server's own text
+}

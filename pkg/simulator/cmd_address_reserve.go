@@ -1,0 +1,82 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "time"
+
+// updateIPAddress changes what only root admins can: whether users see the address, and its id.
+func updateIPAddress(c *call) (*jobSpec, error) {
+	ip := arg[*publicIP](c, "id")
+	if ip == nil {
+		return nil, c.badRef("id", c.str("id"))
+	}
+	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
+		switch {
+		case ip.owner != nil && !c.access(ip.owner):
+			return nil, denied()
+		case ip.owner == nil && !c.caller.rootAdmin():
+			return nil, denied()
+		}
+		if b := c.optBool("fordisplay"); b != nil {
+			ip.hidden = !*b
+		}
+		if err := customID(c, c.st.ips, ip); err != nil {
+			return nil, err
+		}
+		return ipAnswer{c.viewIP(ip)}, nil
+	}}, nil
+}
+
+// reserveIPAddress keeps a free address for an owner who takes it into use later.
+func reserveIPAddress(c *call) (any, error) {
+	ip := arg[*publicIP](c, "id")
+	if ip == nil {
+		return nil, c.badRef("id", c.str("id"))
+	}
+	owner, err := c.ownerArg()
+	switch {
+	case err != nil:
+		return nil, err
+	case ip.state == ipReserved && ip.owner == owner:
+		return ipAnswer{c.viewIP(ip)}, nil
+	case ip.state == ipReserved:
+		return nil, invalid("Unable to reserve a IP because it has already been reserved for another account.")
+	case ip.state != ipFree:
+		return nil, invalid("Unable to reserve a IP in %s state.", ip.state)
+	}
+	if err := c.addressLimit(owner); err != nil {
+		return nil, err
+	}
+	c.st.takeIP(ip, owner, c.now)
+	ip.state = ipReserved
+	if b := c.optBool("fordisplay"); b != nil {
+		ip.hidden = !*b
+	}
+	return ipAnswer{c.viewIP(ip)}, nil
+}
+
+// addressLimit refuses one address more than the owner may have.
+func (c *call) addressLimit(owner *account) error {
+	if limit := owner.limit("publicIPs"); limit >= 0 && c.st.countIPs(owner) >= limit || pick(c.faults, FaultQuota) != nil {
+		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
+	}
+	return nil
+}
+
+// releaseIPAddress gives a reserved address back; one in use is only released by disassociateIpAddress.
+func releaseIPAddress(c *call) (any, error) {
+	ip := arg[*publicIP](c, "id")
+	switch {
+	case ip == nil:
+		return nil, c.badRef("id", c.str("id"))
+	case ip.state == ipAllocated:
+		return nil, invalid("Unable to release a public IP in Allocated state, please use disassociateIpAddress instead")
+	case ip.owner == nil: // nothing to do
+		return success{true}, nil
+	case !c.access(ip.owner):
+		return nil, denied()
+	}
+	c.st.release(ip)
+	return success{true}, nil
+}

@@ -1,0 +1,230 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"strings"
+	"time"
+)
+
+// CloudStack Kubernetes Service: clusters. The server really builds a cluster
+// inside the VMs of a CloudManaged one; here its VMs, addresses and rules are
+// made, and what runs inside them is taken to work.
+
+var clusterRefs = map[string]refKind{"id": refCluster, "kubernetesversionid": refKubernetesVersion, "nodeids": refVM}
+
+const clusterClass = "user.kubernetes.cluster."
+
+var cksCommands = []command{
+	{name: "listKubernetesClusters", refs: clusterRefs, run: listKubernetesClusters},
+	{
+		name: "createKubernetesCluster", refs: clusterRefs, submit: createKubernetesCluster, class: clusterClass + "CreateKubernetesClusterCmd",
+		order: []string{
+			"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "nodetemplates", "etcdnodes", "account", "domainid",
+			"projectid", "networkid", "keypair", "masternodes", "controlnodes", "externalloadbalanceripaddress", "size",
+		},
+	},
+	{name: "startKubernetesCluster", refs: clusterRefs, submit: startKubernetesCluster, class: clusterClass + "StartKubernetesClusterCmd"},
+	{name: "stopKubernetesCluster", refs: clusterRefs, submit: stopKubernetesCluster, class: clusterClass + "StopKubernetesClusterCmd"},
+	{
+		name: "scaleKubernetesCluster", refs: clusterRefs, submit: scaleKubernetesCluster, class: clusterClass + "ScaleKubernetesClusterCmd",
+		order: []string{"id", "serviceofferingid", "nodeofferings", "size", "nodeids", "autoscalingenabled", "minsize", "maxsize"},
+	},
+	{
+		name: "upgradeKubernetesCluster", refs: clusterRefs, submit: upgradeKubernetesCluster, class: clusterClass + "UpgradeKubernetesClusterCmd",
+		order: []string{"id", "kubernetesversionid"},
+	},
+	{name: "deleteKubernetesCluster", refs: clusterRefs, submit: deleteKubernetesCluster, class: clusterClass + "DeleteKubernetesClusterCmd", order: []string{"id"}},
+	{name: "getKubernetesClusterConfig", refs: clusterRefs, run: getKubernetesClusterConfig},
+}
+
+// registered tells whether the server knows the command: those of a plugin
+// that is switched off do not exist.
+func (st *state) registered(a *apiSpec) bool {
+	return !st.settings.KubernetesDisabled || !strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
+}
+
+// clusterView is the object kubernetescluster.
+type clusterView struct {
+	ID                string `json:"id"`
+	Name              string `json:"name"`
+	Description       string `json:"description"`
+	ZoneID            string `json:"zoneid"`
+	ZoneName          string `json:"zonename"`
+	OfferingID        string `json:"serviceofferingid,omitempty"`
+	OfferingName      string `json:"serviceofferingname,omitempty"`
+	WorkerOffering    string `json:"workerofferingid,omitempty"`
+	WorkerName        string `json:"workerofferingname,omitempty"`
+	ControlOffering   string `json:"controlofferingid,omitempty"`
+	ControlName       string `json:"controlofferingname,omitempty"`
+	EtcdOffering      string `json:"etcdofferingid,omitempty"`
+	EtcdName          string `json:"etcdofferingname,omitempty"`
+	EtcdNodes         int    `json:"etcdnodes"`
+	TemplateID        string `json:"templateid,omitempty"`
+	TemplateName      string `json:"templatename,omitempty"`
+	NetworkID         string `json:"networkid,omitempty"`
+	NetworkName       string `json:"associatednetworkname,omitempty"`
+	KubernetesVersion string `json:"kubernetesversionid,omitempty"`
+	KubernetesName    string `json:"kubernetesversionname,omitempty"`
+	ownerView
+	KeyPair        string             `json:"keypair,omitempty"`
+	MasterNodes    int                `json:"masternodes"`
+	ControlNodes   int                `json:"controlnodes"`
+	Size           int                `json:"size"`
+	State          string             `json:"state"`
+	CPUs           int                `json:"cpunumber,string"`
+	Memory         int                `json:"memory,string"`
+	Endpoint       string             `json:"endpoint"`
+	VMs            []nodeView         `json:"virtualmachines"`
+	IPAddress      string             `json:"ipaddress,omitempty"`
+	IPAddressID    string             `json:"ipaddressid,omitempty"`
+	EtcdIPs        *map[string]string `json:"etcdips,omitempty"` // there, if empty, once there are nodes
+	Autoscaling    bool               `json:"autoscalingenabled"`
+	CSI            bool               `json:"csienabled"`
+	MinSize        *int               `json:"minsize,omitempty"`
+	MaxSize        *int               `json:"maxsize,omitempty"`
+	Kind           string             `json:"clustertype"`
+	Created        *timestamp         `json:"created"`
+	HasAnnotations bool               `json:"hasannotations"`
+}
+
+// nodeView is a VM as a cluster shows it: copied member by member by the
+// server, which loses some of them.
+type nodeView struct {
+	External bool   `json:"isexternalnode"`
+	Etcd     bool   `json:"isetcdnode"`
+	Version  string `json:"kubernetesnodeversion,omitempty"`
+	vmView
+	DomainPath     string `json:"domainpath,omitempty"`     // hides that of vmView
+	IPAddress      string `json:"ipaddress,omitempty"`      // likewise
+	HasAnnotations *bool  `json:"hasannotations,omitempty"` // likewise
+}
+
+func (c *call) viewCluster(k *kubernetesCluster) clusterView {
+	v := clusterView{
+		ID: k.uuid, Name: k.name, Description: k.description, ZoneID: k.zone.uuid, ZoneName: k.zone.name, EtcdNodes: k.etcd, ownerView: viewOwner(k.owner),
+		KeyPair: k.keyPair, MasterNodes: k.control, ControlNodes: k.control, Size: k.size, State: k.state(), CPUs: k.cores, Memory: k.memMB, Endpoint: k.endpoint,
+		VMs: []nodeView{}, Autoscaling: k.autoscaling, CSI: k.csi, MinSize: k.minSize, MaxSize: k.maxSize, Kind: k.kind, Created: stamp(k.created),
+	}
+	if k.offering != nil {
+		v.OfferingID, v.OfferingName = k.offering.uuid, k.offering.name
+	}
+	for kind, to := range map[string][2]*string{
+		nodeWorker: {&v.WorkerOffering, &v.WorkerName}, nodeControl: {&v.ControlOffering, &v.ControlName}, nodeEtcd: {&v.EtcdOffering, &v.EtcdName},
+	} {
+		if o := k.offerings[kind]; o != nil {
+			*to[0], *to[1] = o.uuid, o.name
+		}
+	}
+	if k.template != nil {
+		v.TemplateID, v.TemplateName = k.template.uuid, k.template.name
+	}
+	if k.version != nil && !k.version.removed {
+		v.KubernetesVersion, v.KubernetesName = k.version.uuid, k.version.name
+	}
+	if n := k.network; n != nil {
+		v.NetworkID, v.NetworkName = n.uuid, n.name
+		if ip := c.st.sourceNATOf(n); ip != nil && n.typ != typeShared {
+			v.IPAddress, v.IPAddressID = ip.addr.String(), ip.uuid
+		}
+	}
+	for _, n := range k.nodes {
+		if !n.vm.removed {
+			v.VMs = append(v.VMs, nodeView{External: n.external, Etcd: n.etcd, Version: n.version, vmView: c.viewVM(n.vm, vmDetails{"nics": true})})
+		}
+	}
+	if len(k.nodes) > 0 {
+		v.EtcdIPs = ptr(k.etcdIPs())
+	}
+	return v
+}
+
+// etcdIPs is the public address of the first etcd node's SSH port.
+func (k *kubernetesCluster) etcdIPs() map[string]string {
+	out := map[string]string{}
+	for _, f := range k.forwards {
+		if n := k.node(f.vm); n != nil && n.etcd && f.publicPort == etcdSSHPort {
+			out[k.address.uuid] = k.address.addr.String()
+		}
+	}
+	return out
+}
+
+type clusterAnswer struct {
+	Cluster clusterView `json:"kubernetescluster"`
+}
+
+// clusterKind checks clustertype.
+func clusterKind(s string) error {
+	if s != cloudManaged && s != externalManaged {
+		return invalid("Unable to resolve cluster type %s to a supported value (CloudManaged, ExternalManaged)", s)
+	}
+	return nil
+}
+
+func listKubernetesClusters(c *call) (any, error) {
+	in, scopeErr := c.ownerScope(c.byID())
+	if scopeErr != nil {
+		return nil, cksError(scopeErr)
+	}
+	if c.has("clustertype") {
+		if err := clusterKind(c.str("clustertype")); err != nil {
+			return nil, cksError(err)
+		}
+	}
+	var out []*kubernetesCluster
+	for _, k := range c.st.clusters.rows {
+		switch {
+		case k.removed || !in(k.owner) || !matches(c, "id", k):
+		case c.has("name") && !strings.EqualFold(c.str("name"), k.name), c.has("keyword") && !like(k.name, c.str("keyword")):
+		case c.has("state") && !strings.EqualFold(c.str("state"), k.state()), c.has("clustertype") && c.str("clustertype") != k.kind:
+		default:
+			out = append(out, k)
+		}
+	}
+	return page(c, "kubernetescluster", out, c.viewCluster)
+}
+
+// clusterConfig is the object clusterconfig.
+type clusterConfig struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Data string `json:"configdata"`
+}
+
+type clusterConfigAnswer struct {
+	Config clusterConfig `json:"clusterconfig"`
+}
+
+func getKubernetesClusterConfig(c *call) (any, error) {
+	k := arg[*kubernetesCluster](c, "id")
+	switch {
+	case k == nil || k.removed:
+		return nil, cksError(invalid("Invalid Kubernetes cluster ID specified"))
+	case !c.access(k.owner):
+		return nil, cksError(denied())
+	case k.kubeconfig != "":
+		return clusterConfigAnswer{clusterConfig{ID: k.uuid, Name: k.name, Data: k.kubeconfig}}, nil
+	case k.state() == vmStarting:
+		return nil, cksError(invalid("Setup is in progress for Kubernetes cluster : %s, config not available at this moment", k.name))
+	}
+	return nil, cksError(invalid("Config not found for Kubernetes cluster : %s", k.name))
+}
+
+// clusterJob is a job on a cluster. The server checks when the job begins, at
+// once after the call; so err, the result of the checks, is how the job ends.
+func (c *call) clusterJob(err error, run func(now time.Time) (any, error)) *jobSpec {
+	return &jobSpec{run: func(now time.Time) (any, error) {
+		if err != nil {
+			return nil, cksError(err)
+		}
+		out, err := run(now)
+		return out, cksError(err)
+	}}
+}
+
+// nodeTime is when a job that starts or removes n VMs one after the other ends.
+func (c *call) nodeTime(command string, n int) time.Time {
+	return c.now.Add(c.s.latency.job(c.api.Name) + time.Duration(n)*c.s.latency.job(command))
+}

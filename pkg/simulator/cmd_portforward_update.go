@@ -1,0 +1,81 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "time"
+
+// forwardJob is a job on a port forwarding rule. The id may name any kind of rule; the job finds out.
+func (c *call) forwardJob(run func(r *pfRule) (any, error)) (*jobSpec, error) {
+	ref := c.refs["id"]
+	r, ok := ref.obj.(*pfRule)
+	return &jobSpec{run: func(time.Time) (any, error) {
+		switch {
+		case !ok || r.removed:
+			return nil, invalid("Unable to find %d", ref.id)
+		case !c.access(r.account):
+			return nil, denied()
+		}
+		return run(r)
+	}}, nil
+}
+
+func deletePortForwardingRule(c *call) (*jobSpec, error) {
+	return c.forwardJob(func(r *pfRule) (any, error) {
+		c.st.removePFRule(r)
+		return success{true}, nil
+	})
+}
+
+func updatePortForwardingRule(c *call) (*jobSpec, error) {
+	spec, err := c.forwardJob(func(r *pfRule) (any, error) {
+		changed := *r
+		if err := c.changeForward(&changed); err != nil {
+			return nil, err
+		}
+		*r = changed
+		if err := customID(c, c.st.pfRules, r); err != nil {
+			return nil, err
+		}
+		return pfAnswer{c.viewPF(r)}, nil
+	})
+	spec.instanceType, spec.instanceID = "FirewallRule", c.str("id")
+	return spec, err
+}
+
+func (c *call) changeForward(r *pfRule) error {
+	const inconsistent = "Unable to update the private port range of port forwarding rule as  the provided port range is not consistent with the port range : %d to %d"
+	start, end := c.optInt("privateport"), c.optInt("privateendport")
+	switch {
+	case start != nil && !validPort(*start):
+		return invalid("privatePort is an invalid value: %d", *start)
+	case end != nil && !validPort(*end):
+		return invalid("PrivateEndPort has an invalid value: %d", *end)
+	case start != nil && end != nil && *end-*start != r.publicEnd-r.publicStart, r.publicStart != r.publicEnd && (start == nil) != (end == nil):
+		return invalid(inconsistent, r.publicStart, r.publicEnd)
+	case !c.given("virtualmachineid") && c.str("vmguestip") != "":
+		return invalid("vmguestip should be set along with virtualmachineid")
+	}
+	if v := arg[*vm](c, "virtualmachineid"); v != nil {
+		a, err := guestAddress(v, r.network, c.str("vmguestip"))
+		if err != nil {
+			return err
+		}
+		r.vm, r.guestIP = v, a
+	}
+	switch {
+	case start != nil && end != nil:
+		r.privateStart, r.privateEnd = *start, *end
+	case start != nil:
+		r.privateStart, r.privateEnd = *start, *start
+	case end != nil:
+		r.privateStart, r.privateEnd = *end, *end
+	}
+	if c.has("cidrlist") {
+		r.cidrs = c.list("cidrlist")
+	}
+	if b := c.optBool("fordisplay"); b != nil {
+		r.hidden = !*b
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// rows are the lists of a dump.
+type rows = map[string][]map[string]any
+
+// open makes an unexported field of an addressable struct readable and settable.
+func open(v reflect.Value) reflect.Value {
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem() //nolint:gosec // the package's own types
+}
+
+// encoder turns a state into rows.
+type encoder struct {
+	options DumpOptions
+	out     rows
+	refs    map[any]string // pointer to its reference
+}
+
+func encodeState(st *state, o DumpOptions) (rows, error) {
+	e := &encoder{options: o, out: rows{}, refs: map[any]string{}}
+	tables, names := stateTables(st)
+	next := map[string]any{}
+	for _, name := range names {
+		tables[name].eachRow(func(row any, id int64) { e.refs[row] = fmt.Sprintf("%s/%d", name, id) })
+		next[name] = tables[name].nextID()
+	}
+	for _, name := range names {
+		var err error
+		tables[name].eachRow(func(row any, _ int64) {
+			obj, rowErr := e.object(reflect.ValueOf(row).Elem())
+			if rowErr != nil && err == nil {
+				err = fmt.Errorf("%s: %w", e.refs[row], rowErr)
+			}
+			e.out[name] = append(e.out[name], obj)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	rest, err := e.object(reflect.ValueOf(st).Elem())
+	if err != nil {
+		return nil, err
+	}
+	rest[nextField] = next
+	e.out[stateRow] = []map[string]any{rest}
+	return e.out, nil
+}
+
+// object encodes the fields of a struct; members of embedded structs count as its own.
+func (e *encoder) object(v reflect.Value) (map[string]any, error) {
+	obj := map[string]any{}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !e.wanted(f) {
+			continue
+		}
+		field := open(v.Field(i))
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			inner, err := e.object(field)
+			if err != nil {
+				return nil, err
+			}
+			for k, x := range inner {
+				obj[k] = x
+			}
+			continue
+		}
+		if _, ok := field.Interface().(rowTable); ok || field.IsZero() {
+			continue
+		}
+		x, err := e.value(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		obj[f.Name] = x
+	}
+	return obj, nil
+}
+
+// wanted tells whether a field belongs into the dump.
+func (e *encoder) wanted(f reflect.StructField) bool {
+	switch f.Tag.Get("dump") {
+	case "-", "never":
+		return false
+	case "secret":
+		return e.options.Secrets
+	}
+	return f.Type.PkgPath() != "sync" && f.Type.Kind() != reflect.Func
+}
+
+// value encodes anything but a table.
+func (e *encoder) value(v reflect.Value) (any, error) {
+	switch x := v.Interface().(type) {
+	case time.Time:
+		return x.UTC().Format(time.RFC3339Nano), nil
+	case encoding.TextMarshaler:
+		text, err := x.MarshalText()
+		return string(text), err
+	}
+	switch v.Kind() { //nolint:exhaustive // what is missing is refused
+	case reflect.Bool, reflect.String, reflect.Float64, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+		return v.Interface(), nil
+	case reflect.Pointer:
+		return e.pointer(v)
+	case reflect.Struct:
+		if !v.CanAddr() { // a map's value
+			c := reflect.New(v.Type()).Elem()
+			c.Set(v)
+			v = c
+		}
+		return e.object(v)
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return string(v.Bytes()), nil
+		}
+		list := make([]any, 0, v.Len())
+		for i := range v.Len() {
+			x, err := e.value(v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, x)
+		}
+		return list, nil
+	case reflect.Map:
+		obj := map[string]any{}
+		if v.Type().Key().Kind() != reflect.String {
+			break
+		}
+		for _, k := range v.MapKeys() {
+			x, err := e.value(v.MapIndex(k))
+			if err != nil {
+				return nil, err
+			}
+			obj[k.String()] = x
+		}
+		return obj, nil
+	}
+	return nil, fmt.Errorf("a dump cannot hold a %s", v.Type())
+}
+
+// pointer encodes a number by its value and an object by a reference.
+func (e *encoder) pointer(v reflect.Value) (any, error) {
+	switch {
+	case v.IsNil():
+		return nil, nil //nolint:nilnil // YAML's null
+	case v.Type().Elem().Kind() != reflect.Struct:
+		return e.value(v.Elem())
+	}
+	if ref, ok := e.refs[v.Interface()]; ok {
+		return ref, nil
+	}
+	name := v.Type().Elem().Name()
+	e.out[name] = append(e.out[name], nil) // its place, for objects may refer to each other in a ring
+	n := len(e.out[name])
+	ref := fmt.Sprintf("%s/%d", name, n)
+	e.refs[v.Interface()] = ref
+	obj, err := e.object(v.Elem())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.ToLower(name), err)
+	}
+	e.out[name][n-1] = obj
+	return ref, nil
+}

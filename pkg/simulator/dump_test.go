@@ -1,0 +1,173 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// populate makes something of every kind by API calls.
+func (h *harness) populate() {
+	h.t.Helper()
+	net, ip := h.network(), h.legacyIP()
+	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
+	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
+	rule := h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "dumped", "algorithm", "source", "publicport", "8443", "privateport", "30443",
+		"protocol", "tcp-proxy", "cidrlist", "10.0.0.0/8,192.168.0.0/16")
+	h.done(owner, rule)
+	h.done(owner, h.call(owner, "assignToLoadBalancerRule", "id", rule.str("id"), "virtualmachineids", vm))
+	h.done(owner, h.call(owner, "createTags", "resourceids", rule.str("id"), "resourcetype", "LoadBalancer", "tags[0].key", "b", "tags[0].value", "2", "tags[1].key", "a", "tags[1].value", "1"))
+	gone := h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "gone", "algorithm", "source", "publicport", "9000", "privateport", "9000")
+	h.done(owner, gone)
+	h.done(owner, h.call(owner, "deleteLoadBalancerRule", "id", gone.str("id")))
+	h.done(owner, h.call(owner, "stopVirtualMachine", "id", vm))
+	role := h.ok(h.root("createRole", "name", "minimal", "type", "User"))
+	h.ok(h.root("createRolePermission", "roleid", role.body["role"].(map[string]any)["id"].(string), "rule", "list*", "permission", "allow"))
+}
+
+// answers calls every list that needs no parameter, as several callers.
+func (h *harness) answers(skip ...string) map[string]string {
+	h.t.Helper()
+	cat, err := loadCatalogue()
+	require.NoError(h.t, err)
+	out := map[string]string{}
+	for i := range cat.APIs {
+		a := &cat.APIs[i]
+		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || a.Name == "listApis" {
+			continue
+		}
+		for _, args := range [][]string{{}, {"listall", "true"}, {"projectid", "-1"}, {"listall", "true", "allocatedonly", "false"}} {
+			out[fmt.Sprint(a.Name, args)] = h.root(a.Name, args...).raw
+			for _, u := range skip {
+				out[fmt.Sprint(u, a.Name, args)] = h.call(u, a.Name, args...).raw
+			}
+		}
+	}
+	return out
+}
+
+// randomText is what differs from one call to the next on any server.
+var randomText = regexp.MustCompile(`for user id \[[0-9a-f-]+\]`)
+
+// TestDump loads a dump and compares the answers of every list.
+func TestDump(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.populate()
+	defer h.sim.Inject(Fault{Command: "create*", Kind: FaultJobFails, Nth: 3})()
+	text, err := h.sim.DumpYAML(DumpOptions{Secrets: true})
+	require.NoError(t, err)
+	w, err := LoadWorld(bytes.NewReader(text))
+	require.NoError(t, err)
+	twin := start(t, Options{World: w, Clock: h.clock})
+	twin.clock = h.clock
+	require.Equal(t, "create*:job-fails:nth=3", twin.sim.Faults()[0].Fault)
+
+	want, got := h.answers(owner), twin.answers(owner)
+	require.Greater(t, len(want), 50)
+	for k := range want {
+		require.Equal(t, randomText.ReplaceAllString(want[k], ""), randomText.ReplaceAllString(got[k], ""), k)
+	}
+	again, err := twin.sim.DumpYAML(DumpOptions{Secrets: true})
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(again), "a dump of the dump")
+	require.NotContains(t, string(text), "password: ")
+
+	// The twin goes on as the original would: new ids follow the old ones, rules of both keep their links.
+	for _, s := range []*harness{h, twin} {
+		s.sim.faults.remove(0)
+		s.done(owner, s.call(owner, "disassociateIpAddress", "id", s.legacyIP()))
+	}
+	require.JSONEq(t, h.call(owner, "listLoadBalancerRules").raw, twin.call(owner, "listLoadBalancerRules").raw)
+	require.JSONEq(t, h.call(owner, "listFirewallRules").raw, twin.call(owner, "listFirewallRules").raw)
+
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("world.schema.json", any(readSchema(t))))
+	schema, err := c.Compile("world.schema.json")
+	require.NoError(t, err)
+	var doc any
+	require.NoError(t, yaml.Unmarshal(text, &doc))
+	require.NoError(t, schema.Validate(doc))
+}
+
+func TestDumpWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.populate()
+	key, secret, _ := h.sim.Keys(owner)
+	w, err := h.sim.Dump(DumpOptions{})
+	require.NoError(t, err)
+	text, err := yaml.Marshal(w)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), key)
+	require.NotContains(t, string(text), secret)
+	twin := start(t, Options{World: w})
+	_, _, ok := twin.sim.Keys(owner)
+	require.False(t, ok)
+	login, _ := twin.login("admin", "password", "")
+	require.Equal(t, codeAccount, login.status, "passwords are not in a dump")
+	require.Equal(t, h.root("listVirtualMachines", "listall", "true").raw, twin.root("listVirtualMachines", "listall", "true").raw)
+}
+
+func TestDumpErrors(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{World: FreshWorld()})
+	text, err := h.sim.DumpYAML(DumpOptions{})
+	require.NoError(t, err)
+	for name, tc := range map[string]struct{ old, new, want string }{
+		"unknown list":   {"  zones:\n", "  zonez:\n", `there is no list "zonez"`},
+		"unknown member": {"guestCIDR:", "guestCIDRs:", `no member "guestCIDRs"`},
+		"dangling":       {"zone: zones/1", "zone: zones/7", "zones/7 refers to no zone"},
+		"other kind":     {"zone: zones/1", "zone: hosts/1", "hosts/1 refers to no zone"},
+		"wrong type":     {"enabled: true", "enabled: often", "often is no bool"},
+		"both":           {"rows:\n", "zones: [{name: z, publicRanges: [10.0.0.1]}]\nrows:\n", "other objects beside them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed := strings.Replace(string(text), tc.old, tc.new, 1)
+			require.NotEqual(t, string(text), changed)
+			_, err := LoadWorld(strings.NewReader(changed))
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+// TestSecretFieldsAreMarked wants a dump tag on every field whose name speaks of a secret.
+func TestSecretFieldsAreMarked(t *testing.T) {
+	t.Parallel()
+	secret := regexp.MustCompile(`(?i)password|secret|private|apikey|kubeconfig|passphrase`)
+	seen := map[reflect.Type]bool{}
+	var visit func(reflect.Type)
+	visit = func(typ reflect.Type) {
+		switch typ.Kind() { //nolint:exhaustive // the others have no fields
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			visit(typ.Elem())
+		case reflect.Struct:
+			if seen[typ] || typ.PkgPath() != reflect.TypeFor[state]().PkgPath() {
+				return
+			}
+			seen[typ] = true
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				if f.Tag.Get("dump") == "-" {
+					continue
+				}
+				if f.Type.Kind() == reflect.String && secret.MatchString(f.Name) {
+					require.NotEmpty(t, f.Tag.Get("dump"), "%s.%s: say dump:\"secret\", dump:\"never\" or dump:\"public\"", typ.Name(), f.Name)
+				}
+				visit(f.Type)
+			}
+		}
+	}
+	visit(reflect.TypeFor[state]())
+}

@@ -1,0 +1,118 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// armedFault is a fault with its count.
+type armedFault struct {
+	Fault
+	id           int
+	seen, struck int
+}
+
+// ArmedFault is a fault that waits for its calls.
+type ArmedFault struct {
+	ID     int    `json:"id"`
+	Fault  string `json:"fault"`  // as ParseFault reads it
+	Seen   int    `json:"seen"`   // matching calls since it was armed
+	Struck int    `json:"struck"` // of these, those that it has struck
+}
+
+// faultSet holds the armed faults.
+type faultSet struct {
+	count atomic.Int32 // armed faults: without any, a call need not look
+
+	mu     sync.Mutex
+	random *rand.Rand
+	next   int
+	armed  []*armedFault
+}
+
+// seed starts the sequence that probabilities follow.
+func (s *faultSet) seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // repeatable, not secret
+
+// inject arms a fault; remove disarms it.
+func (s *faultSet) inject(f Fault) *armedFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	a := &armedFault{Fault: f, id: s.next}
+	s.armed = append(s.armed, a)
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	return a
+}
+
+// remove disarms the fault with the id, or all when it is 0, and returns how many.
+func (s *faultSet) remove(id int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.armed)
+	s.armed = slices.DeleteFunc(s.armed, func(a *armedFault) bool { return id == 0 || a.id == id })
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	return before - len(s.armed)
+}
+
+func (s *faultSet) list() []ArmedFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]ArmedFault, 0, len(s.armed))
+	for _, a := range s.armed {
+		out = append(out, ArmedFault{ID: a.id, Fault: a.Fault.String(), Seen: a.seen, Struck: a.struck})
+	}
+	return out
+}
+
+// match counts the call for every fault of its command and returns those that
+// strike. who tells the caller's name; it is asked only when a fault needs it.
+func (s *faultSet) match(command string, api *apiSpec, who func() string) []*Fault {
+	if s.count.Load() == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var hit []*Fault
+	for _, a := range s.armed {
+		if !a.matchesCommand(command) || !a.strikes(api) || a.Caller != "" && a.Caller != who() {
+			continue
+		}
+		a.seen++
+		limit := a.Count
+		if limit == 0 && a.Nth > 0 {
+			limit = 1
+		}
+		switch {
+		case a.seen < a.Nth, limit > 0 && a.struck >= limit:
+		case a.Probability > 0 && s.random.Float64() >= a.Probability:
+		default:
+			a.struck++
+			f := a.Fault
+			hit = append(hit, &f)
+		}
+	}
+	return hit
+}
+
+func pick(faults []*Fault, kind FaultKind) *Fault {
+	for _, f := range faults {
+		if f.Kind == kind {
+			return f
+		}
+	}
+	return nil
+}
+
+// Inject arms a fault until remove is called.
+func (s *Simulator) Inject(f Fault) (remove func()) {
+	a := s.faults.inject(f)
+	return func() { s.faults.remove(a.id) }
+}
+
+// Faults lists the armed faults in the order in which they were armed.
+func (s *Simulator) Faults() []ArmedFault { return s.faults.list() }

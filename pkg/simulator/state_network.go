@@ -1,0 +1,310 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The zone's VLANs: guest networks take theirs from the range, public addresses have one of their own.
+const (
+	firstGuestVLAN = 100
+	lastGuestVLAN  = 200
+	publicVLAN     = 50
+)
+
+// pfRule is a port forwarding rule: a range of ports of a public address to one of a VM.
+type pfRule struct {
+	entity
+	tagged
+	ip                       *publicIP
+	network                  *network
+	protocol                 string
+	publicStart, publicEnd   int
+	privateStart, privateEnd int
+	vm                       *vm
+	guestIP                  string
+	cidrs                    []string
+	state                    string
+	related                  *fwRule // opened by openfirewall
+	account                  *account
+	hidden                   bool
+}
+
+// addPFRule stores a rule and links it to its address.
+func (st *state) addPFRule(r *pfRule) {
+	st.pfRules.addWithID(r, st.ruleID())
+	r.ip.pfRules = append(r.ip.pfRules, r)
+}
+
+// removePFRule deletes a rule with its related firewall rule; the last rule of a VPC address unbinds it from its tier.
+func (st *state) removePFRule(r *pfRule) {
+	if r.removed {
+		return
+	}
+	if r.related != nil {
+		st.dropFWRule(r.related)
+	}
+	st.pfRules.drop(r)
+	r.ip.pfRules = slices.DeleteFunc(r.ip.pfRules, func(o *pfRule) bool { return o == r })
+	st.unbind(r.ip)
+}
+
+// unbind takes a VPC address without rules back from its tier.
+func (st *state) unbind(ip *publicIP) {
+	if ip.vpc != nil && !ip.hasRules() && ip.staticVM == nil {
+		ip.network = nil
+	}
+}
+
+// conflictText is how exceptions print a rule.
+func (r *pfRule) conflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.id, r.network.id, r.state, r.uuid)
+}
+
+// systemVM is one of the two VMs of a zone that have public addresses of their own.
+type systemVM struct{ uuid, name, typ string }
+
+// vlanID is the id of the zone's range of public addresses.
+func (z *zone) vlanID() string { return stableID("vlan", z.uuid) }
+
+func (z *zone) text() string {
+	return fmt.Sprintf(`Zone {"id":%d,"name":"%s","uuid":"%s"}`, z.id, z.name, z.uuid)
+}
+
+func (v *vpc) text() string {
+	return fmt.Sprintf(`VPC {"id":%d,"name":"%s","uuid":"%s"}`, v.id, v.name, v.uuid)
+}
+
+// systemAddresses gives the account named system the addresses of the zone's system VMs.
+func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
+	owner, ok := st.accountIn(st.root(), "system")
+	if !ok {
+		return
+	}
+	for i, m := range []systemVM{{name: "v-1-VM", typ: "ConsoleProxy"}, {name: "s-2-VM", typ: "SecondaryStorageVm"}} {
+		ip, ok := st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.owner == owner && ip.systemVM == nil })
+		if !ok {
+			ip, ok = st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.state == ipFree && !skip[ip.addr.String()] })
+		}
+		if !ok {
+			return
+		}
+		m.uuid = stableID("systemvm", fmt.Sprintf("%s/%d", z.uuid, i))
+		st.takeIP(ip, owner, now)
+		ip.state, ip.system, ip.systemVM = ipAllocated, true, &m
+	}
+}
+
+// networkDomainOf is the domain of a new network: the account's own, or one made from its id.
+func (st *state) networkDomainOf(owner *account, z *zone) string {
+	if owner.networkDomain != "" {
+		return owner.networkDomain
+	}
+	return "cs" + fingerprintDomain(owner) + z.networkDomain
+}
+
+// systemDomain is the network domain of networks that belong to the system account.
+func (z *zone) systemDomain() string { return "cs1" + z.networkDomain }
+
+// freeVLAN is the lowest VLAN of the zone's range that no network uses.
+func (st *state) freeVLAN(z *zone) int {
+	used := map[int]bool{}
+	for _, n := range st.networks.rows {
+		if n.zone == z && !n.removed {
+			used[n.vlan] = true
+		}
+	}
+	for v := firstGuestVLAN; v <= lastGuestVLAN; v++ {
+		if !used[v] {
+			return v
+		}
+	}
+	return lastGuestVLAN + len(st.networks.rows) // more networks than a real zone could have
+}
+
+// implement brings up what a network needs for its first running VM: VLAN, router and source NAT address.
+func (st *state) implement(n *network, now time.Time) {
+	if n.state != netAllocated {
+		return
+	}
+	n.state = netImplemented
+	if n.vlan == 0 {
+		n.vlan = st.freeVLAN(n.zone)
+	}
+	switch {
+	case n.vpc != nil:
+		st.startVPC(n.vpc, now)
+	case n.provides("SourceNat") && n.sourceNATIP(st) == nil:
+		if ip := st.freeIP(n.zone); ip != nil {
+			st.takeIP(ip, n.owner, now)
+			ip.state, ip.network, ip.sourceNAT = ipAllocated, n, true
+		}
+	}
+}
+
+// sourceNATIP is the address that hides the network's VMs; nil before there is one.
+func (n *network) sourceNATIP(st *state) *publicIP {
+	return st.sourceNAT(func(ip *publicIP) bool { return ip.network == n && ip.vpc == nil })
+}
+
+func (v *vpc) sourceNATIP(st *state) *publicIP {
+	return st.sourceNAT(func(ip *publicIP) bool { return ip.vpc == v })
+}
+
+func (st *state) sourceNAT(of func(*publicIP) bool) *publicIP {
+	for _, ip := range st.ips.rows {
+		if ip.sourceNAT && of(ip) {
+			return ip
+		}
+	}
+	return nil
+}
+
+// startVPC brings up the VPC's router, which needs a source NAT address. It
+// tells whether there was an address to have.
+func (st *state) startVPC(v *vpc, now time.Time) bool {
+	if !v.started && v.offering.needsSourceNAT() && v.sourceNATIP(st) == nil {
+		ip := st.freeIP(v.zone)
+		if ip == nil {
+			return false
+		}
+		st.takeIP(ip, v.owner, now)
+		ip.state, ip.vpc, ip.sourceNAT = ipAllocated, v, true
+	}
+	v.started = true
+	return true
+}
+
+// guestRange are the first and the last address that VMs of the network can have.
+func (n *network) guestRange() (first, last netip.Addr) {
+	if n.first.IsValid() || !n.cidr.IsValid() { // a network of type L2 has no addresses
+		return n.first, n.last
+	}
+	return n.cidr.Addr().Next(), lastAddr(n.cidr).Prev()
+}
+
+// lastAddr is the broadcast address of an IPv4 range.
+func lastAddr(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+// inUse tells whether VMs that are not expunged have NICs in the network.
+func (st *state) inUse(n *network) bool {
+	return slices.ContainsFunc(st.vms.rows, func(v *vm) bool { return !v.removed && v.nicIn(n) != nil })
+}
+
+// destroyNetwork removes a network with its rules; its addresses become free, those of a VPC only lose their tier.
+func (st *state) destroyNetwork(n *network) {
+	for _, ip := range st.ips.rows {
+		if ip.network != n {
+			continue
+		}
+		if ip.vpc == nil {
+			st.release(ip)
+			continue
+		}
+		st.clearRules(ip)
+		ip.network = nil
+	}
+	for _, r := range slices.Clone(st.egress.rows) {
+		if r.network == n {
+			st.egress.drop(r)
+		}
+	}
+	n.removed, n.state, n.tags = true, netDestroy, nil
+}
+
+// clearRules removes everything that is set up on an address, static NAT included.
+func (st *state) clearRules(ip *publicIP) {
+	for _, r := range slices.Clone(ip.lbRules) {
+		st.dropLBRule(r)
+	}
+	for _, r := range slices.Clone(ip.fwRules) {
+		st.dropFWRule(r)
+	}
+	for _, r := range slices.Clone(ip.pfRules) {
+		st.removePFRule(r)
+	}
+	st.endStaticNAT(ip)
+}
+
+// endStaticNAT separates an address from its VM.
+func (st *state) endStaticNAT(ip *publicIP) {
+	if ip.staticVM == nil {
+		return
+	}
+	for _, n := range ip.staticVM.nics {
+		if n.staticNAT == ip {
+			n.staticNAT = nil
+		}
+	}
+	ip.staticVM, ip.staticIP = nil, ""
+	st.unbind(ip)
+}
+
+// leaveForwards ends the port forwarding and static NAT that lead to a VM.
+func (st *state) leaveForwards(v *vm) {
+	for _, r := range slices.Clone(st.pfRules.rows) {
+		if r.vm == v {
+			st.removePFRule(r)
+		}
+	}
+	for _, ip := range st.ips.rows {
+		if ip.staticVM == v {
+			st.endStaticNAT(ip)
+		}
+	}
+}
+
+// dropACLList deletes a list with its items.
+func (st *state) dropACLList(l *aclList) {
+	for _, it := range slices.Clone(st.aclItems.rows) {
+		if it.list == l {
+			st.aclItems.drop(it)
+		}
+	}
+	st.aclLists.drop(l)
+}
+
+// destroyVPC removes a VPC with its addresses and ACL lists.
+func (st *state) destroyVPC(v *vpc) {
+	for _, ip := range st.ips.rows {
+		if ip.vpc == v {
+			st.release(ip)
+		}
+	}
+	for _, l := range slices.Clone(st.aclLists.rows) {
+		if l.vpc == v {
+			st.dropACLList(l)
+		}
+	}
+	v.removed, v.enabled, v.tags = true, false, nil
+}
+
+// tiers are the networks of a VPC.
+func (st *state) tiers(v *vpc) []*network {
+	var out []*network
+	for _, n := range st.networks.rows {
+		if n.vpc == v && !n.removed {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// addressNamed finds a public address of a zone by its text.
+func (st *state) addressNamed(z *zone, addr string) (*publicIP, bool) {
+	return st.ips.find(func(ip *publicIP) bool {
+		return (z == nil || ip.zone == z) && strings.EqualFold(ip.addr.String(), addr)
+	})
+}
