@@ -34,7 +34,7 @@ func Fits(d Desired, a Actual, network *Network) *RefusalError {
 		return unusable(" carries static NAT and so cannot balance load", "disable its static NAT or choose another address")
 	case known && target.VPCID != d.VPCID && target.VPCID != "":
 		return unusable(" belongs to a VPC that is not the nodes'", "choose an address of the nodes' network")
-	case known && target.VPCID != d.VPCID:
+	case known && !target.Internal && target.VPCID != d.VPCID:
 		return unusable(" does not belong to the nodes' VPC", "choose an address of the VPC")
 	case target.VPCID != "" && target.SourceNAT:
 		return unusable(" is the source NAT address of the VPC, which a load balancer would take from it for good", "choose another address")

@@ -27,7 +27,6 @@ func (r *Reconciler) readACLs(ctx context.Context, t *task, src *source, actual 
 	if everywhere {
 		listID = ""
 	}
-	r.usesACLs.Store(true)
 	items, err := src.aclItems(ctx, listID)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		r.noACLs.Store(true)

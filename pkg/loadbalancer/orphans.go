@@ -49,8 +49,10 @@ func (r *Reconciler) Orphans(ctx context.Context, since time.Time, living func(u
 		}
 		used[rule.PublicIPID] = true
 	}
+	vpc := false
 	for i := range ips {
 		ip := &ips[i]
+		vpc = vpc || ip.VPCID != ""
 		uid := ip.Tags[TagServiceUID]
 		switch {
 		case ip.Tags[TagCluster] != cluster || ip.Tags[TagManagedBy] != ManagedBy:
@@ -58,7 +60,7 @@ func (r *Reconciler) Orphans(ctx context.Context, since time.Time, living func(u
 			out = append(out, Orphan{UID: uid, Service: ip.Tags[TagService], Kind: "address", ID: ip.ID, IP: ip.Address})
 		}
 	}
-	if r.usesACLs.Load() {
+	if vpc && !r.leavesACLs() {
 		items, err := src.aclItems(ctx, "")
 		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			return nil, err

@@ -89,7 +89,6 @@ type Reconciler struct {
 	noCIDRs          atomic.Bool
 	cidrsProven      atomic.Bool
 	noACLs           atomic.Bool
-	usesACLs         atomic.Bool
 }
 
 // memory is what a Reconciler knows of one Service; its lock serialises work on the Service.
