@@ -41,16 +41,16 @@ func (s *Simulator) AdminHandler() http.Handler {
 	return mux
 }
 
-// errAdmin is a request that cannot be done.
-type errAdmin struct {
+// adminError is a request that cannot be done.
+type adminError struct {
 	status int
 	text   string
 }
 
-func (e errAdmin) Error() string { return e.text }
+func (e adminError) Error() string { return e.text }
 
 func badRequest(format string, v ...any) error {
-	return errAdmin{http.StatusBadRequest, fmt.Sprintf(format, v...)}
+	return adminError{http.StatusBadRequest, fmt.Sprintf(format, v...)}
 }
 
 // adminAnswer runs a control and writes what it returns: nothing, a YAML text or a JSON object.
@@ -61,7 +61,7 @@ func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (
 	}
 	if err != nil {
 		status = http.StatusInternalServerError
-		var e errAdmin
+		var e adminError
 		if errors.As(err, &e) {
 			status = e.status
 		}
@@ -92,10 +92,10 @@ func adminAllowed(r *http.Request) error {
 	}
 	host = strings.Trim(host, "[]")
 	if host != "localhost" && net.ParseIP(host) == nil {
-		return errAdmin{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
+		return adminError{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
 	}
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); r.Method == http.MethodPost && kind != "application/json" {
-		return errAdmin{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
+		return adminError{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
 		id = n
 	}
 	if s.faults.remove(id) == 0 && id != 0 {
-		return 0, nil, errAdmin{http.StatusNotFound, fmt.Sprintf("no fault has the id %d", id)}
+		return 0, nil, adminError{http.StatusNotFound, fmt.Sprintf("no fault has the id %d", id)}
 	}
 	return http.StatusNoContent, nil, nil
 }
@@ -217,7 +217,7 @@ type stepper interface{ Step(d time.Duration) }
 func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
 	c, ok := s.clock.(stepper)
 	if !ok {
-		return 0, nil, errAdmin{http.StatusConflict, "this simulator runs on the real clock"}
+		return 0, nil, adminError{http.StatusConflict, "this simulator runs on the real clock"}
 	}
 	d, err := duration(r, "step", time.Nanosecond)
 	if err != nil {

@@ -31,35 +31,12 @@ func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *
 	case integration:
 		return s.identifyIntegration(c)
 	case c.req.values["signature"] == "" && c.req.values["apikey"] == "":
-		if ses := s.sessions.of(r, c.now); ses != nil {
+		if ses := s.sessions.of(r, c.now, s.st.sessionTimeout()); ses != nil {
 			return s.identifySession(c, r, ses)
 		}
 		return unauthorized()
 	}
 	return s.identifyKey(c)
-}
-
-// sender is the name of the user that a request claims to come from; its signature is not looked at.
-func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	switch {
-	case req.command == "login":
-		return req.values["username"]
-	case integration:
-		if u, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() }); ok {
-			return u.username
-		}
-	case req.values["apikey"] != "":
-		if u := s.st.apiKeys[req.values["apikey"]]; u != nil {
-			return u.username
-		}
-	default:
-		if ses := s.sessions.of(r, s.clock.Now()); ses != nil {
-			return ses.user.username
-		}
-	}
-	return ""
 }
 
 func (s *Simulator) identifyIntegration(c *call) *apiError {
@@ -117,10 +94,10 @@ func (s *Simulator) identifyKey(c *call) *apiError {
 		}
 	}
 	u := s.st.apiKeys[v["apikey"]]
-	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || u.keyAccess == "disabled" {
+	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || !s.st.keysAllowed(u) {
 		return unauthorized()
 	}
-	c.caller = caller{user: u, account: u.account}
+	c.caller = caller{user: u, account: u.account, byKey: true}
 	if err := s.admit(c); err != nil {
 		return err
 	}

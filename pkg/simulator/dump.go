@@ -69,9 +69,31 @@ func plain(in rows) (rows, error) {
 // objects can be forgotten: every table is a list of rows, every row an object
 // with the fields that are not zero. A reference to a row is "TABLE/ID" with
 // the internal id; objects that are in no table, such as NICs, come in lists
-// by the name of their type and are referred to as "TYPE/N". Struct tags say
-// what is special: dump:"-" is left out, dump:"secret" only comes with
-// DumpOptions.Secrets, dump:"never" never.
+// by the name of their type and are referred to as "TYPE/N".
+
+// How a field gets into a dump, if it is not plain.
+const (
+	dumpNot      = "not"      // rebuilt, or said elsewhere in the world
+	dumpSecret   = "secret"   // only with DumpOptions.Secrets
+	dumpNever    = "never"    // never written; read if somebody writes it into the file
+	dumpHarmless = "harmless" // looks like a secret by its name and is none
+)
+
+// dumpFields are the fields that are not plain, by type and name.
+var dumpFields = map[string]string{
+	"state.settings": dumpNot, "state.version": dumpNot, "state.jobs": dumpNot, "state.due": dumpNot, "state.running": dumpNot,
+	"jobIndex.pending": dumpNot, "jobIndex.done": dumpNot, "state.apiKeys": dumpNot, "networkOffering.rendered": dumpNot,
+	"user.apiKey": dumpSecret, "user.secretKey": dumpSecret, "user.password": dumpNever,
+	"kubernetesCluster.kubeconfig": dumpSecret,
+}
+
+// dumpRule is how a field of a type gets into a dump; "" if it is plain.
+func dumpRule(t reflect.Type, f *reflect.StructField) string {
+	if f.Type.PkgPath() == "sync" || f.Type.Kind() == reflect.Func {
+		return dumpNot
+	}
+	return dumpFields[t.Name()+"."+f.Name]
+}
 
 // stateRow is the list of the one row with the members of the state that are no tables.
 const stateRow = "state"
@@ -113,7 +135,7 @@ func stateTables(st *state) (map[string]rowTable, []string) {
 	v := reflect.ValueOf(st).Elem()
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if f.Tag.Get("dump") == "-" {
+		if dumpRule(v.Type(), &f) == dumpNot {
 			continue
 		}
 		if t, ok := open(v.Field(i)).Interface().(rowTable); ok {

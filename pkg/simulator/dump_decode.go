@@ -157,7 +157,7 @@ func (d *decoder) fillFrom(v reflect.Value, obj map[string]any) error {
 			continue
 		}
 		x, ok := obj[f.Name]
-		if !ok || f.Tag.Get("dump") == "-" {
+		if !ok || dumpRule(v.Type(), &f) == dumpNot {
 			continue
 		}
 		delete(obj, f.Name)
@@ -184,7 +184,7 @@ func (d *decoder) set(v reflect.Value, x any) error {
 		return u.UnmarshalText([]byte(text))
 	}
 	number, isNumber := x.(float64)
-	switch v.Kind() { //nolint:exhaustive // what is missing is refused
+	switch v.Kind() {
 	case reflect.Bool:
 		b, ok := x.(bool)
 		if !ok {

@@ -17,7 +17,7 @@ type rows = map[string][]map[string]any
 
 // open makes an unexported field of an addressable struct readable and settable.
 func open(v reflect.Value) reflect.Value {
-	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem() //nolint:gosec // the package's own types
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
 // encoder turns a state into rows.
@@ -62,7 +62,7 @@ func (e *encoder) object(v reflect.Value) (map[string]any, error) {
 	obj := map[string]any{}
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if !e.wanted(f) {
+		if rule := dumpRule(v.Type(), &f); rule == dumpNot || rule == dumpNever || rule == dumpSecret && !e.options.Secrets {
 			continue
 		}
 		field := open(v.Field(i))
@@ -86,17 +86,6 @@ func (e *encoder) object(v reflect.Value) (map[string]any, error) {
 		obj[f.Name] = x
 	}
 	return obj, nil
-}
-
-// wanted tells whether a field belongs into the dump.
-func (e *encoder) wanted(f reflect.StructField) bool {
-	switch f.Tag.Get("dump") {
-	case "-", "never":
-		return false
-	case "secret":
-		return e.options.Secrets
-	}
-	return f.Type.PkgPath() != "sync" && f.Type.Kind() != reflect.Func
 }
 
 // value encodes anything but a table.

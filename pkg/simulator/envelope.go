@@ -27,7 +27,7 @@ const (
 	codeAccount       = 531
 	codeAccountLimit  = 532
 	codeCapacity      = 533
-	codeUnavailable   = 534
+	codeUnavailable   = 534 // a resource that cannot be reached, such as a router
 	codeAlloc         = 535
 	codeConflict      = 537
 	codeMalformed     = 430

@@ -8,10 +8,13 @@ import (
 	"time"
 )
 
-// jobText is the text of a job that fails.
-func (f *Fault) jobText() string {
+// jobText is the text of a failed job: the fault's own, else what the server says when the router refuses this job.
+func (f *Fault) jobText(refused string) string {
 	if f.Text != "" {
 		return f.Text
+	}
+	if refused != "" {
+		return refused
 	}
 	return "Failed by an injected fault"
 }
@@ -58,7 +61,7 @@ func (c *call) spoil(spec *jobSpec, j *job) {
 		if code == 0 {
 			code = codeInternal
 		}
-		j.fails(&apiError{status: code, cs: csGeneric, text: f.jobText()})
+		j.fails(&apiError{status: code, cs: csGeneric, text: f.jobText(spec.refused)})
 	}
 	if pick(c.faults, FaultRouterRefuses) != nil {
 		c.routerRefuses(spec, j)

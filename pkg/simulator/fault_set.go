@@ -64,7 +64,7 @@ func (s *faultSet) list() []ArmedFault {
 	defer s.mu.Unlock()
 	out := make([]ArmedFault, 0, len(s.armed))
 	for _, a := range s.armed {
-		out = append(out, ArmedFault{ID: a.id, Fault: a.Fault.String(), Seen: a.seen, Struck: a.struck})
+		out = append(out, ArmedFault{ID: a.id, Fault: a.String(), Seen: a.seen, Struck: a.struck})
 	}
 	return out
 }

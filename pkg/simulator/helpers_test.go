@@ -194,3 +194,10 @@ func (h *harness) first(a answer, name string) map[string]any {
 }
 
 func id(m map[string]any) string { return m["id"].(string) }
+
+// vmID is the id of the VM with a name.
+func (h *harness) vmID(name string) string {
+	v, ok := h.sim.st.vms.find(func(v *vm) bool { return v.name == name })
+	require.True(h.t, ok, name)
+	return v.uuid
+}

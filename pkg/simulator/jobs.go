@@ -5,7 +5,6 @@ package simulator
 
 import (
 	"encoding/json"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -26,6 +25,8 @@ type jobSpec struct {
 	instanceType string // shown as jobinstancetype; "" leaves both members out
 	instanceID   string
 	subject      any // the object whose list items carry jobid and jobstatus while the job is pending
+	// begin is seen while the job runs: it happens when a part of the job's run time has passed.
+	begin func(now time.Time)
 	// run does the work when the job's time has come; its value becomes jobresult.
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
@@ -45,10 +46,13 @@ type job struct {
 	instanceType string
 	instanceID   string
 	subject      any
-	due          time.Time
+	due          time.Time // the moment of begin, then that of run
+	ends         time.Time
+	begin        func(now time.Time)
 	run          func(now time.Time) (any, error)
 	undo         func()
 	broken       bool // the management server was restarted while the job ran
+	trail        *trail
 
 	status    int
 	code      int
@@ -82,12 +86,15 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
+	j.begin = spec.begin
 	c.spoil(spec, j)
+	if j.ends = j.due; j.begin != nil {
+		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)
+	}
+	j.trail = c.recordScheduled(spec)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
-	if j.subject != nil {
-		c.st.pending[j.subject] = append(c.st.pending[j.subject], j)
-	}
+	c.st.began(j)
 	c.s.nextDue.Store(c.st.nextDue())
 	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
 }
@@ -106,20 +113,6 @@ func (st *state) enqueue(j *job) {
 	st.due[i] = j
 }
 
-// ended takes a job that has ended out of the pending ones and keeps it until it is purged.
-func (st *state) ended(j *job, subject any) {
-	st.done = append(st.done, j)
-	if subject == nil {
-		return
-	}
-	left := slices.DeleteFunc(st.pending[subject], func(o *job) bool { return o == j })
-	if len(left) == 0 {
-		delete(st.pending, subject)
-		return
-	}
-	st.pending[subject] = left
-}
-
 // nextDue is the time of the next job end in nanoseconds; 0 when nothing is pending.
 func (st *state) nextDue() int64 {
 	if len(st.due) == 0 {
@@ -134,9 +127,18 @@ func (st *state) runDue(now time.Time) {
 	for len(st.due) > 0 && !st.due[0].due.After(now) {
 		j := st.due[0]
 		st.due = st.due[1:]
-		subject := j.subject // still shows the job while the result is rendered
+		if j.begin != nil {
+			j.begin(j.due)
+			j.begin, j.due = nil, j.ends
+			st.enqueue(j)
+			continue
+		}
+		subject := j.subject
+		st.running = j // its own object still shows it while the result is rendered
 		j.finish(j.due)
+		st.running = nil
 		st.ended(j, subject)
+		j.trail.end(st, j.due, j.status == jobFailed)
 	}
 	st.purgeJobs(now)
 }
@@ -168,41 +170,6 @@ func (j *job) finish(now time.Time) {
 		j.status, j.code, j.result = jobFailed, codeInternal, nil
 	}
 	j.run, j.undo, j.subject = nil, nil, nil
-}
-
-// purgeJobs forgets jobs that ended longer ago than job.expire.minutes.
-func (st *state) purgeJobs(now time.Time) {
-	limit := now.Add(-st.settings.jobExpiry())
-	n := 0
-	for n < len(st.done) && !st.done[n].completed.After(limit) {
-		n++
-	}
-	if n > 0 {
-		st.jobs.dropAll(st.done[:n])
-		st.done = st.done[n:]
-	}
-}
-
-// pendingOn returns the pending job of an object, if any.
-func (st *state) pendingOn(subject any) *job {
-	var first *job
-	for _, j := range st.pending[subject] {
-		if first == nil || j.due.Before(first.due) {
-			first = j
-		}
-	}
-	return first
-}
-
-// lastJobOn is the pending job of the subject that ends last.
-func (st *state) lastJobOn(subject any) *job {
-	var last *job
-	for _, j := range st.pending[subject] {
-		if last == nil || !j.due.Before(last.due) {
-			last = j
-		}
-	}
-	return last
 }
 
 // jobView is the answer of queryAsyncJobResult and an item of listAsyncJobs.
@@ -274,9 +241,17 @@ var adminClasses = map[string]string{
 	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
 	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
 	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
+	"deployVirtualMachine":  "admin.vm.DeployVMCmdByAdmin",
 	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
 	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
+	"rebootVirtualMachine":  "admin.vm.RebootVMCmdByAdmin",
 	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",
+	"scaleVirtualMachine":   "admin.vm.ScaleVMCmdByAdmin",
+
+	"addNicToVirtualMachine":            "admin.vm.AddNicToVMCmdByAdmin",
+	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
+	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
+	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
 }
 
 var jobCommands = []command{
@@ -301,9 +276,13 @@ func listAsyncJobs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := c.date("startdate", false)
+	if err != nil {
+		return nil, err
+	}
 	var out []*job
 	for _, j := range c.st.jobs.rows {
-		if j.status != jobPending || !in(j.caller.account) {
+		if j.status != jobPending || !in(j.caller.account) || !inDates(j.created, from, time.Time{}) {
 			continue
 		}
 		if k := c.str("keyword"); k != "" && !strings.Contains(strings.ToLower(j.className()), strings.ToLower(k)) {

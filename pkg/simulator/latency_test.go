@@ -15,23 +15,23 @@ func TestProfileIsMeasured(t *testing.T) {
 	t.Parallel()
 	p, err := Profile("simulator")
 	require.NoError(t, err)
-	for command, want := range map[string]time.Duration{
+	for command, want := range map[string]int{
 		"listVirtualMachines": 24, "listLoadBalancerRules": 10, "listPublicIpAddresses": 18, "listFirewallRules": 13, "listNetworks": 35,
 		"queryAsyncJobResult": 11, "associateIpAddress": 41, "createLoadBalancerRule": 49, "assignToLoadBalancerRule": 22,
 		"createFirewallRule": 27, "createNetworkACL": 12, "listZones": 33,
 	} {
-		require.Equal(t, want*time.Millisecond, p.call(command), command)
+		require.Equal(t, ms(want), p.call(command), command)
 	}
-	for command, want := range map[string]time.Duration{
+	for command, want := range map[string]int{
 		"associateIpAddress": 40, "disassociateIpAddress": 170, "createLoadBalancerRule": 13, "assignToLoadBalancerRule": 194,
 		"removeFromLoadBalancerRule": 196, "updateLoadBalancerRule": 144, "deleteLoadBalancerRule": 167, "createFirewallRule": 50,
 		"deleteFirewallRule": 46, "createNetworkACL": 14, "createTags": 8, "expungeVirtualMachine": 6000,
 	} {
-		require.Equal(t, want*time.Millisecond, p.job(command), command)
+		require.Equal(t, ms(want), p.job(command), command)
 	}
-	for command, between := range map[string][2]time.Duration{"startVirtualMachine": {480, 4200}, "stopVirtualMachine": {150, 600}} {
-		require.Greater(t, p.job(command), between[0]*time.Millisecond)
-		require.Less(t, p.job(command), between[1]*time.Millisecond)
+	for command, between := range map[string][2]int{"startVirtualMachine": {480, 4200}, "stopVirtualMachine": {150, 600}} {
+		require.Greater(t, p.job(command), ms(between[0]))
+		require.Less(t, p.job(command), ms(between[1]))
 	}
 	require.Greater(t, p.call("listApis"), 270*time.Millisecond)
 	require.Less(t, p.call("listApis"), 360*time.Millisecond)

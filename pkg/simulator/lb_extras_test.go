@@ -51,12 +51,6 @@ func lbHarness(t *testing.T) *harness {
 }
 
 // vmID and netID find objects of the world by name.
-func (h *harness) vmID(name string) string {
-	v, ok := h.sim.st.vms.find(func(v *vm) bool { return v.name == name })
-	require.True(h.t, ok, name)
-	return v.uuid
-}
-
 func (h *harness) netID(name string) string {
 	n, ok := h.sim.st.networks.find(func(n *network) bool { return n.name == name })
 	require.True(h.t, ok, name)

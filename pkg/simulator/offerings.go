@@ -22,8 +22,8 @@ type networkOffering struct {
 	spec     offeringSpec
 	services []serviceView
 
-	once     sync.Once          `dump:"-"`
-	rendered []serviceOfNetwork `dump:"-"`
+	once     sync.Once
+	rendered []serviceOfNetwork
 }
 
 // offeringSpec are the members that the simulator itself needs.

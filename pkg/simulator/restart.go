@@ -28,6 +28,12 @@ func (s *Simulator) Restart(away time.Duration) {
 	}
 }
 
+func (s *sessions) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID = map[string]*session{}
+}
+
 // away tells whether the server is not back yet.
 func (s *Simulator) away() bool {
 	until := s.awayUntil.Load()

@@ -4,7 +4,6 @@
 package simulator
 
 import (
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -67,16 +66,6 @@ func (t *table[T]) drop(v T) {
 	e.removed = true
 }
 
-// dropAll deletes several rows for good, in one pass.
-func (t *table[T]) dropAll(rows []T) {
-	for _, v := range rows {
-		e := v.ent()
-		delete(t.byUUID, strings.ToLower(e.uuid))
-		e.removed = true
-	}
-	t.rows = slices.DeleteFunc(t.rows, func(v T) bool { return v.ent().removed })
-}
-
 // rename gives a row another UUID.
 func (t *table[T]) rename(v T, id string) {
 	e := v.ent()
@@ -118,9 +107,9 @@ func (t *table[T]) find(ok func(T) bool) (T, bool) {
 // state is the database: every object of the simulated CloudStack. It is
 // guarded by Simulator.mu.
 type state struct {
-	settings  Settings `dump:"-"`
-	version   string   `dump:"-"`
-	msID      string   // this management server
+	settings  Settings
+	version   string
+	msID      string // this management server
 	domains   *table[*domain]
 	roles     *table[*role]
 	accounts  *table[*account]
@@ -136,24 +125,40 @@ type state struct {
 	aclLists  *table[*aclList]
 	aclItems  *table[*aclItem]
 	vms       *table[*vm]
+	nics      *table[*nic]
+	secondary *table[*secondaryIP]
+	volumes   *table[*volume]
+	diskOffs  *table[*diskOffering]
+	affinity  *table[*affinityGroup]
+	groups    *table[*instanceGroup]
+	keypairs  *table[*sshKeyPair]
+	pods      *table[*pod]
+	clusters  *table[*cluster]
+	pools     *table[*storagePool]
+	systemVMs *table[*systemVM]
+	osTypes   *table[*osType]
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
 	egress    *table[*fwRule] // firewall rules of networks, not of addresses
 	pfRules   *table[*pfRule]
 	vpcOffs   *table[*vpcOffering]
-	jobs      *table[*job] `dump:"-"`
+	jobs      *table[*job]
 	policies  *table[*stickyPolicy]
 	certs     *table[*sslCert]
 
 	kubernetesVersions *table[*kubernetesVersion]
-	clusters           *table[*kubernetesCluster]
+	kubernetesClusters *table[*kubernetesCluster]
 
-	nextRule int64            // LB, firewall and port forwarding rules share one id sequence
-	apiKeys  map[string]*user `dump:"-"`
-	due      []*job           `dump:"-"` // pending jobs, ordered by the time they end
-	pending  map[any][]*job   `dump:"-"` // the pending jobs of an object, in order of submission
-	done     []*job           `dump:"-"` // ended jobs that are not purged yet, in the order of their end
+	projectRoles *table[*projectRole]
+	events       *table[*event]
+	configs      map[string]string // settings that are not at their defaults, beside those of settings
+
+	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
+	apiKeys  map[string]*user
+	due      []*job // pending jobs, ordered by the time they end
+	running  *job   // the job whose work is being done
+	jobIndex
 }
 
 func newState() *state {
@@ -177,7 +182,6 @@ func newState() *state {
 		lbRules:            newTable[*lbRule](),
 		fwRules:            newTable[*fwRule](),
 		kubernetesVersions: newTable[*kubernetesVersion](),
-		clusters:           newTable[*kubernetesCluster](),
 		egress:             newTable[*fwRule](),
 		pfRules:            newTable[*pfRule](),
 		vpcOffs:            newTable[*vpcOffering](),
@@ -186,8 +190,23 @@ func newState() *state {
 		certs:              newTable[*sslCert](),
 		nextRule:           1,
 		apiKeys:            map[string]*user{},
-		pending:            map[any][]*job{},
 		msID:               uuid.NewString(),
+		kubernetesClusters: newTable[*kubernetesCluster](),
+		nics:               newTable[*nic](),
+		secondary:          newTable[*secondaryIP](),
+		volumes:            newTable[*volume](),
+		diskOffs:           newTable[*diskOffering](),
+		affinity:           newTable[*affinityGroup](),
+		groups:             newTable[*instanceGroup](),
+		keypairs:           newTable[*sshKeyPair](),
+		pods:               newTable[*pod](),
+		clusters:           newTable[*cluster](),
+		pools:              newTable[*storagePool](),
+		systemVMs:          newTable[*systemVM](),
+		osTypes:            newTable[*osType](),
+		projectRoles:       newTable[*projectRole](),
+		events:             newTable[*event](),
+		configs:            map[string]string{},
 	}
 }
 

@@ -33,6 +33,9 @@ const integrationPath = "/integration/api"
 
 // StartCloudStack serves a world; nil is the shipped example.
 func StartCloudStack(world *simulator.World) (*CloudStack, error) {
+	if world == nil {
+		world = simulator.ExampleWorld()
+	}
 	sim, err := simulator.New(simulator.Options{World: world})
 	if err != nil {
 		return nil, err

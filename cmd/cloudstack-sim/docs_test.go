@@ -1,0 +1,125 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand makes the test binary behave as the command itself.
+const asCommand = "CLOUDSTACK_SIM_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// started is put behind every line that starts a server: a reader is slower than a shell.
+const started = `
+for i in $(seq 200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
+`
+
+// runShell runs commands of a text in one shell, on free ports.
+func runShell(t *testing.T, script string) string {
+	t.Helper()
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q --listen 127.0.0.1:8080 \"$@\"\n", asCommand, self)
+	for _, port := range []string{"8080", "8096", "8097", "8098"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		_, free, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		script = strings.ReplaceAll(script, "127.0.0.1:"+port, "127.0.0.1:"+free)
+		wrapper = strings.ReplaceAll(wrapper, "127.0.0.1:"+port, "127.0.0.1:"+free)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755))
+	address := regexp.MustCompile(`--integration-listen (\S+)`)
+	lines := strings.Split(script, "\n")
+	url := ""
+	for i, line := range lines {
+		if m := address.FindStringSubmatch(line); m != nil {
+			url = fmt.Sprintf("'http://%s/client/api?command=listZones&response=json'", m[1])
+		}
+		if strings.HasSuffix(line, " &") {
+			lines[i] = line + fmt.Sprintf(started, url)
+		}
+	}
+	script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.Join(lines, "\n")
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// TestTutorialRuns runs the commands of --help: its lines that are indented further than the text.
+func TestTutorialRuns(t *testing.T) {
+	t.Parallel()
+	var script strings.Builder
+	for line := range strings.Lines(tutorial) {
+		if command, ok := strings.CutPrefix(line, "       "); ok {
+			script.WriteString(command)
+		}
+	}
+	require.Contains(t, script.String(), "cloudstack-sim ")
+	out := runShell(t, script.String())
+	for _, want := range []string{`"name":"Sandbox-simulator"`, `"secretkey":"`, `"fault":"createLoadBalancerRule:job-fails:nth=3"`, `"calls":[`} {
+		require.Contains(t, out, want)
+	}
+}
+
+// TestPageRuns runs the blocks marked sh and python of docs/simulator.md.
+func TestPageRuns(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	require.NoError(t, err)
+	_, noPython := exec.LookPath("python3")
+	var script strings.Builder
+	for _, m := range regexp.MustCompile("(?s)\n```(sh|python)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		switch {
+		case m[1] == "sh":
+			script.WriteString(m[2])
+		case noPython == nil:
+			script.WriteString("python3 - <<'PYTHON' | grep '^zone-1$'\n" + m[2] + "PYTHON\n")
+		}
+	}
+	require.Contains(t, script.String(), "createLoadBalancerRule")
+	out := runShell(t, script.String())
+	require.Equal(t, 1, strings.Count(out, `"jobstatus":2`), "one job fails, by the fault")
+	require.Contains(t, out, `"struck":1`)
+}
+
+// TestPageNamesEveryFault wants the page and the help to know the same kinds of faults.
+func TestPageNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	require.NoError(t, err)
+	_, err = execute(t, "--fault", "listZones:unknown")
+	_, kinds, ok := strings.Cut(err.Error(), "use one of ")
+	require.True(t, ok)
+	for _, kind := range strings.Split(kinds, ", ") {
+		require.Contains(t, tutorial, kind)
+		require.Contains(t, string(page), "| `"+kind+"` |")
+	}
+}

@@ -1,0 +1,41 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "net/http"
+
+// sender is the name of the user that a request claims to come from; its signature is not looked at.
+func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	switch {
+	case req.command == "login":
+		return req.values["username"]
+	case integration:
+		if u, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() }); ok {
+			return u.username
+		}
+		return ""
+	case req.values["apikey"] != "":
+		if u := s.st.apiKeys[req.values["apikey"]]; u != nil {
+			return u.username
+		}
+		return ""
+	}
+	return s.sessions.userOf(r)
+}
+
+// userOf is the user name behind a request's session cookie; looking does not keep the session alive.
+func (s *sessions) userOf(r *http.Request) string {
+	cookie, err := r.Cookie("JSESSIONID")
+	if err != nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.byID[cookie.Value]; ses != nil {
+		return ses.user.username
+	}
+	return ""
+}
