@@ -221,6 +221,9 @@ func restartVPC(c *call) (*jobSpec, error) {
 		if c.boolean("makeredundant") && !v.redundant {
 			v.redundant, v.offering = true, c.st.vpcOffering(redundantOfferingName)
 		}
+		if c.boolean("cleanup") {
+			v.started = false // a new router, which takes a source NAT address when the VPC has none left
+		}
 		if !c.st.startVPC(v, now) {
 			return nil, errf(codeInternal, csRuntime, "Failed to restart VPC")
 		}
