@@ -121,7 +121,7 @@ func startKubernetesCluster(c *call) (*jobSpec, error) {
 		c.st.implement(k.network, now)
 		for _, n := range k.nodes {
 			if n.vm.state == vmStarting {
-				n.vm.state, n.vm.updated, n.vm.host = vmRunning, now, c.st.hostFor(n.vm.zone, int(n.vm.id))
+				c.st.boot(n.vm, now)
 			}
 		}
 		k.stored = vmRunning
@@ -165,7 +165,7 @@ func stopKubernetesCluster(c *call) (*jobSpec, error) {
 	spec := c.clusterJob(nil, func(now time.Time) (any, error) {
 		for _, n := range k.nodes {
 			if n.vm.state == vmStopping || n.vm.state == vmRunning {
-				n.vm.state, n.vm.updated, n.vm.bootKnown = vmStopped, now, false
+				n.vm.stopped(now)
 			}
 		}
 		if k.stored == vmStopping {
@@ -194,7 +194,7 @@ func deleteKubernetesCluster(c *call) (*jobSpec, error) {
 		if k.removed {
 			return nil, invalid("Invalid cluster id specified")
 		}
-		c.destroyCluster(k, now)
+		c.st.destroyCluster(k, c.boolean("cleanup") || c.boolean("expunge"), c.boolean("expunge"), now)
 		return success{true}, nil
 	})
 	spec.instanceType = "KubernetesCluster"
@@ -250,29 +250,29 @@ func (c *call) checkClusterDelete(k *kubernetesCluster) error {
 }
 
 // destroyCluster removes a cluster with what was made for it. VMs of an
-// ExternalManaged one stay, unless the caller wants them destroyed.
-func (c *call) destroyCluster(k *kubernetesCluster, now time.Time) {
-	if k.kind == externalManaged {
+// ExternalManaged one stay, unless they are to be destroyed, or expunged too.
+func (st *state) destroyCluster(k *kubernetesCluster, destroy, expunge bool, now time.Time) {
+	switch {
+	case k.kind == externalManaged:
 		for _, n := range k.nodes {
-			if v := n.vm; !v.removed && (c.boolean("cleanup") || c.boolean("expunge")) && !v.protected {
-				v.state, v.updated, v.host = vmDestroyed, now, nil
-				c.st.leaveRules(v)
-				if c.boolean("expunge") {
-					c.st.expunge(v)
+			if v := n.vm; !v.removed && destroy && !v.protected {
+				st.destroy(v, now)
+				if expunge {
+					st.expunge(v)
 				}
 			}
 		}
 		k.nodes = nil
-	} else {
+	default:
 		for len(k.nodes) > 0 {
-			c.removeNode(k, k.nodes[0])
+			st.removeNode(k, k.nodes[0])
 		}
-		if k.ownNetwork {
-			c.removeClusterNetwork(k)
+		if k.ownNetwork && !k.network.removed {
+			st.destroyNetwork(k.network)
 		} else {
-			c.closeCluster(k)
+			st.closeCluster(k)
 		}
 	}
 	k.removed = true
-	c.st.dropServiceAccount(k.owner)
+	st.dropServiceAccount(k.owner)
 }

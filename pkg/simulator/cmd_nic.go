@@ -168,12 +168,15 @@ func (st *state) nicInUse(n *nic) bool {
 	return slices.ContainsFunc(n.addresses(), func(ip string) bool { return st.addressInUse(n, ip) })
 }
 
-// addressInUse tells whether static NAT or a load balancer rule points to an address of a NIC.
+// addressInUse tells whether static NAT, a port forwarding or a load balancer rule points to an address of a NIC.
 func (st *state) addressInUse(n *nic, ip string) bool {
 	for _, o := range st.ips.rows {
 		if o.staticVM == n.vm && o.staticIP == ip && o.network == n.network {
 			return true
 		}
+	}
+	if slices.ContainsFunc(st.pfRules.rows, func(r *pfRule) bool { return r.vm == n.vm && r.guestIP == ip && r.network == n.network }) {
+		return true
 	}
 	return slices.ContainsFunc(st.lbRules.rows, func(r *lbRule) bool {
 		return r.network == n.network && slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == n.vm && m.ip == ip })

@@ -32,7 +32,11 @@ func assignVirtualMachine(c *call) (any, error) {
 	if err := c.st.checkNoRules(v); err != nil {
 		return nil, err
 	}
-	if err := c.checkVMLimits(owner, v.offering, int64(len(v.volumes))); err != nil {
+	need := vmDemand(v.offering)
+	for _, d := range v.volumes {
+		need.volumes, need.diskGiB = need.volumes+1, need.diskGiB+d.size/gib
+	}
+	if err := c.checkDemand(owner, need); err != nil {
 		return nil, err
 	}
 	nets, err := c.assignNetworks(v, owner)
@@ -53,6 +57,9 @@ func assignVirtualMachine(c *call) (any, error) {
 
 // checkNoRules refuses to move a VM that rules point to.
 func (st *state) checkNoRules(v *vm) error {
+	if slices.ContainsFunc(st.pfRules.rows, func(r *pfRule) bool { return r.vm == v }) {
+		return invalid("Remove any Port forwarding rules for VM [%s] before assigning it to another user.", vmText(v))
+	}
 	for _, r := range st.lbRules.rows {
 		if slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == v }) {
 			return invalid("Remove the Load Balancing rules for VM [%s] before assigning it to another user.", vmText(v))

@@ -48,7 +48,7 @@ func (st *state) freeNIC(n *nic) {
 		s.removed = true
 	}
 	if n.staticNAT != nil {
-		n.staticNAT.staticVM, n.staticNAT.staticIP = nil, ""
+		st.endStaticNAT(n.staticNAT)
 		n.staticNAT = nil
 	}
 }
