@@ -84,6 +84,7 @@ func updateVirtualMachine(c *call) (any, error) {
 		v.group = c.st.groupNamed(v.owner, g, c.now)
 	}
 	c.changeDetails(v)
+	setCustomID(c, c.st.vms, v)
 	return vmAnswer{c.viewVM(v, nil)}, nil
 }
 

@@ -80,7 +80,7 @@ func (v *vpc) text() string {
 
 // systemAddresses gives the account named system the addresses of the zone's system VMs.
 func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
-	owner, ok := st.accountIn(st.root(), "system")
+	owner, ok := st.accountIn(st.root(), systemAccount)
 	if !ok {
 		return
 	}
