@@ -89,20 +89,23 @@ func (k *kubernetesCluster) setVMs(from, to string, now time.Time) {
 	}
 }
 
-func startKubernetesCluster(c *call) (*jobSpec, error) {
+// clusterToSwitch is the cluster that the call starts or stops.
+func (c *call) clusterToSwitch(verb, missing string) (*kubernetesCluster, error) {
 	k := c.clusterTarget()
-	err := func() error {
-		if k == nil {
-			return invalid("Given Kubernetes cluster was not found")
-		}
-		if err := notExternal(k, "Start"); err != nil {
-			return err
-		}
-		if !c.access(k.owner) {
-			return denied()
-		}
-		return nil
-	}()
+	if k == nil {
+		return nil, invalid("%s", missing)
+	}
+	if err := notExternal(k, verb); err != nil {
+		return nil, err
+	}
+	if !c.access(k.owner) {
+		return nil, denied()
+	}
+	return k, nil
+}
+
+func startKubernetesCluster(c *call) (*jobSpec, error) {
+	k, err := c.clusterToSwitch("Start", "Given Kubernetes cluster was not found")
 	if err != nil {
 		return c.clusterJob(err, nil), nil
 	}
@@ -136,19 +139,7 @@ func startKubernetesCluster(c *call) (*jobSpec, error) {
 }
 
 func stopKubernetesCluster(c *call) (*jobSpec, error) {
-	k := c.clusterTarget()
-	err := func() error {
-		if k == nil {
-			return invalid("Failed to find Kubernetes cluster with given ID")
-		}
-		if err := notExternal(k, "Stop"); err != nil {
-			return err
-		}
-		if !c.access(k.owner) {
-			return denied()
-		}
-		return nil
-	}()
+	k, err := c.clusterToSwitch("Stop", "Failed to find Kubernetes cluster with given ID")
 	if err != nil {
 		return c.clusterJob(err, nil), nil
 	}

@@ -105,7 +105,7 @@ func (c *call) ownersUser(owner *account) *user {
 // noGuestIP is the exception of an address that cannot be had; only admins see its text.
 func (c *call) noGuestIP(n *network) *apiError {
 	return c.internal(csRuntime, "com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address for network %s"+
-		"Scope=interface com.cloud.dc.DataCenter; id=%d", networkText(n), n.zone.id)
+		"Scope=interface com.cloud.dc.DataCenter; id=%d", n.text(), n.zone.id)
 }
 
 // readDeployment checks the call in the server's order.

@@ -88,7 +88,7 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 		case running:
 			return nil, invalid("The virtual machine %s (%s) is already running", v.uuid, v.display)
 		case v.owner.state == stateDisabled:
-			return nil, errf(codeAccount, csPermission, "The owner of %s is disabled: %d", vmText(v), v.owner.id)
+			return nil, errf(codeAccount, csPermission, "The owner of %s is disabled: %d", v.text(), v.owner.id)
 		}
 		if err := c.placeOn(v); err != nil {
 			return nil, err

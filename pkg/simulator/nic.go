@@ -123,15 +123,6 @@ func freeDevice(v *vm) int {
 	}
 }
 
-// networkText and vmText are how exceptions print these objects.
-func networkText(n *network) string {
-	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.id, n.name, n.uuid, n.offering.id)
-}
-
-func vmText(v *vm) string {
-	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.id, v.instanceName(), v.state, v.uuid)
-}
-
 // guestIPTaken tells whether a NIC or an internal load balancer of the network has the address.
 func (n *network) guestIPTaken(ip string) bool {
 	return slices.ContainsFunc(n.used, func(c *nic) bool { return slices.Contains(c.addresses(), ip) }) ||
