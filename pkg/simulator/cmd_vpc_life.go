@@ -170,9 +170,7 @@ func updateVPC(c *call) (*jobSpec, error) {
 		if ip, ok := c.st.addressNamed(v.zone, c.str("sourcenatipaddress")); ok && ip.vpc == v && !ip.hasRules() {
 			c.st.moveSourceNAT(v.sourceNATIP(c.st), ip)
 		}
-		if err := customID(c, c.st.vpcs, v); err != nil {
-			return nil, err
-		}
+		setCustomID(c, c.st.vpcs, v)
 		return vpcAnswer{c.viewVPC(v)}, nil
 	}}, nil
 }
