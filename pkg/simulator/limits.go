@@ -202,7 +202,7 @@ func (st *state) used(k *limitKind, owned func(*account) bool) int64 {
 	switch k.key {
 	case "publicIPs":
 		for _, ip := range st.ips.rows {
-			if ip.owner != nil && owned(ip.owner) {
+			if ip.owner != nil && owned(ip.owner) && ip.state != ipAllocating { // counted once it is allocated
 				n++
 			}
 		}

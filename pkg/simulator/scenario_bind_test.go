@@ -27,6 +27,7 @@ type bindings struct {
 }
 
 var (
+	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	publicAddress = regexp.MustCompile(`\b(192\.168\.2|172\.16\.15)\.\d+\b`)
 	placeholder   = regexp.MustCompile(`\{(@\w+|[0-9a-f-]+)\}`)
 	// nicAddress is the address or the MAC of a NIC, both of which the server draws unless it is told.
@@ -123,7 +124,12 @@ func (b *bindings) bind(recorded, ours string) {
 func (b *bindings) bindResult(t *testing.T, s step, body map[string]any) {
 	t.Helper()
 	for _, p := range s.binds {
-		own := text(lookup(subject(body), p[0]))
+		own := ""
+		if rest, ok := strings.CutPrefix(p[0], "/"); ok {
+			own = text(lookup(body, rest))
+		} else {
+			own = text(lookup(subject(body), p[0]))
+		}
 		require.NotEmpty(t, own, "%s: %v has no %s", s.line, body, p[0])
 		recorded := b.full(p[1])
 		require.True(t, recorded[0] == '@' || len(recorded) == 36, "%s: %s", s.line, recorded)
@@ -249,4 +255,22 @@ func (b *bindings) samePair(want, got, bound string, busy bool) bool {
 	}
 	b.learned[want], b.taken[got] = got, true
 	return true
+}
+
+// inner is the object inside an answer's envelope.
+func inner(body any) (map[string]any, bool) {
+	outer, ok := body.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	for _, v := range outer {
+		m, ok := v.(map[string]any)
+		return m, ok
+	}
+	return nil, false
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
 }

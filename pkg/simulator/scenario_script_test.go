@@ -24,7 +24,8 @@ import (
 //	                           object whose recorded id begins so, "..." holds a value with spaces.
 //	                           & before CALLER: the job is not waited for; !: the call or its job fails
 //	      > PREFIX             at the end of a call: its result is the object with that recorded id;
-//	      > PATH=PREFIX        or the member of the result at that path (user.0.id)
+//	      > PATH=PREFIX        or the member of the result at that path (user.0.id), of the whole answer
+//	                         if it begins with / (/publicipaddress.1.id)
 //	  keys CALLER ID           registers keys for the user through the integration port
 //	  fault COMMAND:KIND       arms a fault for the case (ParseFault)
 //	  wait 20s                 time passes

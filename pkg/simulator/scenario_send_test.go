@@ -16,6 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// reply is what the simulator answered.
+type reply struct {
+	status      int
+	contentType string
+	body        any
+}
+
+// sessionState is the login that the session cases work with.
+type sessionState struct {
+	cookies []*http.Cookie
+	key     string
+}
+
 // query builds an unsigned query; pairs are name, value, name, value ...
 func query(command, key string, pairs []string) url.Values {
 	q := url.Values{"command": {command}, "response": {"json"}, "apikey": {key}}
@@ -108,6 +121,31 @@ func (s *scenario) secrets(c *goldenCase, q url.Values) {
 			q.Set("userapikey", "unknown")
 		}
 	}
+}
+
+func expiresOf(name string, now time.Time) string {
+	switch strings.TrimPrefix(name, "auth.v3-") {
+	case "expired":
+		return now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05-0700")
+	case "bad-expires":
+		return "tomorrow"
+	case "expires-Z":
+		return now.Add(time.Minute).UTC().Format("2006-01-02T15:04:05Z")
+	case "expires-far-future":
+		return now.AddDate(10, 0, 0).UTC().Format("2006-01-02T15:04:05-0700")
+	}
+	return now.Add(time.Minute).UTC().Format("2006-01-02T15:04:05-0700")
+}
+
+// goSignature signs with Go's way of escaping, which treats ~ and * differently.
+func goSignature(secret string, q url.Values) string {
+	var ps []param
+	for k, v := range q {
+		ps = append(ps, param{k, v[0]})
+	}
+	text := stringToSign(ps)
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "%7e", "~"), "*", "%2a")
+	return hmacOf(secret, text)
 }
 
 func (s *scenario) raw(c *goldenCase) reply {

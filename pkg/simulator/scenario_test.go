@@ -59,7 +59,7 @@ func TestGoldenScenario(t *testing.T) {
 		results[c.Case] = s.replay(c)
 	}
 	report(t, s.cases, s.byName, results)
-	checkKnown(t, s.cases, results, "testdata/golden-scenario-known.txt")
+	checkKnown(t, s.cases, results, "testdata/golden-known.txt")
 }
 
 // replay makes the calls before a case, then its own, and compares.
