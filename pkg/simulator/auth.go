@@ -40,7 +40,7 @@ func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *
 }
 
 func (s *Simulator) identifyIntegration(c *call) *apiError {
-	sys, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() })
+	sys, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() && !u.account.system() })
 	if !ok {
 		return unauthorized()
 	}

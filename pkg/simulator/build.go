@@ -42,7 +42,7 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 		}
 	}
 	if w.Rows != nil {
-		return buildDump(w)
+		return buildDump(w, now)
 	}
 	b := &builder{w: w, st: newState(), now: now, made: map[string]int{}}
 	b.st.settings = w.Settings
@@ -79,7 +79,7 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 }
 
 // buildDump restores the state of a dumped world.
-func buildDump(w *World) (*state, error) {
+func buildDump(w *World, now time.Time) (*state, error) {
 	if len(w.Zones)+len(w.Accounts)+len(w.Networks)+len(w.VirtualMachines)+len(w.PublicIPs)+len(w.VPCs)+len(w.Projects) > 0 {
 		return nil, errors.New("world: it has rows, as a dump, and other objects beside them; make those by API calls")
 	}
@@ -88,6 +88,7 @@ func buildDump(w *World) (*state, error) {
 		return nil, fmt.Errorf("world: %w", err)
 	}
 	st.settings, st.version = w.Settings, w.Version
+	st.settleVMs(now)
 	return st, nil
 }
 

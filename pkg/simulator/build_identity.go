@@ -8,21 +8,46 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
+// Accounts that every installation has beside admin: the owner of the server's
+// own objects, and that of a plugin.
+const (
+	systemAccount    = "system"
+	baremetalAccount = "baremetal-system-account"
+)
+
+// system tells whether the account is the owner of the server's own objects, which no list of accounts shows.
+func (a *account) system() bool {
+	return a.project == nil && a.domain.parent == nil && a.name == systemAccount
+}
+
+// accounts makes those of the world; the server's own come first, as their internal ids show.
 func (b *builder) accounts() error {
 	root := b.st.root()
 	admin, ok := b.st.roles.find(func(r *role) bool { return r.name == "Root Admin" })
 	if !ok {
 		return fmt.Errorf("roles: there is no Root Admin")
 	}
-	list := b.w.Accounts
-	if !slices.ContainsFunc(list, func(a Account) bool {
-		return strings.EqualFold(a.Name, "admin") && (a.Domain == "" || a.Domain == "ROOT")
-	}) {
-		list = append([]Account{{Name: "admin", Role: admin.name, Users: []User{
-			{Name: "admin", Password: "password", FirstName: "Admin", LastName: "User"},
-		}}}, list...)
+	list := slices.Clone(b.w.Accounts)
+	for i, own := range []Account{
+		{Name: systemAccount, Role: admin.name},
+		{Name: "admin", Role: admin.name, Users: []User{{Name: "admin", Password: "password", FirstName: "Admin", LastName: "User"}}},
+		{Name: baremetalAccount},
+	} {
+		at := slices.IndexFunc(list, func(a Account) bool {
+			return strings.EqualFold(a.Name, own.Name) && (a.Domain == "" || a.Domain == "ROOT")
+		})
+		if at >= 0 {
+			own = list[at]
+			list = slices.Delete(list, at, at+1)
+		}
+		if own.Name != "admin" && len(own.Users) == 0 {
+			own.Users = []User{{Name: own.Name, Password: uuid.NewString(), NoKeys: true}}
+		}
+		list = slices.Insert(list, i, own)
 	}
 	for i := range list {
 		if err := b.account(root, &list[i]); err != nil {

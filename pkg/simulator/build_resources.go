@@ -358,8 +358,12 @@ func (b *builder) sourceNATs() error {
 }
 
 // systemVMs gives the zones' system VMs the addresses of the account named
-// system, or the lowest ones that the world leaves free.
+// system, or the lowest ones that the world leaves free. In a world that does
+// not name the account all addresses are left to the users.
 func (b *builder) systemVMs() error {
+	if !slices.ContainsFunc(b.w.Accounts, func(a Account) bool { return a.Name == systemAccount }) {
+		return nil
+	}
 	wanted := map[string]bool{}
 	for _, n := range b.w.Networks {
 		wanted[n.SourceNAT] = true

@@ -6,7 +6,6 @@ package simulator
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -139,9 +138,12 @@ func (v *kubernetesVersion) fits(o *serviceOffering) error {
 	return nil
 }
 
-// checkKeyPair refuses every key pair: the simulator has none.
-func (k *kubernetesCluster) checkKeyPair() error {
+// checkKeyPair wants a key pair of the cluster's owner.
+func (c *call) checkKeyPair(k *kubernetesCluster) error {
 	if strings.TrimSpace(k.keyPair) == "" {
+		return nil
+	}
+	if _, ok := c.st.keyNamed(k.owner, k.keyPair); ok {
 		return nil
 	}
 	return invalid("Given SSH key pair with name: %s was not found for the account %s", k.keyPair, k.owner.name)
@@ -210,6 +212,18 @@ func (c *call) checkClusterServices(n *network, nodes int) error {
 
 // checkClusterPorts refuses rules on the ports that the cluster needs.
 func (c *call) checkClusterPorts(n *network, ip *publicIP, nodes int) error {
+	check := func(kind string, first, last int) error {
+		var what string
+		switch {
+		case first <= apiPort && apiPort <= last:
+			what = "API access"
+		case max(nodeSSHPort, first) <= min(nodeSSHPort+nodes-1, last):
+			what = "node VM SSH access"
+		default:
+			return nil
+		}
+		return invalid("Network: %s has conflicting %s rules to provision Kubernetes cluster for %s", n.text(), kind, what)
+	}
 	for _, r := range ip.fwRules {
 		if r.protocol != "tcp" {
 			continue
@@ -218,16 +232,14 @@ func (c *call) checkClusterPorts(n *network, ip *publicIP, nodes int) error {
 		if r.startPort != nil {
 			first, last = *r.startPort, *r.endPort
 		}
-		var what string
-		switch {
-		case first <= apiPort && apiPort <= last:
-			what = "API access"
-		case max(nodeSSHPort, first) <= min(nodeSSHPort+nodes-1, last):
-			what = "node VM SSH access"
-		default:
-			continue
+		if err := check("firewall", first, last); err != nil {
+			return err
 		}
-		return invalid("Network: %s has conflicting firewall rules to provision Kubernetes cluster for %s", n.text(), what)
+	}
+	for _, r := range ip.pfRules {
+		if err := check("portforwarding", r.publicStart, r.publicEnd); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -237,27 +249,19 @@ func (st *state) sourceNATOf(n *network) *publicIP {
 	if n.vpc != nil {
 		return nil
 	}
-	if i := slices.IndexFunc(st.ips.rows, func(ip *publicIP) bool { return ip.network == n && ip.sourceNAT }); i >= 0 {
-		return st.ips.rows[i]
-	}
-	return nil
+	return n.sourceNATIP(st)
 }
 
 // clusterLimits refuses n more nodes than the owner may have.
 func (c *call) clusterLimits(k *kubernetesCluster, n int) error {
-	cpu, mem := 0, 0
+	need := demand{vms: int64(n), volumes: int64(n)}
 	for kind, count := range map[string]int{nodeWorker: k.size, nodeControl: k.control, nodeEtcd: k.etcd} {
 		if o := k.offeringOf(kind); o != nil {
-			cpu, mem = cpu+o.cpuNumber*count, mem+o.memMB*count
+			need.cpus, need.memMiB = need.cpus+int64(o.cpuNumber*count), need.memMiB+int64(o.memMB*count)
 		}
 	}
-	for _, r := range []struct {
-		name string
-		n    int
-	}{{"virtualMachines", n}, {"volumes", n}, {"cpus", cpu}, {"memoryMiB", mem}} {
-		if err := c.checkLimit(k.owner, r.name, int64(r.n)); err != nil {
-			return errf(codeAlloc, csResourceAlloc, "%s", asAPIError(err).text)
-		}
+	if err := c.checkDemand(k.owner, need); err != nil {
+		return errf(codeAlloc, csResourceAlloc, "%s", asAPIError(err).text)
 	}
 	return nil
 }

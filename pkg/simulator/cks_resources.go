@@ -5,7 +5,6 @@ package simulator
 
 import (
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,38 +14,6 @@ import (
 
 // What a cluster makes besides itself: its network, its VMs, their address.
 // Each kind of object is made in one function here.
-
-// clusterOwner is the account that account and domainid, or projectid, name.
-func (c *call) clusterOwner() (*account, error) {
-	if name := c.str("account"); name != "" {
-		if !c.given("domainid") {
-			return nil, invalid("Account must be specified with domainId parameter")
-		}
-		d := arg[*domain](c, "domainid")
-		if d == nil || d.removed {
-			return nil, invalid("Unable to find domain by id")
-		}
-		a, ok := c.st.accountIn(d, name)
-		if !ok {
-			return nil, invalid("Unable to find account by name %s in domain with specified id", name)
-		}
-		if a.state != stateEnabled {
-			return nil, errf(codeAccount, csPermission, "Can't add resources to the account id=%d in state=%s as it's no longer active", a.id, a.state)
-		}
-		return a, nil
-	}
-	if !c.given("projectid") {
-		return c.caller.account, nil
-	}
-	p := arg[*project](c, "projectid")
-	switch {
-	case p == nil || p.removed:
-		return nil, invalid("Unable to find project by id")
-	case p.state != projectActive:
-		return nil, errf(codeAccount, csPermission, "Can't add resources to the project with specified projectId in state=%s as it's no longer active", p.state)
-	}
-	return p.account, nil
-}
 
 func networkDenied(n *network) error {
 	return errf(codeAccount, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)
@@ -72,17 +39,11 @@ func (c *call) checkNetworkUse(n *network) error {
 
 // createClusterNetwork makes the network of a cluster that was given none.
 func (c *call) createClusterNetwork(k *kubernetesCluster) (*network, error) {
-	cidr, err := netip.ParsePrefix(k.zone.guestCIDR)
-	if err != nil || c.checkLimit(k.owner, "networks", 1) != nil {
+	n, err := c.isolatedNetwork(k.owner, k.zone, c.st.clusterNetworkOffering(), k.name+"-network", k.owner.name+"-network")
+	if err != nil {
 		return nil, invalid("Unable to create network for the Kubernetes cluster: %s", k.name)
 	}
-	n := &network{
-		entity: entity{created: c.now}, name: k.name + "-network", display: k.owner.name + "-network", zone: k.zone, offering: c.st.clusterNetworkOffering(),
-		owner: k.owner, domain: k.owner.domain, typ: typeIsolated, state: netAllocated, cidr: cidr.Masked(), vlan: 100 + len(c.st.networks.rows),
-		domainName: "cs" + fingerprintDomain(k.owner) + k.zone.networkDomain,
-	}
-	n.gateway = n.cidr.Addr().Next().String()
-	return c.st.networks.add(n), nil
+	return n, nil
 }
 
 // clusterAddress starts the network and returns the address of the cluster's
@@ -158,10 +119,10 @@ func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) erro
 	if o == nil {
 		o = k.offering
 	}
-	for resource, n := range map[string]int{"virtualMachines": 1, "volumes": 1, "cpus": o.cpuNumber, "memoryMiB": o.memMB} {
-		if err := c.checkLimit(k.owner, resource, int64(n)); err != nil {
-			return err
-		}
+	need := vmDemand(o)
+	need.volumes, need.diskGiB = 1, int64(k.rootDiskGB)
+	if err := c.checkDemand(k.owner, need); err != nil {
+		return err
 	}
 	t := k.templates[kind]
 	if t == nil {
@@ -170,15 +131,15 @@ func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) erro
 	name := c.nodeName(k, kind, now)
 	v := &vm{
 		entity: entity{created: now}, name: name, display: name, owner: k.owner, user: c.clusterUser(k), zone: k.zone, offering: o, template: t, hypervisor: "Simulator",
-		state: vmRunning, updated: now, bootKnown: true, dynScalable: false,
+		state: vmStopped, bootKnown: true,
 		details: map[string]string{"rootdisksize": strconv.Itoa(k.rootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
-	if _, ok := c.st.connect(v, nicRequest{network: k.network}, now); !ok {
+	if _, ok := c.st.enter(v, []nicRequest{{network: k.network}}, now); !ok {
 		return invalid("Insufficient address capacity")
 	}
-	c.st.vms.add(v)
-	c.st.addRootVolume(v, entity{created: now})
-	v.host = c.st.hostFor(k.zone, int(v.id))
+	if !c.st.boot(v, now) {
+		return noHost(v)
+	}
 	k.nodes = append(k.nodes, &clusterNode{vm: v, control: kind == nodeControl, etcd: kind == nodeEtcd, version: k.version.semantic})
 	return nil
 }
@@ -194,20 +155,10 @@ func (c *call) clusterUser(k *kubernetesCluster) *user {
 }
 
 // removeNode destroys a node's VM for good.
-func (c *call) removeNode(k *kubernetesCluster, n *clusterNode) {
-	k.dropForwards(func(f *clusterForward) bool { return f.vm == n.vm })
+func (st *state) removeNode(k *kubernetesCluster, n *clusterNode) {
+	st.dropForwards(k, func(r *pfRule) bool { return r.vm == n.vm })
 	k.nodes = slices.DeleteFunc(k.nodes, func(o *clusterNode) bool { return o == n })
 	if !n.vm.removed {
-		c.st.expunge(n.vm)
+		st.expunge(n.vm)
 	}
-}
-
-// removeClusterNetwork removes the network that was made with the cluster, with all its addresses and their rules.
-func (c *call) removeClusterNetwork(k *kubernetesCluster) {
-	for _, ip := range c.st.ips.rows {
-		if ip.network == k.network {
-			c.st.release(ip)
-		}
-	}
-	k.network.removed = true
 }

@@ -32,10 +32,10 @@ func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 		c.openSSH(k, now)
 		c.openPorts(k, apiPort, apiPort, now)
 	}
-	c.forwardSSH(k)
+	c.forwardSSH(k, now)
 	control := k.nodesOf(nodeControl)
 	if n.vpc != nil && !n.offering.spec.Conserve {
-		k.forward(control[0].vm, apiPort, apiPort)
+		c.st.forward(k, control[0].vm, apiPort, apiPort, now)
 	} else {
 		c.balanceAPI(k, control, now)
 	}
@@ -43,19 +43,34 @@ func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 		if n.vpc == nil {
 			c.openPorts(k, etcdSSHPort+i, etcdSSHPort+i, now)
 		}
-		k.forward(node.vm, etcdSSHPort+i, sshPort)
+		c.st.forward(k, node.vm, etcdSSHPort+i, sshPort, now)
 	}
 	return nil
 }
 
-// forward makes a port forwarding rule.
-func (k *kubernetesCluster) forward(v *vm, public, private int) {
-	k.forwards = append(k.forwards, &clusterForward{vm: v, publicPort: public, privatePort: private})
+// forward makes the port forwarding rule from a port of the cluster's address to one of a node.
+func (st *state) forward(k *kubernetesCluster, v *vm, public, private int, now time.Time) {
+	card := v.nicIn(k.network)
+	if card == nil {
+		return
+	}
+	k.address.bind(k.network)
+	r := &pfRule{
+		entity: entity{created: now}, ip: k.address, network: k.network, protocol: "tcp", publicStart: public, publicEnd: public,
+		privateStart: private, privateEnd: private, vm: v, guestIP: card.ip, state: ruleActive, account: k.owner,
+	}
+	st.addPFRule(r)
+	k.forwards = append(k.forwards, r)
 }
 
-// dropForwards removes the port forwarding rules that satisfy gone.
-func (k *kubernetesCluster) dropForwards(gone func(*clusterForward) bool) {
-	k.forwards = slices.DeleteFunc(k.forwards, gone)
+// dropForwards removes the cluster's port forwarding rules that satisfy gone; others may have been deleted by their owner.
+func (st *state) dropForwards(k *kubernetesCluster, gone func(*pfRule) bool) {
+	for _, r := range k.forwards {
+		if gone(r) {
+			st.removePFRule(r)
+		}
+	}
+	k.forwards = slices.DeleteFunc(k.forwards, func(r *pfRule) bool { return r.removed })
 }
 
 // openPorts makes a firewall rule for everybody.
@@ -92,10 +107,10 @@ func (c *call) openSSH(k *kubernetesCluster, now time.Time) {
 }
 
 // forwardSSH forwards one port per node to its SSH port.
-func (c *call) forwardSSH(k *kubernetesCluster) {
+func (c *call) forwardSSH(k *kubernetesCluster, now time.Time) {
 	made, added := k.sshNodes()
 	for i, n := range slices.Concat(made, added) {
-		k.forward(n.vm, nodeSSHPort+i, sshPort)
+		c.st.forward(k, n.vm, nodeSSHPort+i, sshPort, now)
 	}
 }
 
@@ -104,7 +119,7 @@ func (c *call) reopenSSH(k *kubernetesCluster, now time.Time) {
 	if k.address == nil {
 		return
 	}
-	k.dropForwards(func(f *clusterForward) bool { return f.privatePort == sshPort && f.publicPort < etcdSSHPort })
+	c.st.dropForwards(k, func(r *pfRule) bool { return r.privateStart == sshPort && r.publicStart < etcdSSHPort })
 	for _, r := range k.firewall {
 		if p := *r.startPort; p >= nodeSSHPort && p < apiPort {
 			c.st.dropFWRule(r)
@@ -114,7 +129,7 @@ func (c *call) reopenSSH(k *kubernetesCluster, now time.Time) {
 	if k.network.vpc == nil {
 		c.openSSH(k, now)
 	}
-	c.forwardSSH(k)
+	c.forwardSSH(k, now)
 }
 
 // balanceAPI makes the load balancer rule of the API.
@@ -154,23 +169,24 @@ func (st *state) allowAtTop(k *kubernetesCluster, port int) {
 
 // closeCluster removes the cluster's rules from a network that stays, and the
 // address that it took on a tier of a VPC.
-func (c *call) closeCluster(k *kubernetesCluster) {
+func (st *state) closeCluster(k *kubernetesCluster) {
+	took := k.address != nil && k.address.vpc != nil && k.address.network == k.network
 	for _, r := range k.firewall {
 		if r.startPort != nil && *r.startPort < etcdSSHPort {
-			c.st.dropFWRule(r)
+			st.dropFWRule(r)
 		}
 	}
 	if k.balancer != nil {
-		c.st.removeLBRule(k.balancer)
+		st.removeLBRule(k.balancer)
 	}
 	for _, it := range k.aclItems {
 		if !it.removed {
-			c.st.aclItems.drop(it)
+			st.aclItems.drop(it)
 		}
 	}
-	k.dropForwards(func(*clusterForward) bool { return true })
+	st.dropForwards(k, func(*pfRule) bool { return true })
 	k.firewall, k.balancer, k.aclItems = nil, nil, nil
-	if k.network != nil && k.network.vpc != nil && k.address != nil && k.address.network == k.network {
-		c.st.release(k.address)
+	if took {
+		st.release(k.address)
 	}
 }

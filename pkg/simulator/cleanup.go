@@ -44,7 +44,7 @@ func (st *state) purgeProject(p *project, now time.Time) {
 	}
 }
 
-// purgeAccount deletes an account with its users, memberships, VMs, networks, VPCs and addresses.
+// purgeAccount deletes an account with its users, memberships and all that it owns.
 func (st *state) purgeAccount(a *account, now time.Time) {
 	a.state, a.removed = "removed", true
 	for _, u := range a.accountUsers() {
@@ -53,17 +53,20 @@ func (st *state) purgeAccount(a *account, now time.Time) {
 	for _, p := range st.projects.rows {
 		p.members = slices.DeleteFunc(p.members, func(m projectMember) bool { return m.account == a })
 	}
+	for _, k := range st.kubernetesClusters.rows {
+		if k.owner == a && !k.removed {
+			st.destroyCluster(k, false, false, now)
+		}
+	}
 	for _, v := range st.vms.rows {
 		if v.owner == a && !v.removed {
 			st.expunge(v)
 			v.updated = now
 		}
 	}
-	for _, tiers := range []bool{false, true} {
-		for _, n := range st.networks.rows {
-			if n.owner == a && !n.removed && (n.vpc != nil) == tiers {
-				st.purgeNetwork(n)
-			}
+	for _, n := range st.networks.rows {
+		if n.owner == a && !n.removed {
+			st.purgeNetwork(n)
 		}
 	}
 	for _, v := range st.vpcs.rows {
@@ -76,44 +79,37 @@ func (st *state) purgeAccount(a *account, now time.Time) {
 			st.release(ip)
 		}
 	}
+	purgeOwned(st.affinity, a, func(g *affinityGroup) *account { return g.owner })
+	purgeOwned(st.groups, a, func(g *instanceGroup) *account { return g.owner })
+	purgeOwned(st.keypairs, a, func(k *sshKeyPair) *account { return k.owner })
+	purgeOwned(st.certs, a, func(s *sslCert) *account { return s.owner })
 	a.limits = nil
 }
 
-// purgeNetwork deletes a network whose VMs have gone, with its addresses.
-func (st *state) purgeNetwork(n *network) {
-	for _, ip := range st.ips.rows {
-		switch {
-		case ip.network != n:
-		case ip.vpc == nil:
-			st.release(ip)
-		default: // a tier's address stays with its VPC
-			for _, r := range slices.Clone(ip.lbRules) {
-				st.dropLBRule(r)
-			}
-			ip.network = nil
+// purgeOwned deletes the rows of a kind that the account owns.
+func purgeOwned[T row](t *table[T], a *account, owner func(T) *account) {
+	for _, v := range slices.Clone(t.rows) {
+		if owner(v) == a {
+			t.drop(v)
 		}
 	}
-	n.removed, n.tags, n.used = true, nil, nil
 }
 
-// purgeVPC deletes a VPC without tiers, with its ACL lists and addresses.
+// purgeNetwork deletes a network; VMs of others that are still in it lose their NIC there.
+func (st *state) purgeNetwork(n *network) {
+	for _, card := range slices.Clone(n.used) {
+		st.leaveNetwork(card)
+		st.dropNIC(card)
+	}
+	st.destroyNetwork(n)
+}
+
+// purgeVPC deletes a VPC with the tiers that others have in it.
 func (st *state) purgeVPC(v *vpc) {
-	for _, it := range slices.Clone(st.aclItems.rows) {
-		if it.list.vpc == v {
-			st.aclItems.drop(it)
-		}
+	for _, n := range st.tiers(v) {
+		st.purgeNetwork(n)
 	}
-	for _, l := range slices.Clone(st.aclLists.rows) {
-		if l.vpc == v {
-			st.aclLists.drop(l)
-		}
-	}
-	for _, ip := range st.ips.rows {
-		if ip.vpc == v {
-			st.release(ip)
-		}
-	}
-	v.removed, v.tags = true, nil
+	st.destroyVPC(v)
 }
 
 // removeUser deletes a user; its keys are dead at once.

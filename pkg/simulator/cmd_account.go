@@ -130,8 +130,8 @@ func listAccounts(c *call) (any, error) {
 	var out []*account
 	for _, a := range c.st.accounts.rows {
 		switch {
-		case a.removed || a.project != nil || !in(a) || !matches(c, "id", a):
-		case c.has("name") && !strings.EqualFold(c.str("name"), a.name), c.has("keyword") && !like(a.name, c.str("keyword")):
+		case a.removed || a.project != nil || a.system() || !in(a) || !matches(c, "id", a), a.domainAdmin() && !c.caller.account.admin():
+		case c.has("name") && !strings.EqualFold(c.str("name"), a.name), c.has("keyword") && !like(a.name, c.str("keyword")) && !like(a.state, c.str("keyword")):
 		case c.has("state") && !strings.EqualFold(c.str("state"), a.state), c.has("accounttype") && c.integer("accounttype") != a.typ():
 		case c.has("iscleanuprequired") && c.boolean("iscleanuprequired"), !c.keyAccessMatches(a.keyAccess):
 		default:

@@ -65,7 +65,7 @@ func (c *call) checkPrivilege(a *account, u *user) error {
 
 // builtin marks the first admin, which nobody may delete.
 func (a *account) builtin() bool {
-	return a.project == nil && a.domain.parent == nil && a.name == "admin" && a.role.kind == roleAdmin
+	return a.system() || a.project == nil && a.domain.parent == nil && a.name == "admin" && a.role.kind == roleAdmin
 }
 
 // admin tells whether the account is of any kind of administrator.

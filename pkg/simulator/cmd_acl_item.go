@@ -231,9 +231,7 @@ func updateNetworkACLItem(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		*it = changed
-		if err := customID(c, c.st.aclItems, it); err != nil {
-			return nil, err
-		}
+		setCustomID(c, c.st.aclItems, it)
 		it.state = ruleAdd // the answer shows it before the router has it
 		ans := aclItemAnswer{c.viewACLItem(it)}
 		it.state = ruleActive

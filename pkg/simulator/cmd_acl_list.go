@@ -54,12 +54,7 @@ func updateNetworkACLList(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		l.name, l.description = orName(c.str("name"), l.name), orName(c.str("description"), l.description)
-		if b := c.optBool("fordisplay"); b != nil {
-			l.hidden = !*b
-		}
-		if err := customID(c, c.st.aclLists, l); err != nil {
-			return nil, err
-		}
+		setDisplay(c, c.st.aclLists, l, &l.hidden)
 		return aclListAnswer{c.viewACLList(l)}, nil
 	})
 }

@@ -18,12 +18,7 @@ func updateIPAddress(c *call) (*jobSpec, error) {
 		case ip.owner == nil && !c.caller.rootAdmin():
 			return nil, errf(codeAccount, csPermission, "Only Root admin can update non-allocated ip addresses")
 		}
-		if b := c.optBool("fordisplay"); b != nil {
-			ip.hidden = !*b
-		}
-		if err := customID(c, c.st.ips, ip); err != nil {
-			return nil, err
-		}
+		setDisplay(c, c.st.ips, ip, &ip.hidden)
 		return ipAnswer{c.viewIP(ip)}, nil
 	}}, nil
 }

@@ -144,7 +144,7 @@ func (c *call) viewCluster(k *kubernetesCluster) kubernetesClusterView {
 func (k *kubernetesCluster) etcdIPs() map[string]string {
 	out := map[string]string{}
 	for _, f := range k.forwards {
-		if n := k.node(f.vm); n != nil && n.etcd && f.publicPort == etcdSSHPort {
+		if n := k.node(f.vm); n != nil && n.etcd && f.publicStart == etcdSSHPort && !f.removed {
 			out[k.address.uuid] = k.address.addr.String()
 		}
 	}

@@ -15,9 +15,12 @@ const defaultRootDisk = 8
 
 // createKubernetesCluster stores a cluster; the job of a CloudManaged one makes its VMs.
 func createKubernetesCluster(c *call) (*jobSpec, error) {
-	owner, err := c.clusterOwner()
+	owner, err := c.ownerArg(true)
 	if err != nil {
 		return nil, err
+	}
+	if owner == nil {
+		owner = c.caller.account
 	}
 	if !c.access(owner) {
 		return nil, denied()
@@ -105,7 +108,7 @@ func (c *call) completeExternal(k *kubernetesCluster) error {
 	if err := c.checkClusterZone(k); err != nil {
 		return err
 	}
-	if err := k.checkKeyPair(); err != nil {
+	if err := c.checkKeyPair(k); err != nil {
 		return err
 	}
 	if err := c.checkRegistry(); err != nil {
@@ -128,7 +131,7 @@ func (c *call) completeManaged(k *kubernetesCluster) error {
 	}
 	for _, check := range []func(*kubernetesCluster) error{
 		c.checkEndpoint, c.readRootDisk, c.readNodeMaps, c.checkClusterSize, c.checkClusterZone, c.checkClusterOffering, c.checkClusterVersion, c.checkNodeOfferings,
-		(*kubernetesCluster).checkKeyPair, func(*kubernetesCluster) error { return c.checkRegistry() }, c.checkExternalLB, c.checkExperimental, c.checkClusterNetwork,
+		c.checkKeyPair, func(*kubernetesCluster) error { return c.checkRegistry() }, c.checkExternalLB, c.checkExperimental, c.checkClusterNetwork,
 	} {
 		if err := check(k); err != nil {
 			return err

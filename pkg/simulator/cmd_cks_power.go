@@ -89,20 +89,23 @@ func (k *kubernetesCluster) setVMs(from, to string, now time.Time) {
 	}
 }
 
-func startKubernetesCluster(c *call) (*jobSpec, error) {
+// clusterToSwitch is the cluster that the call starts or stops.
+func (c *call) clusterToSwitch(verb, missing string) (*kubernetesCluster, error) {
 	k := c.clusterTarget()
-	err := func() error {
-		if k == nil {
-			return invalid("Given Kubernetes cluster was not found")
-		}
-		if err := notExternal(k, "Start"); err != nil {
-			return err
-		}
-		if !c.access(k.owner) {
-			return denied()
-		}
-		return nil
-	}()
+	if k == nil {
+		return nil, invalid("%s", missing)
+	}
+	if err := notExternal(k, verb); err != nil {
+		return nil, err
+	}
+	if !c.access(k.owner) {
+		return nil, denied()
+	}
+	return k, nil
+}
+
+func startKubernetesCluster(c *call) (*jobSpec, error) {
+	k, err := c.clusterToSwitch("Start", "Given Kubernetes cluster was not found")
 	if err != nil {
 		return c.clusterJob(err, nil), nil
 	}
@@ -121,7 +124,7 @@ func startKubernetesCluster(c *call) (*jobSpec, error) {
 		c.st.implement(k.network, now)
 		for _, n := range k.nodes {
 			if n.vm.state == vmStarting {
-				n.vm.state, n.vm.updated, n.vm.host = vmRunning, now, c.st.hostFor(n.vm.zone, int(n.vm.id))
+				c.st.boot(n.vm, now)
 			}
 		}
 		k.stored = vmRunning
@@ -136,19 +139,7 @@ func startKubernetesCluster(c *call) (*jobSpec, error) {
 }
 
 func stopKubernetesCluster(c *call) (*jobSpec, error) {
-	k := c.clusterTarget()
-	err := func() error {
-		if k == nil {
-			return invalid("Failed to find Kubernetes cluster with given ID")
-		}
-		if err := notExternal(k, "Stop"); err != nil {
-			return err
-		}
-		if !c.access(k.owner) {
-			return denied()
-		}
-		return nil
-	}()
+	k, err := c.clusterToSwitch("Stop", "Failed to find Kubernetes cluster with given ID")
 	if err != nil {
 		return c.clusterJob(err, nil), nil
 	}
@@ -165,7 +156,7 @@ func stopKubernetesCluster(c *call) (*jobSpec, error) {
 	spec := c.clusterJob(nil, func(now time.Time) (any, error) {
 		for _, n := range k.nodes {
 			if n.vm.state == vmStopping || n.vm.state == vmRunning {
-				n.vm.state, n.vm.updated, n.vm.bootKnown = vmStopped, now, false
+				n.vm.stopped(now)
 			}
 		}
 		if k.stored == vmStopping {
@@ -194,7 +185,7 @@ func deleteKubernetesCluster(c *call) (*jobSpec, error) {
 		if k.removed {
 			return nil, invalid("Invalid cluster id specified")
 		}
-		c.destroyCluster(k, now)
+		c.st.destroyCluster(k, c.boolean("cleanup") || c.boolean("expunge"), c.boolean("expunge"), now)
 		return success{true}, nil
 	})
 	spec.instanceType = "KubernetesCluster"
@@ -250,29 +241,29 @@ func (c *call) checkClusterDelete(k *kubernetesCluster) error {
 }
 
 // destroyCluster removes a cluster with what was made for it. VMs of an
-// ExternalManaged one stay, unless the caller wants them destroyed.
-func (c *call) destroyCluster(k *kubernetesCluster, now time.Time) {
-	if k.kind == externalManaged {
+// ExternalManaged one stay, unless they are to be destroyed, or expunged too.
+func (st *state) destroyCluster(k *kubernetesCluster, destroy, expunge bool, now time.Time) {
+	switch {
+	case k.kind == externalManaged:
 		for _, n := range k.nodes {
-			if v := n.vm; !v.removed && (c.boolean("cleanup") || c.boolean("expunge")) && !v.protected {
-				v.state, v.updated, v.host = vmDestroyed, now, nil
-				c.st.leaveRules(v)
-				if c.boolean("expunge") {
-					c.st.expunge(v)
+			if v := n.vm; !v.removed && destroy && !v.protected {
+				st.destroy(v, now)
+				if expunge {
+					st.expunge(v)
 				}
 			}
 		}
 		k.nodes = nil
-	} else {
+	default:
 		for len(k.nodes) > 0 {
-			c.removeNode(k, k.nodes[0])
+			st.removeNode(k, k.nodes[0])
 		}
-		if k.ownNetwork {
-			c.removeClusterNetwork(k)
+		if k.ownNetwork && !k.network.removed {
+			st.destroyNetwork(k.network)
 		} else {
-			c.closeCluster(k)
+			st.closeCluster(k)
 		}
 	}
 	k.removed = true
-	c.st.dropServiceAccount(k.owner)
+	st.dropServiceAccount(k.owner)
 }

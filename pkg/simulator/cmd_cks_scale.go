@@ -224,7 +224,7 @@ func (c *call) resizeCluster(k *kubernetesCluster, s *scaling, now time.Time) er
 	}
 	for _, n := range remove {
 		if !n.external {
-			c.removeNode(k, n)
+			c.st.removeNode(k, n)
 			k.size--
 		}
 	}

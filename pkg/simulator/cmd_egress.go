@@ -127,9 +127,6 @@ func (c *call) checkEgress(r *fwRule) error {
 
 // updateFirewallRule changes what only root admins may: whether the rule is shown, and its UUID.
 func updateFirewallRule(c *call) (*jobSpec, error) {
-	if err := c.checkCustomID(refRule); err != nil {
-		return nil, err
-	}
 	r := arg[*fwRule](c, "id")
 	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {

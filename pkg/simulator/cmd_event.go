@@ -38,12 +38,6 @@ type eventView struct {
 	Archived bool       `json:"archived"`
 }
 
-// resourceTables say where the objects of events are kept, for their names.
-var resourceTables = map[string]refKind{
-	"VirtualMachine": refVM, "IpAddress": refIP, "FirewallRule": refRule, "LoadBalancerRule": refLBRule, "Network": refNetwork, "Vpc": refVPC,
-	"Project": refProject, "Account": refAccount, "User": refUser, "Domain": refDomain, "Role": refRole, "NetworkAcl": refACLList,
-}
-
 func (c *call) viewEvent(e *event) eventView {
 	v := eventView{
 		ID: e.uuid, Username: e.user.username, Type: e.kind, Level: e.level, Description: e.text, ownerView: viewOwner(e.owner),

@@ -206,9 +206,6 @@ func (st *state) internalLBRuns(n *network) bool {
 }
 
 func updateLoadBalancer(c *call) (*jobSpec, error) {
-	if err := c.checkCustomID(refRule); err != nil {
-		return nil, err
-	}
 	r := arg[*lbRule](c, "id")
 	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {

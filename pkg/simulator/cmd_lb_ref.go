@@ -3,11 +3,7 @@
 
 package simulator
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-)
+import "time"
 
 // lbJob is a job on the load balancer rule that a parameter names. Such
 // parameters resolve rules of every kind, and the job finds out. refused is
@@ -24,32 +20,6 @@ func (c *call) lbJob(param string, refused func(*lbRule) string, run func(r *lbR
 		}
 		return run(r, now)
 	}}, nil
-}
-
-// checkCustomID checks the UUID that an update gives to an object; only root
-// admins get so far with the parameter.
-func (c *call) checkCustomID(kind refKind) *apiError {
-	id, ok := c.args["customid"]
-	if !ok {
-		return nil
-	}
-	if _, err := uuid.Parse(id); err != nil || len(id) != 36 {
-		return invalid("UUID: %s doesn't follow the UUID format", id)
-	}
-	if o, _ := c.st.byUUID(kind, id); o != nil {
-		return invalid("UUID: %s already exists so can't create/update with custom id", id)
-	}
-	return nil
-}
-
-// setDisplay applies fordisplay and customid of an update.
-func setDisplay[T row](c *call, t *table[T], v T, hidden *bool) {
-	if b := c.optBool("fordisplay"); b != nil {
-		*hidden = !*b
-	}
-	if id, ok := c.args["customid"]; ok {
-		t.rename(v, id)
-	}
 }
 
 // checkPagePair refuses page without pagesize and the reverse: lists that ignore paging check that much.

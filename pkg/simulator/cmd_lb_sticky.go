@@ -234,9 +234,6 @@ func numberWithUnit(s, units string) bool {
 }
 
 func updateLBStickinessPolicy(c *call) (*jobSpec, error) {
-	if err := c.checkCustomID(refSticky); err != nil {
-		return nil, err
-	}
 	p := arg[*stickyPolicy](c, "id")
 	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {

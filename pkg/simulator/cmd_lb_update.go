@@ -11,9 +11,6 @@ import (
 )
 
 func updateLoadBalancerRule(c *call) (*jobSpec, error) {
-	if err := c.checkCustomID(refRule); err != nil {
-		return nil, err
-	}
 	refused := func(r *lbRule) string { return "Failed to update load balancer rule: " + r.text() }
 	return c.lbJob("id", refused, func(r *lbRule, _ time.Time) (any, error) { return c.changeLBRule(r) })
 }

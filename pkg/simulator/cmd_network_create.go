@@ -42,15 +42,34 @@ func createNetwork(c *call) (any, error) {
 			return nil, err
 		}
 	}
+	if err := c.storeNetwork(n); err != nil {
+		return nil, err
+	}
+	return networkAnswer{c.viewNetwork(n)}, nil
+}
+
+// storeNetwork is the end of every creation of a network: one from a persistent offering is brought up at once.
+func (c *call) storeNetwork(n *network) error {
 	c.st.networks.add(n)
 	if err := c.giveSourceNAT(n); err != nil {
 		c.st.networks.drop(n)
-		return nil, err
+		return err
 	}
-	if o.spec.Persistent {
+	if n.offering.spec.Persistent {
 		c.st.implement(n, c.now)
 	}
-	return networkAnswer{c.viewNetwork(n)}, nil
+	return nil
+}
+
+// isolatedNetwork makes a network that a command needs beside its own object.
+func (c *call) isolatedNetwork(owner *account, z *zone, o *networkOffering, name, display string) (*network, error) {
+	n := &network{
+		entity: entity{created: c.now}, name: name, display: display, zone: z, offering: o, owner: owner, domain: owner.domain, typ: typeIsolated, state: netAllocated,
+	}
+	if err := c.checkGuestNetwork(n); err != nil {
+		return nil, err
+	}
+	return n, c.storeNetwork(n)
 }
 
 // checkBase checks what names the physical network: directly, or by the network that a shared one is associated with.

@@ -109,9 +109,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		if ip, ok := c.st.addressNamed(n.zone, c.str("sourcenatipaddress")); ok && ip.network == n && n.vpc == nil {
 			c.st.moveSourceNAT(n.sourceNATIP(c.st), ip)
 		}
-		if err := customID(c, c.st.networks, n); err != nil {
-			return nil, err
-		}
+		setCustomID(c, c.st.networks, n)
 		return networkAnswer{c.viewNetwork(n)}, nil
 	}), nil
 }

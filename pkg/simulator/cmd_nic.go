@@ -75,7 +75,7 @@ func addNic(c *call) (*jobSpec, error) {
 		row, ok := c.st.connect(v, nicRequest{network: n, ip: c.str("ipaddress"), mac: validMAC(c.str("macaddress"))}, now)
 		if !ok {
 			return nil, errf(codeInternal, csRuntime, "Insufficient capacity when adding NIC to %s: com.cloud.exception.InsufficientVirtualNetworkCapacityException: "+
-				"Unable to acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d", vmText(v), networkText(n), n.zone.id)
+				"Unable to acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d", v.text(), n.text(), n.zone.id)
 		}
 		row.prepared = false
 		if v.state == vmRunning {
@@ -122,14 +122,14 @@ func (c *call) mayConnect(v *vm, n *network) error {
 		}
 	}
 	if n.zone != v.zone {
-		return errf(codeInternal, csRuntime, "%s is in zone:%d but %s is in zone:%d", vmText(v), v.zone.id, networkText(n), n.zone.id)
+		return errf(codeInternal, csRuntime, "%s is in zone:%d but %s is in zone:%d", v.text(), v.zone.id, n.text(), n.zone.id)
 	}
 	if slices.ContainsFunc(n.used, func(o *nic) bool { return o.vm != v && o.vm != nil && o.vm.name == v.name }) {
 		return errf(codeInternal, csRuntime, "Network %s already has a vm with host name: %s", n.name, v.name)
 	}
 	if v.state != vmRunning && v.state != vmStopped {
 		return errf(codeInternal, csRuntime, "Unable to add NIC to %s: com.cloud.exception.ResourceUnavailableException: Resource [DataCenter:%d] is unreachable: "+
-			"Unable to add vm %s to network, is not in the right state", vmText(v), v.zone.id, v.instanceName())
+			"Unable to add vm %s to network, is not in the right state", v.text(), v.zone.id, v.instanceName())
 	}
 	return nil
 }
@@ -147,11 +147,11 @@ func removeNic(c *call) (*jobSpec, error) {
 		case n == nil || n.removed:
 			return nil, invalid("Unable to find a nic with id %d", c.refs["nicid"].id)
 		case n.vm != v:
-			return nil, invalid("Nic %s is not a nic on %s", n.uuid, vmText(v))
+			return nil, invalid("Nic %s is not a nic on %s", n.uuid, v.text())
 		case n.isDefault:
-			return nil, invalid("Unable to remove nic from %s in %s, nic is default.", vmText(v), networkText(n.network))
+			return nil, invalid("Unable to remove nic from %s in %s, nic is default.", v.text(), n.network.text())
 		case c.st.nicInUse(n):
-			return nil, invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load balancer or Static NAT rules.", vmText(v), networkText(n.network))
+			return nil, invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load balancer or Static NAT rules.", v.text(), n.network.text())
 		}
 		c.st.dropNIC(n)
 		return c.nicAnswer(v), nil
@@ -168,12 +168,15 @@ func (st *state) nicInUse(n *nic) bool {
 	return slices.ContainsFunc(n.addresses(), func(ip string) bool { return st.addressInUse(n, ip) })
 }
 
-// addressInUse tells whether static NAT or a load balancer rule points to an address of a NIC.
+// addressInUse tells whether static NAT, a port forwarding or a load balancer rule points to an address of a NIC.
 func (st *state) addressInUse(n *nic, ip string) bool {
 	for _, o := range st.ips.rows {
 		if o.staticVM == n.vm && o.staticIP == ip && o.network == n.network {
 			return true
 		}
+	}
+	if slices.ContainsFunc(st.pfRules.rows, func(r *pfRule) bool { return r.vm == n.vm && r.guestIP == ip && r.network == n.network }) {
+		return true
 	}
 	return slices.ContainsFunc(st.lbRules.rows, func(r *lbRule) bool {
 		return r.network == n.network && slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == n.vm && m.ip == ip })
@@ -193,11 +196,11 @@ func updateDefaultNic(c *call) (*jobSpec, error) {
 		case n == nil || n.removed:
 			return nil, invalid("unable to find a nic with id %d", c.refs["nicid"].id)
 		case n.vm != v:
-			return nil, invalid("Nic %s is not a nic on  %s", n.uuid, vmText(v))
+			return nil, invalid("Nic %s is not a nic on  %s", n.uuid, v.text())
 		case n.isDefault:
 			return nil, errf(codeInternal, csRuntime, "refusing to set default nic because chosen nic is already the default")
 		case v.state != vmRunning && v.state != vmStopped:
-			return nil, errf(codeInternal, csRuntime, "refusing to set default %s is not Running or Stopped", vmText(v))
+			return nil, errf(codeInternal, csRuntime, "refusing to set default %s is not Running or Stopped", v.text())
 		}
 		// The two NICs change their device numbers, too: the default one is device 0.
 		for _, o := range v.nics {

@@ -115,6 +115,11 @@ func updateVMNicIP(c *call) (*jobSpec, error) {
 				o.staticIP = ip
 			}
 		}
+		for _, r := range c.st.pfRules.rows {
+			if r.vm == n.vm && r.guestIP == n.ip && r.network == n.network {
+				r.guestIP = ip
+			}
+		}
 		for _, r := range c.st.lbRules.rows {
 			for _, m := range r.members {
 				if m.vm == n.vm && m.ip == n.ip && r.network == n.network {

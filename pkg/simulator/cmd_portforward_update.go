@@ -58,9 +58,7 @@ func updatePortForwardingRule(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		*r = changed
-		if err := customID(c, c.st.pfRules, r); err != nil {
-			return nil, err
-		}
+		setCustomID(c, c.st.pfRules, r)
 		return pfAnswer{c.viewPF(r)}, nil
 	}}, nil
 }

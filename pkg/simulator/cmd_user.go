@@ -36,7 +36,7 @@ func listUsers(c *call) (any, error) {
 	var out []*user
 	for _, u := range c.st.users.rows {
 		switch {
-		case u.removed || u.account.project != nil || !in(u.account) || !me.account.admin() && u != me.user || !matches(c, "id", u):
+		case u.removed || u.account.project != nil || u.account.system() || !in(u.account) || !me.account.admin() && u != me.user || !matches(c, "id", u):
 		case c.has("username") && !strings.EqualFold(c.str("username"), u.username):
 		case c.has("state") && !strings.EqualFold(c.str("state"), u.state):
 		case c.has("accounttype") && c.integer("accounttype") != u.account.typ():

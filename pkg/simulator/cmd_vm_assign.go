@@ -25,14 +25,18 @@ func assignVirtualMachine(c *call) (any, error) {
 	case !c.access(v.owner) || !c.access(owner):
 		return nil, denied()
 	case v.state == vmRunning:
-		return nil, invalid("Unable to move VM [%s] in [%s] state.", vmText(v), v.state)
+		return nil, invalid("Unable to move VM [%s] in [%s] state.", v.text(), v.state)
 	case owner == v.owner:
 		return nil, invalid("The new account owner [%s] and the old account owner [%s] are the same.", owner.name, v.owner.name)
 	}
 	if err := c.st.checkNoRules(v); err != nil {
 		return nil, err
 	}
-	if err := c.checkVMLimits(owner, v.offering, int64(len(v.volumes))); err != nil {
+	need := vmDemand(v.offering)
+	for _, d := range v.volumes {
+		need.volumes, need.diskGiB = need.volumes+1, need.diskGiB+d.size/gib
+	}
+	if err := c.checkDemand(owner, need); err != nil {
 		return nil, err
 	}
 	nets, err := c.assignNetworks(v, owner)
@@ -53,14 +57,17 @@ func assignVirtualMachine(c *call) (any, error) {
 
 // checkNoRules refuses to move a VM that rules point to.
 func (st *state) checkNoRules(v *vm) error {
+	if slices.ContainsFunc(st.pfRules.rows, func(r *pfRule) bool { return r.vm == v }) {
+		return invalid("Remove any Port forwarding rules for VM [%s] before assigning it to another user.", v.text())
+	}
 	for _, r := range st.lbRules.rows {
 		if slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == v }) {
-			return invalid("Remove the Load Balancing rules for VM [%s] before assigning it to another user.", vmText(v))
+			return invalid("Remove the Load Balancing rules for VM [%s] before assigning it to another user.", v.text())
 		}
 	}
 	for _, ip := range st.ips.rows {
 		if ip.staticVM == v {
-			return invalid("Remove the StaticNat rules for VM [%s] before assigning it to another user.", vmText(v))
+			return invalid("Remove the StaticNat rules for VM [%s] before assigning it to another user.", v.text())
 		}
 	}
 	return nil

@@ -19,9 +19,6 @@ var vmDeployCommands = []command{
 // deployFlag is the detail of a VM that has not yet been started.
 const deployFlag = "deployvm"
 
-// codeResource is the status of a limit that a create phase runs into.
-const codeResource = 535
-
 // deployment is what deployVirtualMachine was asked for, checked.
 type deployment struct {
 	owner        *account
@@ -49,21 +46,10 @@ func deployVirtualMachine(c *call) (*jobSpec, error) {
 		entity: entity{uuid: d.uuid, created: c.now}, name: d.name, display: orName(c.str("displayname"), d.name), owner: d.owner,
 		user: c.ownersUser(d.owner), zone: d.zone, offering: d.offering, template: d.template, state: vmStopped, hypervisor: "Simulator",
 		details: d.details, userdata: d.userdata, keypairs: d.keypairs, affinity: d.affinity, wantHost: d.host,
-		hidden: c.has("displayvm") && !c.boolean("displayvm"), bootKnown: true, unplaced: true,
+		hidden: c.has("displayvm") && !c.boolean("displayvm"), bootKnown: true,
 	}
-	for _, r := range d.nics {
-		if _, ok := c.st.connect(v, r, c.now); !ok {
-			for _, n := range slices.Clone(v.nics) {
-				c.st.dropNIC(n)
-			}
-			return nil, c.noGuestIP(r.network)
-		}
-	}
-	v.setDetail(deployFlag, "true")
-	c.st.vms.add(v)
-	root := c.st.addRootVolume(v, entity{created: c.now})
-	if n := gibibytes(d.details["rootdisksize"]); n > 0 {
-		root.size = n
+	if full, ok := c.st.enter(v, d.nics, c.now); !ok {
+		return nil, c.noGuestIP(full)
 	}
 	if d.diskOffering != nil {
 		c.st.addDataVolume(v, d.diskOffering, d.diskGiB, c.now)
@@ -88,6 +74,24 @@ func deployVirtualMachine(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
+// enter stores a new VM that was never started, with its NICs and its root
+// volume; it fails with the first network that has no address for it.
+func (st *state) enter(v *vm, nics []nicRequest, now time.Time) (full *network, ok bool) {
+	for _, r := range nics {
+		if _, ok := st.connect(v, r, now); !ok {
+			for _, n := range slices.Clone(v.nics) {
+				st.dropNIC(n)
+			}
+			return r.network, false
+		}
+	}
+	v.unplaced = true
+	v.setDetail(deployFlag, "true")
+	st.vms.add(v)
+	st.addRootVolume(v, entity{created: now}).size = rootBytes(v.details)
+	return nil, true
+}
+
 // ownersUser is the user that a new VM shows: the caller's own, or the first of the account that it acts for.
 func (c *call) ownersUser(owner *account) *user {
 	if owner != c.caller.account {
@@ -101,7 +105,7 @@ func (c *call) ownersUser(owner *account) *user {
 // noGuestIP is the exception of an address that cannot be had; only admins see its text.
 func (c *call) noGuestIP(n *network) *apiError {
 	return c.internal(csRuntime, "com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address for network %s"+
-		"Scope=interface com.cloud.dc.DataCenter; id=%d", networkText(n), n.zone.id)
+		"Scope=interface com.cloud.dc.DataCenter; id=%d", n.text(), n.zone.id)
 }
 
 // readDeployment checks the call in the server's order.
@@ -252,26 +256,13 @@ func (c *call) deployOwner(d *deployment) error {
 }
 
 func (c *call) deployLimits(d *deployment) error {
-	volumes := int64(1)
+	need := vmDemand(d.offering)
+	need.volumes, need.diskGiB = 1, rootBytes(d.details)/gib+int64(d.diskGiB)
 	if d.diskOffering != nil {
-		volumes = 2
+		need.volumes = 2
 	}
-	err := c.checkVMLimits(d.owner, d.offering, volumes)
-	if err != nil {
-		return errf(codeResource, csGeneric, "%s", asAPIError(err).text)
-	}
-	return nil
-}
-
-// checkVMLimits refuses one more VM of the offering with so many volumes.
-func (c *call) checkVMLimits(owner *account, o *serviceOffering, volumes int64) error {
-	for _, r := range []struct {
-		resource string
-		n        int64
-	}{{"virtualMachines", 1}, {"cpus", int64(o.cpuNumber)}, {"memoryMiB", int64(o.memMB)}, {"volumes", volumes}} {
-		if err := c.checkLimit(owner, r.resource, r.n); err != nil {
-			return err
-		}
+	if err := c.checkDemand(d.owner, need); err != nil {
+		return errf(codeAlloc, csGeneric, "%s", asAPIError(err).text)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 		case running:
 			return nil, invalid("The virtual machine %s (%s) is already running", v.uuid, v.display)
 		case v.owner.state == stateDisabled:
-			return nil, errf(codeAccount, csPermission, "The owner of %s is disabled: %d", vmText(v), v.owner.id)
+			return nil, errf(codeAccount, csPermission, "The owner of %s is disabled: %d", v.text(), v.owner.id)
 		}
 		if err := c.placeOn(v); err != nil {
 			return nil, err
@@ -119,23 +119,32 @@ func (c *call) finishStart(v *vm, now time.Time) (any, error) {
 	switch v.state {
 	case vmRunning:
 	case vmStopped, vmStarting:
-		if v.host == nil {
-			h, ok := c.st.placeVM(v)
-			if !ok {
-				return nil, noHost(v)
-			}
-			v.host = h
-		}
-		v.state, v.updated, v.unplaced = vmRunning, now, false
-		delete(v.details, deployFlag)
-		for _, n := range v.nics {
-			c.st.implement(n.network, now)
-			n.prepared = true
+		if !c.st.boot(v, now) {
+			return nil, noHost(v)
 		}
 	default:
 		return nil, errf(codeInternal, csRuntime, `Unable to orchestrate the start of VM instance {"instanceName":"%s","uuid":"%s"}.`, v.instanceName(), v.uuid)
 	}
 	return vmAnswer{c.viewVM(v, nil)}, nil
+}
+
+// boot runs a VM on its host, or on one that it finds, and brings its networks
+// up; it tells whether there was a host.
+func (st *state) boot(v *vm, now time.Time) bool {
+	if v.host == nil {
+		h, ok := st.placeVM(v)
+		if !ok {
+			return false
+		}
+		v.host = h
+	}
+	v.state, v.updated, v.unplaced = vmRunning, now, false
+	delete(v.details, deployFlag)
+	for _, n := range v.nics {
+		st.implement(n.network, now)
+		n.prepared = true
+	}
+	return true
 }
 
 // failStart is how a VM is left when its start fails.
@@ -258,7 +267,7 @@ func recoverVirtualMachine(c *call) (any, error) {
 	if v.state != vmDestroyed {
 		return nil, invalid("Vm with id %s is not in the right state", v.uuid)
 	}
-	if err := c.checkVMLimits(v.owner, v.offering, 0); err != nil {
+	if err := c.checkDemand(v.owner, vmDemand(v.offering)); err != nil {
 		return nil, err
 	}
 	v.state, v.updated = vmStopped, c.now

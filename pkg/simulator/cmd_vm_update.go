@@ -84,6 +84,7 @@ func updateVirtualMachine(c *call) (any, error) {
 		v.group = c.st.groupNamed(v.owner, g, c.now)
 	}
 	c.changeDetails(v)
+	setCustomID(c, c.st.vms, v)
 	return vmAnswer{c.viewVM(v, nil)}, nil
 }
 
@@ -186,11 +187,11 @@ func (c *call) rescale(v *vm) error {
 	case o == nil || o.removed || o.system:
 		return invalid("Unable to find service offering: %d", c.refs["serviceofferingid"].id)
 	case v.state != vmStopped && v.state != vmRunning:
-		return invalid("Unable to upgrade virtual machine %s  in state %s; make sure the virtual machine is stopped/running", vmText(v), v.state)
+		return invalid("Unable to upgrade virtual machine %s  in state %s; make sure the virtual machine is stopped/running", v.text(), v.state)
 	case v.state == vmRunning && !v.dynScalable:
 		return invalid("Unable to scale VM since the VM is not dynamically scalable")
 	case o == v.offering:
-		return invalid("Not upgrading vm %s since it already has the requested service offering (%s)", vmText(v), o.name)
+		return invalid("Not upgrading vm %s since it already has the requested service offering (%s)", v.text(), o.name)
 	}
 	if more := int64(o.cpuNumber - v.offering.cpuNumber); more > 0 {
 		if err := c.checkLimit(v.owner, "cpus", more); err != nil {
@@ -241,7 +242,7 @@ func updateVMAffinityGroup(c *call) (*jobSpec, error) {
 			return nil, invalid("affinitygroupids parameter is mutually exclusive with affinitygroupnames parameter")
 		}
 		if v.state != vmStopped {
-			return nil, invalid("Unable update affinity groups of the virtual machine %s in state %s; make sure the virtual machine is stopped and not in an error state before updating.", vmText(v), v.state)
+			return nil, invalid("Unable update affinity groups of the virtual machine %s in state %s; make sure the virtual machine is stopped and not in an error state before updating.", v.text(), v.state)
 		}
 		groups, err := c.affinityArg(v.owner)
 		if err != nil {

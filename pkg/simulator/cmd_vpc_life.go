@@ -170,9 +170,7 @@ func updateVPC(c *call) (*jobSpec, error) {
 		if ip, ok := c.st.addressNamed(v.zone, c.str("sourcenatipaddress")); ok && ip.vpc == v && !ip.hasRules() {
 			c.st.moveSourceNAT(v.sourceNATIP(c.st), ip)
 		}
-		if err := customID(c, c.st.vpcs, v); err != nil {
-			return nil, err
-		}
+		setCustomID(c, c.st.vpcs, v)
 		return vpcAnswer{c.viewVPC(v)}, nil
 	}}, nil
 }
@@ -220,6 +218,9 @@ func restartVPC(c *call) (*jobSpec, error) {
 		}
 		if c.boolean("makeredundant") && !v.redundant {
 			v.redundant, v.offering = true, c.st.vpcOffering(redundantOfferingName)
+		}
+		if c.boolean("cleanup") {
+			v.started = false // a new router, which takes a source NAT address when the VPC has none left
 		}
 		if !c.st.startVPC(v, now) {
 			return nil, errf(codeInternal, csRuntime, "Failed to restart VPC")

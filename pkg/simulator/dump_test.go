@@ -6,10 +6,8 @@ package simulator
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,65 +37,17 @@ func (h *harness) populate() {
 	h.more()
 }
 
-// more makes objects of the other families: networks, VPCs, VMs, projects, limits.
+// more makes objects of the other families, of an account and of a project.
 func (h *harness) more() {
 	h.t.Helper()
-	zone := id(h.first(h.root("listZones"), "zone"))
-	user := []string{"account", "k8s", "domainid", h.first(h.root("listAccounts", "name", "k8s", "listall", "true"), "account")["domainid"].(string)}
-	named := func(list, item, name string) string {
-		for _, o := range h.root(list, "listall", "true", "name", name).items(item) {
-			return id(o)
-		}
-		return ""
-	}
-	made := map[string]string{}
-	try := func(command string, pairs ...string) {
-		cat, err := loadCatalogue()
-		require.NoError(h.t, err)
-		if cat.byName[command].cmd == nil {
-			return
-		}
-		for i := range pairs {
-			if key, ok := strings.CutPrefix(pairs[i], "@"); ok {
-				pairs[i] = made[key]
-			}
-		}
-		a := h.root(command, pairs...)
-		h.clock.Step(time.Hour)
-		h.root("listZones")
-		require.Equal(h.t, 200, a.status, "%s: %s", command, a.raw)
-		if job := a.str("jobid"); job != "" {
-			require.EqualValues(h.t, jobDone, h.root("queryAsyncJobResult", "jobid", job).body["jobstatus"], command)
-		}
-		made[command] = a.str("id")
-		for _, v := range a.body {
-			if o, ok := v.(map[string]any); ok && o["id"] != nil {
-				made[command] = id(o)
-			}
-		}
-	}
-	owned := func(pairs ...string) []string { return append(pairs, user...) }
-	try("createNetwork", owned("name", "more-net", "displaytext", "more", "zoneid", zone, "networkofferingid",
-		named("listNetworkOfferings", "networkoffering", "DefaultIsolatedNetworkOfferingWithSourceNatService"))...)
-	try("createVPC", owned("name", "more-vpc", "displaytext", "more", "zoneid", zone, "cidr", "10.9.0.0/16", "vpcofferingid",
-		named("listVPCOfferings", "vpcoffering", "Default VPC offering"))...)
-	if made["createVPC"] != "" {
-		try("createNetworkACLList", "name", "more-acl", "vpcid", "@createVPC")
-		try("createNetworkACL", "aclid", "@createNetworkACLList", "protocol", "tcp", "startport", "80", "endport", "90", "number", "3")
-	}
-	template := ""
-	for _, o := range h.root("listTemplates", "templatefilter", "all", "listall", "true").items("template") {
-		template = id(o)
-	}
-	if made["createNetwork"] != "" && template != "" {
-		try("deployVirtualMachine", owned("name", "more-vm", "zoneid", zone, "templateid", template, "networkids", "@createNetwork",
-			"serviceofferingid", named("listServiceOfferings", "serviceoffering", "Small Instance"))...)
-	}
-	try("createProject", owned("name", "more", "displaytext", "more")...)
-	try("createDomain", "name", "more-domain")
-	try("updateResourceLimit", owned("resourcetype", "0", "max", "77")...)
-	try("createAffinityGroup", owned("name", "more-group", "type", "host anti-affinity")...)
-	h.t.Logf("made by further commands: %v", slices.Sorted(maps.Keys(made)))
+	domain := h.first(h.root("listAccounts", "name", "k8s", "listall", "true"), "account")["domainid"].(string)
+	user := []string{"account", "k8s", "domainid", domain}
+	project := h.ok(h.root("createProject", append(user, "name", "more", "displaytext", "more")...)).str("id")
+	h.clock.Step(time.Hour)
+	h.everything("more", user...)
+	h.everything("team", "projectid", project)
+	h.ok(h.root("createDomain", "name", "more-domain"))
+	h.ok(h.root("updateResourceLimit", append(user, "resourcetype", "0", "max", "77")...))
 }
 
 // answers calls every list that needs no parameter, as several callers.

@@ -219,66 +219,6 @@ func madeID(body any) string {
 	return ""
 }
 
-// ownerOf is who owns an object; nil when nobody does or the kind has no owner.
-func ownerOf(obj any) *account {
-	switch o := obj.(type) {
-	case *vm:
-		return o.owner
-	case *publicIP:
-		return o.owner
-	case *lbRule:
-		return o.account
-	case *fwRule:
-		return o.account
-	case *network:
-		return o.owner
-	case *vpc:
-		return o.owner
-	case *aclList:
-		if o.vpc != nil {
-			return o.vpc.owner
-		}
-	case *aclItem:
-		return ownerOf(o.list)
-	case *project:
-		return o.owner()
-	case *account:
-		return o
-	case *user:
-		return o.account
-	}
-	return nil
-}
-
-// nameOf is how events name an object.
-func nameOf(obj any) string {
-	switch o := obj.(type) {
-	case *vm:
-		return o.name
-	case *publicIP:
-		return o.addr.String()
-	case *lbRule:
-		return o.name
-	case *network:
-		return o.name
-	case *vpc:
-		return o.name
-	case *aclList:
-		return o.name
-	case *project:
-		return o.name
-	case *account:
-		return o.name
-	case *user:
-		return o.username
-	case *domain:
-		return o.name
-	case *role:
-		return o.name
-	}
-	return ""
-}
-
 // recordUser writes the event of a login or logout.
 func (s *Simulator) recordUser(u *user, kind, text string, now time.Time) {
 	s.mu.Lock()

@@ -191,3 +191,23 @@ func TestRestart(t *testing.T) {
 	require.NotContains(t, h.first(h.call(owner, "listVirtualMachines", "id", vm), "virtualmachine"), "jobid")
 	require.Equal(t, http.StatusUnauthorized, session("listZones").status, "sessions are gone")
 }
+
+// TestRestartDuringDeployment: a VM on its way up is Stopped afterwards, with the detail that it was never started.
+func TestRestartDuringDeployment(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
+	zone, vm := id(h.first(h.root("listZones"), "zone")), ""
+	vm = h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
+		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
+		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
+	h.clock.Step(40 * time.Second)
+	require.Equal(t, vmStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
+	w, err := h.sim.Dump(DumpOptions{})
+	require.NoError(t, err)
+	h.sim.Restart(0)
+	for _, s := range []*harness{h, start(t, Options{World: w, Clock: h.clock})} {
+		v := s.first(s.root("listVirtualMachines", "id", vm), "virtualmachine")
+		require.Equal(t, vmStopped, v["state"])
+		require.Equal(t, "true", v["details"].(map[string]any)[deployFlag])
+	}
+}

@@ -87,6 +87,7 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 		j.due = spec.after
 	}
 	j.begin = spec.begin
+	j.run = c.checksCustomID(j.run)
 	c.spoil(spec, j)
 	if j.ends = j.due; j.begin != nil {
 		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)

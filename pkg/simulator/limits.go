@@ -118,13 +118,34 @@ func (c *call) checkLimit(owner *account, resource string, n int64) error {
 	case resource == "publicIPs":
 		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
 	case c.api.Name == "deployVirtualMachine": // wraps the error
-		return errf(codeAllocation, csGeneric, "%s", text)
+		return errf(codeAlloc, csGeneric, "%s", text)
 	}
-	return errf(codeAllocation, csResourceAlloc, "%s", text)
+	return errf(codeAlloc, csResourceAlloc, "%s", text)
 }
 
-// codeAllocation is the status of refusals for a resource limit.
-const codeAllocation = 535
+// demand is what a command would add to an owner's resources.
+type demand struct{ vms, cpus, memMiB, volumes, diskGiB int64 }
+
+// vmDemand is one VM of an offering, without its volumes.
+func vmDemand(o *serviceOffering) demand {
+	return demand{vms: 1, cpus: int64(o.cpuNumber), memMiB: int64(o.memMB)}
+}
+
+// checkDemand is checkLimit for all that a VM, or several, need.
+func (c *call) checkDemand(owner *account, d demand) error {
+	for _, r := range []struct {
+		resource string
+		n        int64
+	}{{"virtualMachines", d.vms}, {"cpus", d.cpus}, {"memoryMiB", d.memMiB}, {"volumes", d.volumes}, {"primaryStorageGiB", d.diskGiB}} {
+		if r.n == 0 {
+			continue
+		}
+		if err := c.checkLimit(owner, r.resource, r.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // overAccountLimit is the refusal of n more; "" if the limit leaves them. exhausted is an injected fault: the limit is what is used.
 func (st *state) overAccountLimit(a *account, k *limitKind, n int64, exhausted bool) string {
@@ -181,7 +202,7 @@ func (st *state) used(k *limitKind, owned func(*account) bool) int64 {
 	switch k.key {
 	case "publicIPs":
 		for _, ip := range st.ips.rows {
-			if ip.owner != nil && owned(ip.owner) {
+			if ip.owner != nil && owned(ip.owner) && ip.state != ipAllocating { // counted once it is allocated
 				n++
 			}
 		}
@@ -195,8 +216,12 @@ func (st *state) used(k *limitKind, owned func(*account) bool) int64 {
 				n += int64(v.offering.cpuNumber)
 			case "memoryMiB":
 				n += int64(v.offering.memMB)
+			case "volumes":
+				n += int64(len(v.volumes))
 			case "primaryStorageGiB":
-				n += diskGiB
+				for _, d := range v.volumes {
+					n += d.size / gib
+				}
 			default:
 				n++
 			}

@@ -48,7 +48,7 @@ func (st *state) freeNIC(n *nic) {
 		s.removed = true
 	}
 	if n.staticNAT != nil {
-		n.staticNAT.staticVM, n.staticNAT.staticIP = nil, ""
+		st.endStaticNAT(n.staticNAT)
 		n.staticNAT = nil
 	}
 }
@@ -121,15 +121,6 @@ func freeDevice(v *vm) int {
 			return d
 		}
 	}
-}
-
-// networkText and vmText are how exceptions print these objects.
-func networkText(n *network) string {
-	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.id, n.name, n.uuid, n.offering.id)
-}
-
-func vmText(v *vm) string {
-	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.id, v.instanceName(), v.state, v.uuid)
 }
 
 // guestIPTaken tells whether a NIC or an internal load balancer of the network has the address.

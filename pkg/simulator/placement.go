@@ -57,7 +57,7 @@ func (st *state) otherHost(v *vm) *host {
 
 // noHost is why a start fails when affinity leaves no host.
 func noHost(v *vm) *apiError {
-	text := "Unable to create a deployment for " + vmText(v)
+	text := "Unable to create a deployment for " + v.text()
 	if len(v.affinity) > 0 {
 		text += ", Please check the affinity groups provided, there may not be sufficient capacity to follow them"
 	}

@@ -8,7 +8,7 @@ import "time"
 // Restart is what happens when the management server is killed and started
 // again: running jobs end with jobstatus 2, jobresultcode 530 and no
 // jobresult, their objects stay half done, sessions and throttling counts are
-// gone. For the time away every connection is cut.
+// gone. VMs on their way up or down are found powered off. For the time away every connection is cut.
 func (s *Simulator) Restart(away time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,11 +20,26 @@ func (s *Simulator) Restart(away time.Duration) {
 		s.st.ended(j, subject)
 	}
 	s.st.due = nil
+	s.st.settleVMs(now)
 	s.nextDue.Store(0)
 	s.sessions.clear()
 	s.throttle.clear()
 	if away > 0 {
 		s.awayUntil.Store(now.Add(away).UnixNano())
+	}
+}
+
+// settleVMs is what the server makes of VMs whose start or stop nobody finishes
+// any more: Stopped. One that was being deployed keeps its detail deployvm.
+func (st *state) settleVMs(now time.Time) {
+	for _, v := range st.vms.rows {
+		switch {
+		case v.removed:
+		case v.state == vmStarting:
+			v.failStart(vmStopped, now)
+		case v.state == vmStopping:
+			v.stopped(now)
+		}
 	}
 }
 

@@ -201,7 +201,10 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 		return nil, err
 	}
 	if cmd.run != nil {
-		body, err := cmd.run(c)
+		body, err := any(nil), c.checkCustomID()
+		if err == nil {
+			body, err = cmd.run(c)
+		}
 		c.recordSync(body, err)
 		return result(body, err)
 	}

@@ -133,7 +133,7 @@ func (s *Simulator) Users() []UserInfo {
 	defer s.mu.RUnlock()
 	var out []UserInfo
 	for _, u := range s.st.users.rows {
-		if !u.removed {
+		if !u.removed && !u.account.system() {
 			out = append(out, UserInfo{
 				Name: u.username, Domain: u.account.domain.display(), Account: u.account.name, Role: u.account.role.name,
 				APIKey: u.apiKey, SecretKey: u.secretKey, Generated: u.printKeys,

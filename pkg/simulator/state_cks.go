@@ -81,7 +81,7 @@ type kubernetesCluster struct {
 	autoscaling, csi    bool
 	minSize, maxSize    *int
 	nodes               []*clusterNode
-	forwards            []*clusterForward
+	forwards            []*pfRule
 	firewall            []*fwRule
 	balancer            *lbRule
 	aclItems            []*aclItem
@@ -105,12 +105,6 @@ func (n *clusterNode) kind() string {
 		return nodeEtcd
 	}
 	return nodeWorker
-}
-
-// clusterForward is a port of the cluster's public address that leads to a node.
-type clusterForward struct {
-	vm                      *vm
-	publicPort, privatePort int
 }
 
 // total is how many nodes the cluster should have.

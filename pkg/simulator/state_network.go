@@ -80,7 +80,7 @@ func (v *vpc) text() string {
 
 // systemAddresses gives the account named system the addresses of the zone's system VMs.
 func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
-	owner, ok := st.accountIn(st.root(), "system")
+	owner, ok := st.accountIn(st.root(), systemAccount)
 	if !ok {
 		return
 	}
@@ -215,6 +215,11 @@ func (st *state) destroyNetwork(n *network) {
 		st.clearRules(ip)
 		ip.network = nil
 	}
+	for _, r := range slices.Clone(st.lbRules.rows) { // those on addresses of the network itself
+		if r.network == n || r.internal && r.ip.network == n {
+			st.dropLBRule(r)
+		}
+	}
 	for _, r := range slices.Clone(st.egress.rows) {
 		if r.network == n {
 			st.egress.drop(r)
@@ -262,6 +267,23 @@ func (st *state) leaveForwards(v *vm) {
 		if ip.staticVM == v {
 			st.endStaticNAT(ip)
 		}
+	}
+}
+
+// leaveNetwork ends all rules that lead to a NIC.
+func (st *state) leaveNetwork(n *nic) {
+	for _, r := range st.lbRules.rows {
+		if r.network == n.network {
+			r.members = slices.DeleteFunc(r.members, func(m *lbMember) bool { return m.vm == n.vm })
+		}
+	}
+	for _, r := range slices.Clone(st.pfRules.rows) {
+		if r.vm == n.vm && r.network == n.network {
+			st.removePFRule(r)
+		}
+	}
+	if n.staticNAT != nil {
+		st.endStaticNAT(n.staticNAT)
 	}
 }
 

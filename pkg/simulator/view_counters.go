@@ -62,9 +62,6 @@ type counters struct {
 	ObjectStorageLeft  string  `json:"objectstorageavailable"`
 }
 
-// diskGiB is the root disk that a VM of the built-in template counts for.
-const diskGiB = 2
-
 // count fills the counters of an account or of a project's hidden account.
 func (st *state) count(a *account) counters {
 	own := func(o *account) bool { return o == a }

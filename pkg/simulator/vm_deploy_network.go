@@ -4,11 +4,9 @@
 package simulator
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -172,7 +170,7 @@ func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 	}
 	switch len(own) {
 	case 0:
-		return c.st.makeDefaultNetwork(owner, z, c.now)
+		return c.makeDefaultNetwork(owner, z)
 	case 1:
 		return own[0], nil
 	}
@@ -180,19 +178,11 @@ func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 }
 
 // makeDefaultNetwork makes the network of an account that has none, from the offering that the server requires.
-func (st *state) makeDefaultNetwork(owner *account, z *zone, now time.Time) (*network, error) {
-	o, ok := st.netOffs.find(func(o *networkOffering) bool { return o.spec.Availability == "Required" && o.spec.State == "Enabled" })
+func (c *call) makeDefaultNetwork(owner *account, z *zone) (*network, error) {
+	o, ok := c.st.netOffs.find(func(o *networkOffering) bool { return o.spec.Availability == "Required" && o.spec.State == "Enabled" })
 	if !ok {
 		return nil, invalid("Unable to find network offering with availability=Required to automatically create the network as a part of vm creation")
 	}
-	cidr, err := netip.ParsePrefix(z.guestCIDR)
-	if err != nil {
-		return nil, errf(codeInternal, csRuntime, "zone %s has no guest CIDR", z.name)
-	}
 	name := owner.name + "-network"
-	return st.networks.add(&network{
-		entity: entity{created: now}, name: name, display: name, zone: z, offering: o, owner: owner, domain: owner.domain, typ: typeIsolated,
-		state: netAllocated, cidr: cidr.Masked(), gateway: cidr.Masked().Addr().Next().String(), vlan: 100 + len(st.networks.rows),
-		domainName: fmt.Sprintf("cs%s%s", fingerprintDomain(owner), z.networkDomain),
-	}), nil
+	return c.isolatedNetwork(owner, z, o, name, name)
 }

@@ -12,6 +12,14 @@ import (
 // rootSize is the size of a root volume in bytes: that of the template.
 const rootSize = 2 * gib
 
+// rootBytes is the size of a root volume in bytes: what the VM's details say, else that of the template.
+func rootBytes(details map[string]string) int64 {
+	if n := gibibytes(details["rootdisksize"]); n > 0 {
+		return n
+	}
+	return rootSize
+}
+
 const (
 	volumeRoot = "ROOT"
 	volumeData = "DATADISK"
