@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -119,12 +120,7 @@ type Env struct {
 
 // API is the part of *cloudstack.Client that checks read with.
 type API interface {
-	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
-	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
-	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
+	credentials.User
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)

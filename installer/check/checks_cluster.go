@@ -39,7 +39,7 @@ func clusterChecks() []Check {
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
 				v, err := e.facts.version.get(ctx)
-				return decideReachable(e.Cluster, v, err)
+				return decideReachable(e.Cluster, v, cause(err))
 			},
 		},
 		{
@@ -48,11 +48,7 @@ func clusterChecks() []Check {
 			Why:    "Older clusters lack what the controller and its chart rely on.",
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", minMinor),
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx)
-				if err != nil {
-					return unread("the version", err)
-				}
-				return decideVersion(v)
+				return judge(ctx, e.facts.version, decideVersion)
 			},
 		},
 		{
@@ -68,13 +64,11 @@ func clusterChecks() []Check {
 			Why:    "Signed CloudStack calls expire and leader election leases are judged by time: clocks that differ break both.",
 			Remedy: "run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				// Without the leases the slower node status says it.
-				leases, _ := e.facts.heartbeats.get(ctx)
-				return decideClocks(nodes, leases, e.Clock.Now())
+				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
+					// Without the leases the slower node status says it.
+					leases, _ := e.facts.heartbeats.get(ctx)
+					return decideClocks(nodes, leases, e.Clock.Now())
+				})
 			},
 		},
 		{
@@ -93,15 +87,7 @@ func clusterChecks() []Check {
 			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx)
-				if err != nil {
-					return unread("the version", err)
-				}
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideKubeletVersions(v, nodes)
+				return judge2(ctx, e.facts.version, e.facts.nodes, decideKubeletVersions)
 			},
 		},
 	}
@@ -203,7 +189,7 @@ func decidePodSecurity(name string, n *corev1.Namespace, err error) Finding {
 		return ok("namespace %s is not there yet", name)
 	}
 	if err != nil {
-		return unread("namespace "+name, err)
+		return unread(err)
 	}
 	level := n.Labels[label]
 	f := ok("namespace %s allows hostNetwork", name)

@@ -27,15 +27,9 @@ func controllerChecks() []Check {
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
 			Remedy: "kubectl -n NAMESPACE describe pod and logs of the named Pods say why",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				pods, err := e.facts.pods.get(ctx)
-				if err != nil {
-					return unread("the Pods", err)
-				}
-				return decidePods(e.Release, e.Namespace, workloads, pods)
+				return judge2(ctx, e.facts.workloads, e.facts.pods, func(workloads []workload, pods []corev1.Pod) Finding {
+					return decidePods(e.Release, e.Namespace, workloads, pods)
+				})
 			},
 		},
 		{
@@ -44,21 +38,11 @@ func controllerChecks() []Check {
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
 			Remedy: "look at the controller's log; where another provider holds a lease, stop it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				leases, err := e.facts.leases.get(ctx)
-				if err != nil {
-					return unread("the leases", err)
-				}
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				pods, err := e.facts.pods.get(ctx)
-				if err != nil {
-					return unread("the Pods", err)
-				}
-				return decideLeader(leaderFacts{
-					leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
-					others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+				return judge3(ctx, e.facts.leases, e.facts.workloads, e.facts.pods, func(leases []coordinationv1.Lease, workloads []workload, pods []corev1.Pod) Finding {
+					return decideLeader(leaderFacts{
+						leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
+						others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+					})
 				})
 			},
 		},
@@ -68,15 +52,9 @@ func controllerChecks() []Check {
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
 			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideOthers(otherControllers(e.Release, e.Namespace, workloads), nodes)
+				return judge2(ctx, e.facts.workloads, e.facts.nodes, func(workloads []workload, nodes []corev1.Node) Finding {
+					return decideOthers(otherControllers(e.Release, e.Namespace, workloads), nodes)
+				})
 			},
 		},
 		{
@@ -85,11 +63,7 @@ func controllerChecks() []Check {
 			Why:    "Events say what the controller could not do, and why.",
 			Remedy: "follow the message of the Event; kubectl describe shows all of them",
 			Run: func(ctx context.Context, e *Env) Finding {
-				events, err := e.facts.events.get(ctx)
-				if err != nil {
-					return unread("the Events", err)
-				}
-				return decideEvents(events, e.Clock.Now())
+				return judge(ctx, e.facts.events, func(events []corev1.Event) Finding { return decideEvents(events, e.Clock.Now()) })
 			},
 		},
 		{
@@ -98,11 +72,7 @@ func controllerChecks() []Check {
 			Why:    "CKS installs its own provider again on start and upgrade unless a Pod is named cloud-controller-manager, and nodes that it adds run without --cloud-provider=external.",
 			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and set the kubelet flag on nodes that CKS adds (NODE-001)",
 			Run: func(ctx context.Context, e *Env) Finding {
-				d, by, err := e.theDistribution(ctx)
-				if err != nil {
-					return unread("the distribution", err)
-				}
-				return decideCKS(d, by)
+				return judge(ctx, e.facts.distribution, func(d distribution) Finding { return decideCKS(d.name, d.by) })
 			},
 		},
 	}

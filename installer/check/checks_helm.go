@@ -33,11 +33,9 @@ func helmChecks() []Check {
 			Why:    "A revision that is pending (an installation was killed) blocks every further one; a failed one means that the cluster runs something else than the release says.",
 			Remedy: "run `csccm install` again: it repairs a pending or failed release",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx)
-				if err != nil {
-					return unread("Helm's records", err)
-				}
-				return decideRelease(e.Release, e.Namespace, records, e.facts.phase)
+				return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
+					return decideRelease(e.Release, e.Namespace, records, e.facts.phase)
+				})
 			},
 		},
 		{
@@ -53,15 +51,9 @@ func helmChecks() []Check {
 			Why:    "Helm stores all values and manifests of a release in Secrets, for years: keys among them outlive every rotation.",
 			Remedy: "keep the keys in a Secret of your own (existingSecret), rotate them, and delete the named Secrets of old revisions",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx)
-				if err != nil {
-					return unread("Helm's records", err)
-				}
-				var secrets []string
-				if e.CloudConfig != nil {
-					secrets = []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
-				}
-				return decideLeaks(records, secrets)
+				return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
+					return decideLeaks(records, e.secrets())
+				})
 			},
 		},
 	}
@@ -175,11 +167,11 @@ func runConflicts(ctx context.Context, e *Env) Finding {
 	}
 	client, err := dynamic.NewForConfig(e.Cluster.REST)
 	if err != nil {
-		return unread("the chart's objects", e.Cluster.Explain(err))
+		return unread(&unreadError{"the chart's objects", e.Cluster.Explain(err)})
 	}
 	wanted, err := parseManifest(e.Manifest)
 	if err != nil {
-		return unread("the manifest", err)
+		return unread(&unreadError{"the manifest", err})
 	}
 	var there []unstructured.Unstructured
 	for i := range wanted {
@@ -195,7 +187,7 @@ func runConflicts(ctx context.Context, e *Env) Finding {
 			continue
 		}
 		if err != nil {
-			return unread(o.GetKind()+" "+o.GetName(), e.Cluster.Explain(err))
+			return unread(&unreadError{o.GetKind() + " " + o.GetName(), e.Cluster.Explain(err)})
 		}
 		there = append(there, *live)
 	}

@@ -254,11 +254,6 @@ func unknown(format string, args ...any) Finding {
 	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
 }
 
-// unread is the finding when facts could not be read.
-func unread(what string, err error) Finding {
-	return unknown("%s could not be read: %v", what, err)
-}
-
 func (f Finding) about(objects ...Object) Finding {
 	f.Objects = append(f.Objects, objects...)
 	return f

@@ -39,23 +39,19 @@ func all[T any](ctx context.Context, o metav1.ListOptions, list func(context.Con
 
 func (e *Env) readVersion(ctx context.Context) (*kversion.Info, error) { return e.Cluster.Ping(ctx) }
 
-func (e *Env) readDistribution(ctx context.Context) (string, error) {
-	nodes, err := e.facts.nodes.get(ctx)
-	if err != nil {
-		return "", err
-	}
-	d, by, err := e.Cluster.Distribution(ctx, nodes)
-	if err != nil {
-		return "", err
-	}
-	return string(d) + "\x00" + by, nil
+// distribution is how the cluster was made, and what told so.
+type distribution struct {
+	name cluster.Distribution
+	by   string
 }
 
-// theDistribution splits what readDistribution gives.
-func (e *Env) theDistribution(ctx context.Context) (d cluster.Distribution, by string, err error) {
-	s, err := e.facts.distribution.get(ctx)
-	name, by, _ := strings.Cut(s, "\x00")
-	return cluster.Distribution(name), by, err
+func (e *Env) readDistribution(ctx context.Context) (distribution, error) {
+	nodes, err := e.facts.nodes.get(ctx)
+	if err != nil {
+		return distribution{}, err
+	}
+	d, by, err := e.Cluster.Distribution(ctx, nodes)
+	return distribution{d, by}, err
 }
 
 func (e *Env) readNodes(ctx context.Context) ([]corev1.Node, error) {

@@ -93,7 +93,7 @@ func runPermissions(ctx context.Context, e *Env) Finding {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return unread("the permissions", err)
+		return unread(&unreadError{"the permissions", err})
 	}
 	return decidePermissions(rights, denied, e.Namespace)
 }
