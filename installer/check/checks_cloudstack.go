@@ -80,6 +80,15 @@ func cloudStackChecks() []Check {
 				return judge3(ctx, e.facts.nodes, e.facts.vms, e.facts.networks, decideNetworks)
 			},
 		},
+		{
+			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "The controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
+			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
+			Remedy: "the controller's log says why: kubectl -n NAMESPACE logs POD",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge(ctx, e.facts.logs, func(logs []logOf) Finding { return decideContact(logs, e.Clock.Now()) })
+			},
+		},
 	}
 }
 

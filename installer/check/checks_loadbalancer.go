@@ -209,7 +209,7 @@ func decideServices(in balanceFacts) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		return bad("%d of %s", len(objects), count(checked, "Service")).about(objects...)
+		return bad("something is missing or wrong for %d of %s", len(objects), count(checked, "Service")).about(objects...)
 	case checked == 0 && pending == 0:
 		return ok("no Services of type LoadBalancer")
 	case pending > 0:

@@ -77,6 +77,20 @@ func nodeChecks() []Check {
 			},
 		},
 		{
+			Code: "NODE-006", Category: catNode, Title: "Nobody fights over addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
+			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
+			Why:    "A kubelet without --cloud-provider=external writes its own addresses every few seconds, the controller writes them back: external addresses come and go, and with them what rests on them.",
+			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
+			Run:    runAddressFight,
+		},
+		{
+			Code: "NODE-007", Category: catNode, Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
+			Why:    "Only an initialisation changes these labels. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
+			Remedy: "have the node initialised again: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized=true:PreferNoSchedule; before that, look for volumes with the old value",
+			Run:    runLabels,
+		},
+		{
 			Code: "NODE-008", Category: catNode, Title: "No node is about to be deleted", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node is NotReady while its VM is not found.",
 			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
@@ -263,7 +277,7 @@ func decideNoExecute(nodes []corev1.Node) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s evict Pods", count(len(objects), "node")).about(objects...)
+		return bad("Pods are evicted from %s", count(len(objects), "node")).about(objects...)
 	}
 	return ok("%s", count(len(nodes), "node"))
 }

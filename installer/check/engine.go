@@ -39,10 +39,50 @@ func (s Selection) Validate() error { return s.validate(All()) }
 func (s Selection) validate(catalogue []Check) error {
 	for _, code := range slices.Concat(s.Only, s.Skip) {
 		if !slices.ContainsFunc(catalogue, func(c Check) bool { return matches(code, c.Code) }) {
-			return fmt.Errorf("check %q is not known; see the codes in docs/checks.md, for example %s", code, catalogue[0].Code)
+			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(nearest(code, catalogue), " or "))
 		}
 	}
 	return nil
+}
+
+// nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
+func nearest(code string, catalogue []Check) []string {
+	code = strings.ToUpper(code)
+	var known []string
+	for _, c := range catalogue {
+		group, _, _ := strings.Cut(c.Code, "-")
+		known = append(known, group, c.Code)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	least := len(code) + len(known)
+	for _, k := range known {
+		least = min(least, distance(code, k))
+	}
+	near := slices.DeleteFunc(known, func(k string) bool { return distance(code, k) > least })
+	const enough = 3
+	return near[:min(len(near), enough)]
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
 }
 
 func matches(pattern, code string) bool {

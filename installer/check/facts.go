@@ -29,12 +29,17 @@ type facts struct {
 	version      *fact[*kversion.Info]
 	distribution *fact[distribution]
 	nodes        *fact[[]corev1.Node]
+	volumes      *fact[[]corev1.PersistentVolume]
 	heartbeats   *fact[[]coordinationv1.Lease]
 	kubelets     *fact[[]kubelet.NodeVerdict]
 	namespace    *fact[*corev1.Namespace]
 	services     *fact[[]corev1.Service]
 	workloads    *fact[[]workload]
 	pods         *fact[[]corev1.Pod]
+	systemPods   *fact[[]corev1.Pod]
+	ownPods      *fact[[]corev1.Pod]
+	logs         *fact[[]logOf]
+	answers      *fact[[]answerOf]
 	leases       *fact[[]coordinationv1.Lease]
 	events       *fact[[]corev1.Event]
 	releases     *fact[[]releaseRecord]
@@ -102,12 +107,17 @@ func newFacts(run context.Context, env *Env) *facts {
 	f.version = newFact(run, "the version", env.readVersion)
 	f.distribution = newFact(run, "the distribution", env.readDistribution)
 	f.nodes = newFact(run, "the nodes", env.readNodes)
+	f.volumes = newFact(run, "the volumes", env.readVolumes)
 	f.heartbeats = newFact(run, "the nodes' leases", env.readHeartbeats)
 	f.kubelets = newFact(run, "the kubelets", env.readKubelets)
 	f.namespace = newFact(run, "the namespace", env.readNamespace)
 	f.services = newFact(run, "the Services", env.readServices)
 	f.workloads = newFact(run, "Deployments and DaemonSets", env.readWorkloads)
 	f.pods = newFact(run, "the Pods", env.readPods)
+	f.systemPods = newFact(run, "the Pods of kube-system", env.readSystemPods)
+	f.ownPods = newFact(run, "the controller's Pods", env.readOwnPods)
+	f.logs = newFact(run, "the controller's log", env.readLogs)
+	f.answers = newFact(run, "the controller's health", env.readAnswers)
 	f.leases = newFact(run, "the leases", env.readLeases)
 	f.events = newFact(run, "the Events", env.readEvents)
 	f.releases = newFact(run, "Helm's records", env.readReleases)

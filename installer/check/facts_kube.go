@@ -66,6 +66,16 @@ func (e *Env) readNodes(ctx context.Context) ([]corev1.Node, error) {
 	return nodes, err
 }
 
+func (e *Env) readVolumes(ctx context.Context) ([]corev1.PersistentVolume, error) {
+	return all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.PersistentVolume, string, error) {
+		l, err := e.Cluster.Kube.CoreV1().PersistentVolumes().List(ctx, o)
+		if err != nil {
+			return nil, "", e.Cluster.Explain(err)
+		}
+		return l.Items, l.Continue, nil
+	})
+}
+
 func (e *Env) leasesOf(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
 	return all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]coordinationv1.Lease, string, error) {
 		l, err := e.Cluster.Kube.CoordinationV1().Leases(namespace).List(ctx, o)
@@ -148,9 +158,19 @@ func (e *Env) readWorkloads(ctx context.Context) ([]workload, error) {
 }
 
 // readPods reads the pods of the controller's namespace.
-func (e *Env) readPods(ctx context.Context) ([]corev1.Pod, error) {
+func (e *Env) readPods(ctx context.Context) ([]corev1.Pod, error) { return e.podsOf(ctx, e.Namespace) }
+
+// readSystemPods reads those of kube-system, where other providers and static Pods are.
+func (e *Env) readSystemPods(ctx context.Context) ([]corev1.Pod, error) {
+	if e.Namespace == metav1.NamespaceSystem {
+		return e.facts.pods.get(ctx)
+	}
+	return e.podsOf(ctx, metav1.NamespaceSystem)
+}
+
+func (e *Env) podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	return all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.Pod, string, error) {
-		l, err := e.Cluster.Kube.CoreV1().Pods(e.Namespace).List(ctx, o)
+		l, err := e.Cluster.Kube.CoreV1().Pods(namespace).List(ctx, o)
 		if err != nil {
 			return nil, "", e.Cluster.Explain(err)
 		}

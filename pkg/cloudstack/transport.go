@@ -103,6 +103,7 @@ func (c *Client) attempt(ctx context.Context, command string, form url.Values) (
 		return nil, c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	c.noteTime(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerSize+1))
 	if err != nil {
 		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
