@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -112,6 +113,9 @@ type Env struct {
 	RequiredCommands, OptionalCommands []string
 	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
 	Manifest string
+	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
+	// only thing that a check changes.
+	ProbePod *kubelet.ProbeOptions
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
 

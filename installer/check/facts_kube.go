@@ -105,7 +105,7 @@ func (e *Env) readKubelets(ctx context.Context) ([]kubelet.NodeVerdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kubelet.Verify(ctx, e.Cluster, nodes), nil
+	return kubelet.VerifyWith(ctx, e.Cluster, nodes, e.ProbePod), nil
 }
 
 func (e *Env) readNamespace(ctx context.Context) (*corev1.Namespace, error) {

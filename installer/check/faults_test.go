@@ -97,7 +97,7 @@ type ahead struct {
 
 func (a ahead) ClockOffset() (time.Duration, bool) { return a.by, true }
 
-func faults() []fault { //nolint:gocognit // a table
+func faults() []fault {
 	return []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
 			w.kube.PrependReactor("get", "version", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })

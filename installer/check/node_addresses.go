@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -64,7 +65,7 @@ func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot) []suspect 
 		if err != nil || len(meta.NodeAddresses) == 0 {
 			continue
 		}
-		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: isKubelet(lastWriter(n, `"f:addresses"`))}
+		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: isKubelet(kubelet.LastWriter(n, `"f:addresses"`))}
 		if s.have != s.want {
 			out = append(out, s)
 		}
@@ -121,24 +122,6 @@ func addressText(addresses []corev1.NodeAddress) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
-}
-
-// lastWriter is the manager that wrote a field last, by managedFields; "" where they do not say.
-func lastWriter(n *corev1.Node, field string) string {
-	manager, at := "", time.Time{}
-	for _, m := range n.ManagedFields {
-		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), field) {
-			continue
-		}
-		var when time.Time
-		if m.Time != nil {
-			when = m.Time.Time
-		}
-		if manager == "" || when.After(at) {
-			manager, at = m.Manager, when
-		}
-	}
-	return manager
 }
 
 func isKubelet(manager string) bool {

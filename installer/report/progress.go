@@ -168,3 +168,20 @@ func (p *lines) clear() {
 
 // print ignores errors: where nobody reads there is nobody to tell.
 func (p *lines) print(s string) { _, _ = io.WriteString(p.w, s) }
+
+// Retitle changes the title of the open step, where p shows one.
+func Retitle(p Progress, format string, args ...any) {
+	l, ok := p.(*lines)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.title == "" {
+		return
+	}
+	l.title = fmt.Sprintf(format, args...)
+	if l.style.TTY {
+		l.draw()
+	}
+}
