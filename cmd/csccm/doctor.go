@@ -111,9 +111,8 @@ func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
 	if err := sel.Validate(); err != nil {
 		return usagef("%w", err)
 	}
-	failOn := check.Severity(f.failOn)
-	if failOn != check.SeverityError && failOn != check.SeverityWarning {
-		return usagef("--fail-on %q is none of error, warning", f.failOn)
+	if _, err := severity(f.failOn); err != nil {
+		return err
 	}
 	switch f.phase {
 	case phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled):
@@ -154,20 +153,25 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 
 // runChecks shows on a terminal how far it is.
 func runChecks(ctx context.Context, g *globals, env *check.Env, sel check.Selection) check.Report {
-	progress := report.Quiet()
-	if g.style(g.errOut).TTY {
-		progress = g.progress()
-	}
+	progress, step := g.checkProgress()
 	defer progress.Close()
-	progress.Step("running checks")
-	done := 0
-	r := check.Run(ctx, env, sel, func(r check.Result) {
-		done++
-		report.Retitle(progress, "running checks: %d done, %s", done, r.Code)
-	})
-	report.Retitle(progress, "checks")
-	progress.Done("%d", len(r.Checks))
+	r := check.Run(ctx, env, sel, step)
+	report.Clear(progress)
 	return r
+}
+
+// checkProgress counts on a terminal the checks that are done; elsewhere the report alone speaks.
+func (g *globals) checkProgress() (p report.Progress, step func(check.Result)) {
+	p = report.Quiet()
+	if g.style(g.errOut).TTY {
+		p = g.progress()
+	}
+	p.Step("running checks")
+	done := 0
+	return p, func(r check.Result) {
+		done++
+		report.Retitle(p, "running checks: %d done, %s", done, r.Code)
+	}
 }
 
 func writeReport(g *globals, out io.Writer, format string, r check.Report, failOn check.Severity) error {

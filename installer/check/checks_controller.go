@@ -276,7 +276,7 @@ func decideLeader(f leaderFacts) Finding {
 	holder := ""
 	for i := range f.leases {
 		l := &f.leases[i]
-		if !strings.Contains(l.Name, "cloud-controller-manager") || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil {
+		if !isElection(l) {
 			continue
 		}
 		limit := leaseGrace
@@ -304,6 +304,11 @@ func decideLeader(f leaderFacts) Finding {
 		return bad("the leader is no Pod of this release").about(fresh...)
 	}
 	return ok("%s", fresh[0].Message).evidence("lease", fresh[0].String())
+}
+
+// isElection tells a cloud controller manager's lease that somebody holds.
+func isElection(l *coordinationv1.Lease) bool {
+	return strings.Contains(l.Name, "cloud-controller-manager") && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" && l.Spec.RenewTime != nil
 }
 
 // holds tells whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its

@@ -135,7 +135,7 @@ func errorClasses(logs []logOf, now time.Time) (open []Object, all []string) {
 	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
 	for _, k := range keys {
 		c := byKey[k]
-		text := fmt.Sprintf("%d times in the last hour: %s", c.times, c.message)
+		text := fmt.Sprintf("%s in the last hour: %s", count(c.times, "time"), c.message)
 		if why := c.last.Get("err"); why != "" {
 			text += ": " + oneLine(why)
 		}

@@ -110,6 +110,11 @@ type task struct {
 }
 
 func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) Report {
+	return runThen(ctx, env, catalogue, sel, progress, func(*Env) {})
+}
+
+// runThen calls then with what the checks worked with, once all have ended.
+func runThen(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result), then func(*Env)) Report {
 	work := *env
 	if work.Clock == nil {
 		work.Clock = clock.RealClock{}
@@ -134,7 +139,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 	for _, t := range tasks {
 		wg.Go(func() {
 			defer close(t.ended)
-			t.result = t.do(ctx, &work, byCode, slots, timeout)
+			t.result = t.do(ctx, &work, byCode, slots, timeout).without(work.secrets())
 		})
 	}
 	var results []Result
@@ -149,6 +154,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 		}
 	}
 	wg.Wait()
+	then(&work)
 	return newReport(&work, sel, results, work.Clock.Since(began))
 }
 
