@@ -47,6 +47,8 @@ type Client struct {
 	jobs     *JobWaiter
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
+	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
+
 	mu          sync.Mutex
 	pausedUntil time.Time // no call before it: the server has said so (429)
 	retired     []string  // keys that Adopt has replaced

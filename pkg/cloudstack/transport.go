@@ -106,6 +106,7 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 		return nil, c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	c.noteTime(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerSize+1))
 	if err != nil {
 		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
