@@ -49,6 +49,9 @@ type Provision struct {
 // Changes tells whether Apply changes anything in CloudStack.
 func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 
+// NewKeys tells whether Apply registers keys, which no Secret holds yet.
+func (p *Provision) NewKeys() bool { return p.register }
+
 // Plan reads what exists and says what is missing. It changes nothing.
 func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 	p := &Provision{Account: r.Account, User: r.User}

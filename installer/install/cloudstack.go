@@ -164,20 +164,29 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 	if in.provision == nil {
 		return nil
 	}
-	if in.provision.Changes() {
-		if err := in.confirmProvision(ctx); err != nil {
-			return err
-		}
-		in.Progress.Step("User for the controller in CloudStack")
+	if !in.provision.Changes() {
+		return in.takeKeys(ctx)
 	}
+	if err := in.confirmProvision(ctx); err != nil {
+		return err
+	}
+	in.Progress.Step("User for the controller in CloudStack")
+	if err := in.recorded("the user in CloudStack", in.takeKeys).do(ctx); err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.Progress.Done("%q", in.provision.User)
+	return nil
+}
+
+func (in *Installer) takeKeys(ctx context.Context) error {
 	return shielded(ctx, func(ctx context.Context) error {
-		keys, err := in.provision.Apply(ctx, in.admin, func(what string) { in.Progress.Info("made %s", what) })
+		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
+			in.note("made %s", what)
+			in.Progress.Info("made %s", what)
+		})
 		if err != nil {
-			in.Progress.Fail("")
 			return err
-		}
-		if in.provision.Changes() {
-			in.Progress.Done("%q", in.provision.User)
 		}
 		in.config.APIKey, in.config.SecretKey = keys.APIKey, keys.SecretKey
 		return nil

@@ -34,6 +34,7 @@ import (
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -470,7 +471,7 @@ func TestInstallDryRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, demoNodes()...)
 	o := b.admin()
-	o.Yes, o.DryRun, o.JSON = false, true, true
+	o.Yes, o.DryRun, o.Output = false, true, "json"
 	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
 	var p Plan
 	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
@@ -483,7 +484,7 @@ func TestInstallDryRun(t *testing.T) {
 	// With keys, the nodes are planned too.
 	b.out.Reset()
 	o = b.keys(t)
-	o.DryRun, o.JSON = true, true
+	o.DryRun, o.Output = true, "json"
 	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
 	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
 	require.Equal(t, "demo-worker-1", p.Nodes.Canary)
@@ -591,7 +592,7 @@ func TestRolloutFailures(t *testing.T) {
 				return
 			}
 			require.EqualError(t, err, tc.err)
-			var e *RolloutError
+			var e *rollout.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, tc.code, e.ExitCode())
 			require.Contains(t, e.Remedy(), "kubectl -n kube-system describe deployment")
