@@ -88,6 +88,17 @@ func newInstallCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
+// addAdmin are the flags of an administrator's login.
+func (f *installFlags) addAdmin(cmd *cobra.Command) {
+	flags, c := cmd.Flags(), &f.options.Credentials
+	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
+	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
+	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
+	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
+	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
+	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+}
+
 func (f *installFlags) add(cmd *cobra.Command) {
 	flags, o := cmd.Flags(), &f.options
 	c := &o.Credentials
@@ -95,12 +106,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.CAFile, "ca-file", "", "PEM certificates that the API's certificate is signed by")
 	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
 
-	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
-	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
-	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
-	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
-	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
-	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+	f.addAdmin(cmd)
 	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
 	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default ROOT)")
 	flags.BoolVar(&c.CreateAccount, "create-account", false, "make the account if there is none")

@@ -50,6 +50,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newInstallCommand(g),
 		newUpgradeCommand(g),
 		newRollbackCommand(g),
+		newRotateKeysCommand(g),
 		newUninstallCommand(g),
 		newTemplateCommand(g),
 		newImagesCommand(g),

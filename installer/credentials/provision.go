@@ -244,7 +244,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 	switch {
 	case p.newAccount:
 		account, err := admin.CreateAccount(ctx, cloudstack.CreateAccountRequest{
-			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
+			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", RoleID: roleID, DomainID: p.Domain.ID,
 		})
 		if err != nil {
@@ -261,7 +261,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 		done(fmt.Sprintf("account %q with user %q", p.Account, p.User))
 	case p.newUser:
 		user, err := admin.CreateUser(ctx, cloudstack.CreateUserRequest{
-			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
+			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", DomainID: p.Domain.ID,
 		})
 		if err != nil {
@@ -285,8 +285,8 @@ func (p *Provision) join(ctx context.Context, admin Admin) error {
 	return explain(doing, err)
 }
 
-// unusablePassword is for users that only ever work by keys: nobody knows it.
-func unusablePassword() string {
+// UnusablePassword is for users that only ever work by keys: nobody knows it.
+func UnusablePassword() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)

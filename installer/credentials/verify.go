@@ -33,6 +33,11 @@ type Want struct {
 	Optional []string // commands without which it works with less
 }
 
+// Without are the commands that are not among others.
+func Without(commands, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return slices.Contains(others, c) })
+}
+
 // Finding is one verified fact.
 type Finding struct {
 	OK      bool // false: works, but see Text

@@ -232,7 +232,7 @@ func (in *Installer) verify(ctx context.Context) error {
 	}
 	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
 		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone,
-		Required: slices.DeleteFunc(slices.Clone(in.Required), func(c string) bool { return slices.Contains(in.Optional, c) }),
+		Required: credentials.Without(in.Required, in.Optional),
 		Optional: in.Optional,
 	})
 	for _, f := range in.verified.Findings {

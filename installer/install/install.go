@@ -222,7 +222,7 @@ func (in *Installer) step(ctx context.Context, s step) error {
 		return in.stopped(ctx, s.name)
 	}
 	err := s.do(ctx)
-	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
 		return in.stopped(ctx, s.name)
 	}
 	return err

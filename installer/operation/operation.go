@@ -156,7 +156,7 @@ func (e *Env) Run(ctx context.Context, command string, steps []Step) (err error)
 		var notes []string
 		err := s.Do(ctx, func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) })
 		j.Finish(ctx, s.Name, err, notes...)
-		if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
 			return &StoppedError{Step: s.Name, Journal: e.Journal, Cause: context.Cause(ctx)}
 		}
 		if err != nil {
