@@ -36,7 +36,7 @@ The controller takes changed keys over while it works; one that does not is
 restarted, one Pod at a time.`,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile --dry-run
-  csccm rotate-keys --keep-old-keys   # others use the old pair too`,
+  csccm rotate-keys --keep-old   # others use the old pair too`,
 		Args:        noArgs,
 		Annotations: outputs("text", "json", "yaml"),
 	}
@@ -48,7 +48,7 @@ restarted, one Pod at a time.`,
 	flags.StringVar(&login.cmk.config, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
 	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
 	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
-	flags.BoolVar(&o.KeepOld, "keep-old-keys", false, "leave the old keys as they are")
+	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
 	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
 	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
 	completeFlag(cmd, "user", cobra.NoFileCompletions)

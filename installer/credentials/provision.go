@@ -60,7 +60,7 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		return nil, err
 	}
 	if r.Project != "" {
-		if p.Project, err = findProject(ctx, admin, r.Project); err != nil {
+		if err := p.planProject(ctx, admin, r); err != nil {
 			return nil, err
 		}
 		if p.Account == "" {
@@ -90,6 +90,41 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		return p, p.planAccount(ctx, admin, r)
 	}
 	return p, p.planUser(ctx, admin, r)
+}
+
+// planProject finds the project, and with it the domain of the account: CloudStack
+// looks for a member by its name in the project's own domain and nowhere else.
+func (p *Provision) planProject(ctx context.Context, admin Admin, r Request) error {
+	domainID := ""
+	if r.Domain != "" {
+		domainID = p.Domain.ID
+	}
+	var err error
+	if p.Project, err = findProject(ctx, admin, r.Project, domainID); err != nil {
+		return err
+	}
+	if p.Project.DomainID == "" || p.Project.DomainID == p.Domain.ID {
+		return nil
+	}
+	domain, err := domainByID(ctx, admin, p.Project.DomainID)
+	if err != nil {
+		return err
+	}
+	if r.Domain != "" || domain.ID == "" {
+		return &Error{
+			What: fmt.Sprintf("project %q is of domain %s, and its members must be of the same domain", p.Project.Name, orUnknown(domain.Path)),
+			Fix:  "leave out --domain, or log in as an administrator of that domain",
+		}
+	}
+	p.Domain = domain
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "(one that this administrator does not see)"
+	}
+	return s
 }
 
 // planAccount is the plan for an account that does not exist: minimal role,

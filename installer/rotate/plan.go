@@ -143,7 +143,7 @@ func (p *Plan) steps(keepOld bool) {
 	}
 	step("wait until the controller works with the keys of user %q", p.To)
 	if keepOld {
-		step("leave the keys of user %q as they are (--keep-old-keys)", p.From)
+		step("leave the keys of user %q as they are (--keep-old)", p.From)
 	} else {
 		step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
 	}

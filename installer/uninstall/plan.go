@@ -206,8 +206,8 @@ func (e *LoadBalancersError) Error() string {
 		}
 		names = append(names, lb.Namespace+"/"+lb.Name)
 	}
-	return fmt.Sprintf("nothing was changed: %d Services of type LoadBalancer exist (%s), and without the controller nobody changes their rules or releases their addresses",
-		len(e.LoadBalancers), strings.Join(names, ", "))
+	return fmt.Sprintf("nothing was changed: there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
+		strings.Join(names, ", "))
 }
 
 // Remedy says both ways.
