@@ -100,7 +100,12 @@ func (v *Verified) server(ctx context.Context, api User, w Want) error {
 			Err:  err,
 		}
 	}
-	return explain(fmt.Sprintf("asking the CloudStack at %s for its version", w.APIURL), err)
+	err = explain(fmt.Sprintf("asking the CloudStack at %s for its version", w.APIURL), err)
+	var known *Error
+	if errors.As(err, &known) && known.Fix == "" {
+		known.Fix = "check --api-url: it usually ends in /client/api"
+	}
+	return err
 }
 
 func (v *Verified) project(ctx context.Context, api User, w Want) error {

@@ -30,6 +30,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
@@ -57,6 +58,7 @@ type bench struct {
 	mu       sync.Mutex
 	running  bool // the controller
 	failing  []check.Result
+	diff     func(context.Context, string, string, string) ([]diff.Change, error)
 	verdicts func([]corev1.Node) []kubelet.NodeVerdict
 }
 

@@ -130,7 +130,9 @@ func (b *bench) run(ctx context.Context, t *testing.T, change func(*operation.En
 	e := &operation.Env{
 		Cluster: cluster.NewForTest(b.kube), Prompt: prompt.NewRefusing(), Clock: b.clock, Release: "cloudstack-ccm", Yes: true,
 		Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err, Journal: journal,
-		PodLogs: func(_ context.Context, p *corev1.Pod, _ int64) (string, error) { return b.logs(p.Name, b.changes.Load()), nil },
+		PodLogs: func(_ context.Context, p *corev1.Pod, _ int64) (string, error) {
+			return b.logs(p.Name, b.changes.Load()), nil
+		},
 	}
 	o := Options{
 		Connect: func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) },
