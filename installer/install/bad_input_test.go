@@ -104,6 +104,9 @@ func TestBadInput(t *testing.T) {
 			*o = b.keys(t)
 			o.Zone = "zone-9"
 		}, `there is no zone "zone-9"`, "zone-1", 1},
+		"an unknown zone, before the user is made": {func(_ *testing.T, _ *bench, o *Options) {
+			o.Zone = "zone-9"
+		}, `there is no zone "zone-9"`, "zone-1", 1},
 		"a CA file that is none": {func(t *testing.T, b *bench, o *Options) {
 			*o = b.keys(t)
 			o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")

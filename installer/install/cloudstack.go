@@ -120,6 +120,13 @@ func (in *Installer) planProvision(ctx context.Context) error {
 		return credentials.ExplainLogin(c.APIURL, c.AdminUser, domain, err)
 	}
 	in.admin = admin
+	if in.Options.Zone != "" {
+		// Before anything is made; the user's own rights are proven later.
+		if _, err := credentials.FindZone(ctx, admin, in.Options.Zone); err != nil {
+			in.Progress.Fail("")
+			return err
+		}
+	}
 	plan, err := credentials.Plan(ctx, admin, credentials.Request{
 		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
 		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,

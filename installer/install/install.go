@@ -75,6 +75,7 @@ type CloudStack interface {
 // AdminSession is an administrator's session; Logout ends it.
 type AdminSession interface {
 	credentials.Admin
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
 	Logout(ctx context.Context) error
 }
 

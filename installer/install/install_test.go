@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
@@ -185,7 +186,7 @@ func (h *fakeHelm) Template(_ context.Context, r helm.ApplyRequest) (string, err
 	return "manifest " + r.Chart.Version() + string(b), err
 }
 
-func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error) {
+func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (_ *helm.Release, err error) {
 	h.applied++
 	if h.fail != nil {
 		return nil, h.fail
@@ -194,6 +195,11 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Releas
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			h.release.Status = "failed"
+		}
+	}()
 	h.release = &helm.Release{
 		Name: r.Name, Namespace: "kube-system", Revision: h.applied, Status: "deployed",
 		ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Manifest: manifest, Values: r.Values,
@@ -213,9 +219,11 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Releas
 			}
 		}
 	}
-	if _, err := h.bench.kube.AppsV1().Deployments("kube-system").Create(ctx, d, metav1.CreateOptions{}); err != nil {
+	_, err = h.bench.kube.AppsV1().Deployments("kube-system").Create(ctx, d, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
+	err = nil
 	h.bench.mu.Lock()
 	h.bench.running = d.Status.AvailableReplicas > 0
 	h.bench.mu.Unlock()

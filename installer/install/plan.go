@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/credentials"
@@ -174,6 +175,9 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 	if err := diff.Refused(changes); err != nil {
 		in.Progress.Fail("")
 		return err
+	}
+	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {
+		in.plan.Chart.Action = "upgrade" // somebody deleted an object of the release
 	}
 	in.Progress.Done("%s", diff.Summary(changes))
 	return nil
