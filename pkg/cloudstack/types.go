@@ -71,6 +71,7 @@ type Zone struct {
 // Project is a CloudStack project.
 type Project struct {
 	ID, Name, State string
+	DomainID        string
 }
 
 // Network is a guest network.

@@ -281,6 +281,10 @@ func TestInstallRefuses(t *testing.T) { //nolint:tparallel // the parts share on
 	}(t.Context()); err != nil {
 		t.Errorf("refused installs left behind: %v", err)
 	}
+	b.join(t, joined(worker1))
+	if t.Run("killed at every step, then completed", func(t *testing.T) { testKilled(t, b) }) {
+		t.Run("upgrade, rollback, rotate-keys, uninstall", func(t *testing.T) { testLife(t, b) })
+	}
 }
 
 func replace(args []string, from, to string) []string {
