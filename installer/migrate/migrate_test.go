@@ -76,6 +76,11 @@ func rule(id, name, protocol string, port int, members ...string) Rule {
 	return r
 }
 
+func at(ip string, r Rule) Rule {
+	r.PublicIP = ip
+	return r
+}
+
 func TestMakePlan(t *testing.T) {
 	t.Parallel()
 	services := []corev1.Service{service("default", "web", uidWeb, "203.0.113.20"), service("shop", "cart", "99999999-0000-0000-0000-000000000000", "203.0.113.30")}
@@ -109,7 +114,7 @@ func TestMakePlan(t *testing.T) {
 			name:  "no Service here: left alone, with what speaks for it",
 			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21", "22"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82, "77"), rule("4", lbGone+"-83", "", 83)},
 			want: map[string]row{
-				"1": {VerdictUnattributed, "", "", "its Service is gone; --lb " + lbGone},
+				"1": {VerdictOrphan, "", "", "its Service is gone; --lb " + lbGone + " renames it all the same; --delete-orphans"},
 				"2": {VerdictUnattributed, "", "", "1 of its 2 members"},
 				"3": {VerdictUnattributed, "", "", "none of its members"},
 				"4": {VerdictUnattributed, "", "", "no Service of this cluster"},
@@ -128,12 +133,41 @@ func TestMakePlan(t *testing.T) {
 			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictForeign, "", "", ""}, "3": {VerdictUnattributed, "", "", ""}},
 		},
 		{
-			name:  "duplicates of a port are never touched",
-			rules: []Rule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-tcp-80", "tcp", 80), rule("3", lbGone+"-80", "", 80), rule("4", lbGone+"-80", "", 80)},
-			sel:   Selection{IncludeUnattributed: true},
+			name:  "of rules with one port the one on the Service's address stays",
+			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80, "21", "22"))},
 			want: map[string]row{
-				"1": {VerdictDuplicate, "default/web", "", lbWeb + "-tcp-80"}, "2": {VerdictDuplicate, "default/web", "", lbWeb + "-80"},
-				"3": {VerdictDuplicate, "", "", "2 rules have this name"}, "4": {VerdictDuplicate, "", "", "2 rules"},
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", "its address is the Service's"},
+			},
+		},
+		{
+			name:  "on one address the one that serves stays, and its name decides last",
+			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-tcp-80", "tcp", 80), rule("3", lbWeb+"-443", "", 443, "21"), rule("4", lbWeb+"-tcp-443", "tcp", 443, "21")},
+			want: map[string]row{
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", ""},
+				"3": {VerdictSurplus, "default/web", "", ""}, "4": {VerdictCurrent, "default/web", "", "stays"},
+			},
+		},
+		{
+			name: "duplicates that nothing decides are left alone",
+			rules: []Rule{
+				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80), // no Service
+				rule("3", lbWeb+"-80", "", 80), at("203.0.113.99", rule("4", lbWeb+"-tcp-80", "tcp", 80, "21")), // the better one is elsewhere
+				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
+			},
+			sel: Selection{IncludeUnattributed: true, DeleteOrphans: true},
+			want: map[string]row{
+				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
+				"3": {VerdictDuplicate, "default/web", "", "no members"}, "4": {VerdictDuplicate, "default/web", "", "no members"},
+				"5": {VerdictDuplicate, "default/web", "", "none is on"}, "6": {VerdictDuplicate, "default/web", "", "none is on"},
+			},
+		},
+		{
+			name:  "--delete-orphans takes what has nodes of this cluster for members, and nothing else",
+			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82), rule("4", lbWeb+"-tcp-80", "tcp", 80, "21"), rule("5", "my rule", "tcp", 90, "21")},
+			sel:   Selection{DeleteOrphans: true},
+			want: map[string]row{
+				"1": {VerdictOrphan, "", "", ""}, "2": {VerdictUnattributed, "", "", ""}, "3": {VerdictUnattributed, "", "", ""},
+				"4": {VerdictCurrent, "default/web", "", ""}, "5": {VerdictForeign, "", "", ""},
 			},
 		},
 		{
@@ -145,9 +179,9 @@ func TestMakePlan(t *testing.T) {
 			want: map[string]row{"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
 		},
 		{
-			name:  "Leaseweb's beside upstream's is a duplicate",
-			rules: []Rule{rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80), rule("2", lbWeb+"-tcp-80", "tcp", 80)},
-			want:  map[string]row{"1": {VerdictDuplicate, "default/web", "", ""}, "2": {VerdictDuplicate, "default/web", "", ""}},
+			name:  "Leaseweb's beside upstream's",
+			rules: []Rule{rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80, "21"), rule("2", lbWeb+"-tcp-80", "tcp", 80, "21")},
+			want:  map[string]row{"1": {VerdictSurplus, "default/web", "", ""}, "2": {VerdictCurrent, "default/web", "", ""}},
 		},
 		{name: "nothing there", want: map[string]row{}},
 	}
@@ -168,11 +202,17 @@ func TestMakePlan(t *testing.T) {
 						renames++
 					}
 				}
-				require.Len(t, p.Steps, renames)
+				deletions := 0
 				for _, s := range p.Steps {
+					if s.Action == ActionDelete {
+						deletions++
+						continue
+					}
+					require.Zero(t, deletions, "deletions come last")
 					require.NotEmpty(t, s.Protocol, "an update without a protocol fails")
 					require.Equal(t, "leastconn", s.Algorithm)
 				}
+				require.Len(t, p.Steps, renames+deletions)
 				return p
 			}
 			p := check(tt.rules)
@@ -205,6 +245,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 type fakeAPI struct {
 	rules   map[string]*Rule
 	updates []cloudstack.UpdateLoadBalancerRuleRequest
+	calls   []string // other writes
 	// after is called with each update that was carried out.
 	after     func(r *Rule)
 	updateErr error
@@ -222,7 +263,7 @@ func newFakeAPI(rules ...Rule) *fakeAPI {
 func (f *fakeAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
 	var out []cloudstack.LoadBalancerRule
 	for _, r := range f.rules {
-		if q.ID == "" || q.ID == r.ID {
+		if (q.ID == "" || q.ID == r.ID) && (q.PublicIPID == "" || q.PublicIPID == r.PublicIPID) {
 			out = append(out, r.LoadBalancerRule)
 		}
 	}
@@ -435,7 +476,7 @@ func TestReadJournal(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, steps, tt.steps)
 			if tt.steps > 0 {
-				require.Equal(t, Step{RuleID: "1", From: "new", To: "old", Protocol: "tcp"}, steps[0])
+				require.Equal(t, Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", Protocol: "tcp"}, steps[0])
 			}
 		})
 	}
