@@ -85,9 +85,11 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 		w := &all[i]
 		if w.ours() && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
 			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.ready
-			if l := leaseOf(arguments(&w.pod.Containers[0])); l != nil {
+			args := arguments(&w.pod.Containers[0])
+			if l := leaseOf(args); l != nil {
 				f.Own.Lease = *l
 			}
+			f.Own.InstanceTypeFormat, _ = argument(args, "instance-type-format")
 		}
 		if p, is := recognise(w); is {
 			f.Predecessors = append(f.Predecessors, p)

@@ -77,6 +77,8 @@ type Own struct {
 	Installed bool      `json:"installed"`
 	Ready     int32     `json:"ready"`
 	Lease     LeaseName `json:"lease"`
+	// InstanceTypeFormat is the controller's setting; "" for its default.
+	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
 }
 
 // Facts is what a plan rests on.
