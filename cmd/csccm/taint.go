@@ -264,7 +264,7 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 	}
 	progress.Done("")
 	if !json {
-		_, err = fmt.Fprintf(g.out, "%d nodes initialised. Back:  csccm taint --undo\n", len(r.Done))
+		_, err = fmt.Fprintf(g.out, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(r.Done, ", "))
 	}
 	return err
 }

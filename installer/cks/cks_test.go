@@ -5,7 +5,6 @@ package cks
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,7 +113,7 @@ func TestGather(t *testing.T) {
 	f, err = Gather(t.Context(), c, clusters{err: &cloudstack.Error{Kind: cloudstack.KindNotPermitted}}, vm{"id"}, "", "cloudstack-ccm")
 	require.NoError(t, err)
 	require.Nil(t, f.Cluster)
-	require.True(t, strings.Contains(f.Why, "may not"))
+	require.Contains(t, f.Why, "may not")
 	_, err = Gather(t.Context(), c, clusters{err: &cloudstack.Error{Kind: cloudstack.KindTransient}}, vm{"id"}, "", "cloudstack-ccm")
 	require.Error(t, err)
 }

@@ -250,7 +250,7 @@ func decide(r *Rule, t target, k keeping, nodeVMs map[string]bool, sel Selection
 		item.Verdict = VerdictOrphan
 		item.Reason = "no Service of this cluster has it" + hint(t, ours, len(r.Members), nodeVMs != nil) + "; --delete-orphans deletes it"
 		return item, nil
-	case t.name.Family == FamilyUpstream:
+	case t.name.Family == FamilyUpstream && (t.service != "" || named || sel.IncludeUnattributed):
 		item.Verdict, item.Reason = VerdictCurrent, cmp.Or(k.reason, "has the current name")
 		return item, nil
 	case t.service != "":
@@ -283,6 +283,9 @@ func hint(t target, ours, members int, nodesKnown bool) string {
 	how := ""
 	if t.lb != "" {
 		how = "; --lb " + t.lb + " renames it all the same"
+		if t.name.Family == FamilyUpstream {
+			how = "" // it has the current name
+		}
 	}
 	switch {
 	case !nodesKnown || members == 0:

@@ -126,18 +126,18 @@ func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) boo
 	var last error
 	for range leaseAttempts {
 		l, err := leases.Get(ctx, h.name.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
 			if !change(l) {
 				return nil
 			}
 			_, last = leases.Create(ctx, l, metav1.CreateOptions{})
-		} else if err != nil {
+		case err != nil:
 			return err
-		} else {
-			if !change(l) {
-				return nil
-			}
+		case !change(l):
+			return nil
+		default:
 			_, last = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
 		if last == nil {

@@ -140,7 +140,7 @@ func (t *Taker) rules(ctx context.Context) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	t.Progress.Step("Names of %d rules", len(steps))
+	t.Progress.Step("Rules to change in place: %d", len(steps))
 	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.APIURL, ProjectID: t.ProjectID, Cluster: t.Server}, t.Clock)
 	if err != nil {
 		t.Progress.Fail("")
@@ -239,7 +239,7 @@ func (t *Taker) verify(ctx context.Context) error {
 		t.Progress.Fail("")
 		return fmt.Errorf("rules are gone that were to stay: %v", lost)
 	}
-	t.Progress.Done("%d rules have kept their ids", kept)
+	t.Progress.Done("ids kept: %d", kept)
 	return nil
 }
 
