@@ -59,6 +59,9 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newStatusCommand(g),
 		newSupportBundleCommand(g),
 		newMigrateRulesCommand(g),
+		newTakeoverCommand(g),
+		newTaintCommand(g),
+		newCKSCommand(g),
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)

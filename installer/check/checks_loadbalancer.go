@@ -130,7 +130,7 @@ func decideOldNames(p migrate.Plan) Finding {
 		switch {
 		case it.Verdict == migrate.VerdictRename:
 			objects = append(objects, ruleObject(it, "Service "+it.Service))
-		case it.Verdict == migrate.VerdictUnattributed && it.OurNodes && it.Family == migrate.FamilyLegacy:
+		case it.Verdict == migrate.VerdictOrphan && it.Family == migrate.FamilyLegacy:
 			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
 		}
 	}
@@ -144,12 +144,12 @@ func decideDuplicates(p migrate.Plan) Finding {
 	var objects []Object
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
+		if it.Verdict == migrate.VerdictSurplus || it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
 			objects = append(objects, ruleObject(it, it.Reason))
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s share ports", count(len(objects), "rule")).about(objects...)
+		return bad("%s too many for a port", count(len(objects), "rule")).about(objects...)
 	}
 	return ok("none")
 }

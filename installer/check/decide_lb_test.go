@@ -260,7 +260,7 @@ func TestDecideRuleNames(t *testing.T) {
 	expect{"", "2 rules", []string{
 		"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone",
 	}}.verify(t, decideOldNames(in.plan()))
-	expect{"", "2 rules", []string{"LoadBalancerRule " + lbWeb + "-443: another rule", "LoadBalancerRule " + lbWeb + "-tcp-443: another rule"}}.verify(t, decideDuplicates(in.plan()))
+	expect{"", "1 rule", []string{"LoadBalancerRule " + lbWeb + "-443: another rule"}}.verify(t, decideDuplicates(in.plan()))
 
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
 		return cloudstack.PublicIP{Address: address, Tags: map[string]string{loadbalancer.TagCluster: clusterID, loadbalancer.TagServiceUID: uid, loadbalancer.TagService: "default/old"}}
