@@ -149,18 +149,28 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	recorder := newRecorder(kube, stop)
 	p.events.Store(newNodeEvents(recorder, p.options.Clock))
 	p.lb = newLoadBalancer(loadBalancerDeps{
-		API:         loadbalancer.FromClient(p.client),
-		Inventory:   p.inventory,
-		Kube:        kube,
-		Recorder:    recorder,
-		ClusterID:   p.clusterID,
-		DriftPeriod: p.options.DriftPeriod,
-		Clock:       p.options.Clock,
+		API:          loadbalancer.FromClient(p.client),
+		Inventory:    p.inventory,
+		InventoryOf:  p.inventoryOf,
+		Kube:         kube,
+		Recorder:     recorder,
+		ClusterID:    p.clusterID,
+		DriftPeriod:  p.options.DriftPeriod,
+		Policy:       loadbalancer.Policy(p.options.Policy),
+		LeaveACLs:    !p.options.ManageNetworkACLs,
+		CleanOrphans: p.options.CleanOrphans,
+		Clock:        p.options.Clock,
 	})
 	if p.options.RegisterMetrics != nil {
 		p.options.RegisterMetrics(append(p.lb.Collectors(), p.inventory, p.metrics.deletionsRefused)...)
 	}
 	go p.contact(wait.ContextForChannel(stop))
+	go p.lb.run(wait.ContextForChannel(stop))
+}
+
+// inventoryOf is the inventory of a project that a Service names.
+func (p *Provider) inventoryOf(project string) *inventory.Inventory {
+	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, Clock: p.options.Clock})
 }
 
 func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRecorder {
