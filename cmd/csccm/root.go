@@ -49,6 +49,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	root.AddCommand(
 		newInstallCommand(g),
 		newDoctorCommand(g),
+		newPlanCommand(g),
 		newMigrateRulesCommand(g),
 		newVersionCommand(g),
 		newCompletionCommand(g),
