@@ -121,7 +121,7 @@ func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster,
 	if f.clusterID != "" {
 		options.ClusterID = f.clusterID
 	}
-	previewer, err := provider.NewPreviewer(cs.config, options, c.Kube, ctx.Done())
+	previewer, err := provider.NewPreviewer(cs.config, options, cs.client, c.Kube)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func balancedServices(ctx context.Context, kube kubernetes.Interface) ([]string,
 	}
 	var out []string
 	for i := range list.Items {
-		if provider.Concerned(&list.Items[i]) {
+		if provider.Handles(&list.Items[i]) {
 			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
 		}
 	}

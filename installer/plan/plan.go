@@ -77,7 +77,7 @@ func (r *Report) ToDo() bool { return r.Summary.Changing+r.Summary.Refused > 0 }
 
 // Previewer makes the plan for one Service; *provider.Previewer is one.
 type Previewer interface {
-	Preview(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error)
+	Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error)
 }
 
 // Make plans for the Services that the controller works on and that were selected. What fails for one Service is in
@@ -110,7 +110,7 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 		gate <- struct{}{}
 		group.Go(func() {
 			defer func() { <-gate }()
-			preview, err := p.Preview(ctx, svc, nodes)
+			preview, err := p.Service(ctx, svc, nodes)
 			r.Services[i] = newService(svc, preview, loadbalancer.Policy(settings.Policy), err)
 		})
 	}
@@ -205,7 +205,7 @@ func (s selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 	for i := range all {
 		svc := &all[i]
 		byName[svc.Namespace+"/"+svc.Name] = svc
-		if provider.Concerned(svc) {
+		if provider.Handles(svc) {
 			concerned = append(concerned, svc)
 		}
 	}
@@ -215,7 +215,7 @@ func (s selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 		case strings.HasSuffix(name, "/"):
 		case !found:
 			return nil, &SelectionError{Name: name, What: "is no Service of the cluster", Fix: "kubectl get services --all-namespaces"}
-		case !provider.Concerned(svc):
+		case !provider.Handles(svc):
 			return nil, &SelectionError{Name: name, What: "is none of the controller's: " + whyNot(svc)}
 		}
 	}

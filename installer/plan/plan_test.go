@@ -27,7 +27,7 @@ import (
 // scripted answers by the Service's name.
 type scripted map[string]func() (loadbalancer.Preview, error)
 
-func (s scripted) Preview(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	p, err := s[svc.Name]()
 	p.Service = svc.Namespace + "/" + svc.Name
 	if len(nodes) != 1 {

@@ -44,6 +44,8 @@ type Spec struct {
 	Records Records
 	// AllocatedByPredecessor is upstream's record that it acquired the address.
 	AllocatedByPredecessor bool
+	// PredecessorAddress is Leaseweb's record of the id of the address.
+	PredecessorAddress string
 	// Warnings are settings that have no effect, one sentence each.
 	Warnings []string
 }
@@ -95,6 +97,7 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	p.exclusive(spec.ProxyProtocol, spec.SSLPorts)
 	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
+	spec.PredecessorAddress = strings.TrimSpace(svc.Annotations[LeasewebID])
 	p.unknown()
 	spec.Warnings = p.warnings
 	return spec, errors.Join(p.errs...)

@@ -145,7 +145,7 @@ var table = []Definition{
 	},
 	{
 		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
-		Doc: "Leaseweb's record of the address. Known, not used.",
+		Doc: "Leaseweb's record of the address. At takeover it shows which rules, named after the Service alone, are the Service's.",
 	},
 	{
 		Name: AssociatedByController, Writer: ByOthers, Type: "boolean", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,

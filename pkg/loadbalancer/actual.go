@@ -73,6 +73,8 @@ type ActualRule struct {
 	Owner Ownership `json:"owner"`
 	// Sibling marks a rule of another Service of Kubernetes.
 	Sibling bool `json:"sibling,omitempty"`
+	// Adopted marks an own rule that another provider made.
+	Adopted bool `json:"adopted,omitempty"`
 	// Tagged means that it carries our tags.
 	Tagged  bool     `json:"tagged,omitempty"`
 	Members []string `json:"members,omitempty"` // see memberName; sorted; of own rules only

@@ -212,6 +212,7 @@ func classify(in *cloudstack.LoadBalancerRule, t *task, a *Address) ActualRule {
 		ID: in.ID, State: in.State, Owner: tagOwner(in.Tags, t.cluster, t.Service),
 	}
 	out.Tagged = out.Owner == Mine
+	out.Adopted = in.Description != t.Service.Key()
 	switch {
 	case a.ForeignCluster:
 		out.Owner = Foreign
@@ -219,9 +220,10 @@ func classify(in *cloudstack.LoadBalancerRule, t *task, a *Address) ActualRule {
 		out.Sibling = in.Tags[TagCluster] == t.cluster
 	case out.Owner == Unknown:
 		out.Owner = Foreign
-		if _, _, _, own := parseOwnRuleName(t.Service.LB, in.Name); !own {
-			_, _, _, _, out.Sibling = ParseRuleName(in.Name)
-		} else if t.corroborates(in, a) {
+		byUID, own := t.Service.namesRule(in.Name)
+		if !own {
+			out.Sibling = ofKubernetes(in.Name)
+		} else if t.corroborates(in, a, byUID) {
 			out.Owner = Mine
 		} else {
 			out.Owner = Unknown
@@ -233,12 +235,16 @@ func classify(in *cloudstack.LoadBalancerRule, t *task, a *Address) ActualRule {
 }
 
 // corroborates tells whether more than its name makes a rule the Service's: the
-// address is the Service's, or the rule leads to the Service's node port, or we have described it so.
-func (t *task) corroborates(in *cloudstack.LoadBalancerRule, a *Address) bool {
-	if a.Recorded || a.InStatus || a.Owner == Mine || in.Description == t.Service.Key() {
+// address is the Service's, or, where the name holds its UID, the rule leads to
+// the Service's node port, or we have described it so.
+func (t *task) corroborates(in *cloudstack.LoadBalancerRule, a *Address, byUID bool) bool {
+	if a.Recorded || a.InStatus || a.Owner == Mine || a.ID == t.Spec.PredecessorAddress {
 		return true
 	}
-	return slices.ContainsFunc(t.Service.Ports, func(p Port) bool { return p.Port == in.PublicPort && p.NodePort == in.PrivatePort })
+	if !byUID {
+		return false
+	}
+	return in.Description == t.Service.Key() || slices.ContainsFunc(t.Service.Ports, func(p Port) bool { return p.Port == in.PublicPort && p.NodePort == in.PrivatePort })
 }
 
 func (r *Reconciler) readFirewall(ctx context.Context, src *source, a *Address) error {

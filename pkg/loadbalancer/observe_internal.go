@@ -68,7 +68,7 @@ func (t *task) internalAddresses(network string, list []cloudstack.InternalLoadB
 		if own {
 			rule.Owner = Mine
 		} else {
-			_, _, _, _, rule.Sibling = ParseRuleName(b.Name)
+			rule.Sibling = ofKubernetes(b.Name)
 		}
 		if _, wanted := byIP[b.Address]; own || wanted || b.Address == t.wanted.Address {
 			a := at(b.Address)

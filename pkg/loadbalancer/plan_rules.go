@@ -177,6 +177,10 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 		haveCIDRs = []string{annotation.Anyone}
 	}
 	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !sameRanges(want.CIDRs, haveCIDRs)
+	inPlace := len(want.CIDRs) <= 1 && !p.limits.NoCIDRUpdate
+	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && containsRanges(haveCIDRs, want.CIDRs) {
+		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
+	}
 	note := ""
 	switch {
 	case have.PrivatePort != want.PrivatePort:
@@ -185,7 +189,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 		note = "an earlier deletion of it did not end"
 	case target.Internal && have.Algorithm != want.Algorithm:
 		note = "its algorithm changed, and that of an internal load balancer cannot"
-	case cidrsDiffer && (len(want.CIDRs) > 1 || p.limits.NoCIDRUpdate):
+	case cidrsDiffer && !inPlace:
 		note = "its source ranges changed, which cannot be done in place"
 	}
 	if note != "" {

@@ -80,6 +80,13 @@ func (r *Reconciler) unrecorded(ctx context.Context, t *task, src *source, prove
 			out.at(rules[i].PublicIPID).IP = rules[i].PublicIP
 		}
 	}
+	if id := t.Spec.PredecessorAddress; id != "" {
+		ips, err := src.address(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read address %s: %w", id, err)
+		}
+		out.add(ips, t.Service.StatusIPs)
+	}
 	if t.wanted.Internal {
 		return nil // the status shows an address of a tier
 	}

@@ -184,7 +184,7 @@ func (s *source) membersOf(ctx context.Context, rule *ActualRule, a *Address) (v
 	}
 	rules := 0 // of load balancers of Kubernetes, which all will be asked for
 	for i := range all {
-		if _, _, _, _, named := ParseRuleName(all[i].Name); named && all[i].NetworkID == a.NetworkID {
+		if ofKubernetes(all[i].Name) && all[i].NetworkID == a.NetworkID {
 			rules++
 		}
 	}

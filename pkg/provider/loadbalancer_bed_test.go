@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -92,6 +93,7 @@ type bed struct {
 	lb       *loadBalancer
 	recorder *record.FakeRecorder
 	clock    *clocktesting.FakePassiveClock
+	killer   *killer
 	inspect  *cloudstack.Client
 	url      string
 	project  string
@@ -118,9 +120,13 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 	b := &bed{
 		t:        t,
 		kube:     newKube(),
+		killer:   &killer{},
 		recorder: record.NewFakeRecorder(10000),
 		clock:    clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
 	}
+	b.kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return b.killer.isDead(), nil, errKilled
+	})
 	text := lbWorld
 	for _, o := range options {
 		o(b, &text)
@@ -137,17 +143,18 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 	return b
 }
 
-func (b *bed) client(key, secret string) *cloudstack.Client {
+func (b *bed) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
 	c, err := cloudstack.NewClient(&cloudstack.Config{
 		APIURL: b.url, APIKey: key, SecretKey: secret, Timeout: 10 * time.Second, JobTimeout: time.Hour,
-	}, cloudstack.WithClock(fastClock{}))
+	}, append(options, cloudstack.WithClock(fastClock{}))...)
 	require.NoError(b.t, err)
 	return c
 }
 
 // restart kills the controller and starts it anew: nothing but CloudStack and the API server remembers.
 func (b *bed) restart() {
-	api := b.client(testAPIKey, testSecret)
+	b.killer.revive(b.t.Context())
+	api := b.client(testAPIKey, testSecret, cloudstack.WithTransport(b.killer))
 	inventoryOf := func(project string) *inventory.Inventory {
 		return inventory.New(api, inventory.Options{ProjectID: project, Clock: b.clock})
 	}
@@ -229,7 +236,7 @@ func (b *bed) sync(nodes ...string) error { return b.syncAs("web", nodes...) }
 
 func (b *bed) syncAs(name string, nodes ...string) error {
 	svc := b.getAs(name)
-	status, err := b.lb.EnsureLoadBalancer(b.t.Context(), "kubernetes", svc, nodesNamed(nodes...))
+	status, err := b.lb.EnsureLoadBalancer(b.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
 	if err != nil {
 		return err
 	}
@@ -247,11 +254,11 @@ func (b *bed) remove() error { return b.removeAs("web") }
 
 func (b *bed) removeAs(name string) error {
 	svc := b.getAs(name)
-	_, exists, err := b.lb.GetLoadBalancer(b.t.Context(), "kubernetes", svc)
+	_, exists, err := b.lb.GetLoadBalancer(b.killer.life(), "kubernetes", svc)
 	if err != nil || !exists {
 		return err
 	}
-	return b.lb.EnsureLoadBalancerDeleted(b.t.Context(), "kubernetes", svc)
+	return b.lb.EnsureLoadBalancerDeleted(b.killer.life(), "kubernetes", svc)
 }
 
 func (b *bed) ip() string {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -21,33 +22,34 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// Previewer says what the controller would do for Services. It reads from CloudStack and the cluster, and writes
-// to neither.
+// Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
 type Previewer struct {
 	lb       *loadBalancer
 	recorder *noticeRecorder
 	cluster  string
 }
 
-// NewPreviewer makes a Previewer of the controller with these settings. It makes no call. What it watches in the
-// cluster, for externalTrafficPolicy Local, is watched until stop is closed.
-func NewPreviewer(cfg *cloudstack.Config, o Options, kube kubernetes.Interface, stop <-chan struct{}, clientOptions ...cloudstack.Option) (*Previewer, error) {
-	p, err := New(cfg, o, clientOptions...)
+// NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
+// makes no call.
+func NewPreviewer(cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*Previewer, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := assemble(cfg, o, client)
 	if err != nil {
 		return nil, err
 	}
+	p.client = client
 	recorder := &noticeRecorder{notices: map[types.UID][]loadbalancer.Notice{}}
-	out := &Previewer{lb: newLoadBalancer(p.loadBalancerDeps(kube, recorder)), recorder: recorder, cluster: p.clusterID()}
-	out.lb.endpoints.run(stop)
-	return out, nil
+	return &Previewer{lb: newLoadBalancer(p.loadBalancerDeps(kube, recorder)), recorder: recorder, cluster: p.clusterID()}, nil
 }
 
 // ClusterID is the name of the cluster in the tags of what is its own.
 func (p *Previewer) ClusterID() string { return p.cluster }
 
-// Preview says what would be done for a Service that Concerned names. Nodes are all Nodes of the cluster. A Service
-// that would be refused is no error: the Preview says why.
-func (p *Previewer) Preview(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+// Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
+// is part of the answer; an error means that it could not be found out. Policies are not applied.
+func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []loadbalancer.Action{}}
 	var err error
 	if leaves(svc) {
@@ -55,7 +57,7 @@ func (p *Previewer) Preview(ctx context.Context, svc *corev1.Service, nodes []*c
 		preview, err = p.lb.reconciler.PreviewDelete(ctx, p.lb.request(svc, spec, nil))
 	} else {
 		// The way of the controller itself, with another last step.
-		_, err = p.lb.sync(ctx, svc, filterNodes(nodes, eligible), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		_, err = p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 			var err error
 			preview, err = p.lb.reconciler.Preview(ctx, req)
 			return loadbalancer.Result{}, err
@@ -68,9 +70,9 @@ func (p *Previewer) Preview(ctx context.Context, svc *corev1.Service, nodes []*c
 	return preview, err
 }
 
-// Concerned tells whether the controller works on a Service: one that asks for a load balancer of no other class, or
+// Handles tells whether the controller works on a Service: one that asks for a load balancer of no other class, or
 // one that had one and still holds the framework's finalizer.
-func Concerned(svc *corev1.Service) bool {
+func Handles(svc *corev1.Service) bool {
 	return leaves(svc) || svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
@@ -78,23 +80,20 @@ func leaves(svc *corev1.Service) bool {
 	return servicehelpers.HasLBFinalizer(svc) && (svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer)
 }
 
-// autoscalerTaint is on Nodes that the cluster autoscaler is about to remove.
-const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
+// taintBeingDeleted is the cluster autoscaler's mark on a node that goes.
+const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// eligible tells whether the framework gives a Node to the provider as a backend. The framework keeps its own
-// function to itself.
-func eligible(n *corev1.Node) bool {
-	if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
-		if excluded, err := strconv.ParseBool(v); err != nil || excluded {
-			return false
+// eligible are the nodes that the framework would hand to the controller; its own function for that is not exported.
+func eligible(nodes []*corev1.Node) []*corev1.Node {
+	return filterNodes(nodes, func(n *corev1.Node) bool {
+		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
+			if excluded, err := strconv.ParseBool(v); err != nil || excluded {
+				return false
+			}
 		}
-	}
-	for _, t := range n.Spec.Taints {
-		if t.Key == autoscalerTaint {
-			return false
-		}
-	}
-	return n.DeletionTimestamp.IsZero()
+		leaving := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted })
+		return !leaving && n.DeletionTimestamp.IsZero()
+	})
 }
 
 // noticeRecorder keeps Events in place of writing them.

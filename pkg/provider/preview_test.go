@@ -4,172 +4,78 @@
 package provider
 
 import (
-	"slices"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// preview asks what would be done for the Service web, and makes sure that asking changed nothing.
-func (b *bed) preview(nodes ...string) loadbalancer.Preview {
-	b.t.Helper()
-	o := DefaultOptions()
-	o.ClusterID = "test"
-	cfg := cloudstack.DefaultConfig()
-	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.RateLimit = b.url, testAPIKey, testSecret, 0
-	p, err := NewPreviewer(&cfg, o, b.kube, b.t.Context().Done())
-	require.NoError(b.t, err)
-	assert.Equal(b.t, "test", p.ClusterID())
-	before := b.get()
-	b.reset()
-	out, err := p.Preview(b.t.Context(), before, nodesNamed(nodes...))
-	require.NoError(b.t, err)
-	for _, c := range b.calls() {
-		assert.True(b.t, strings.HasPrefix(c, "list"), "%s is no read", c)
-	}
-	assert.Equal(b.t, before, b.get(), "the Service is as it was")
-	return out
-}
-
-func kinds(actions []loadbalancer.Action) []loadbalancer.ActionKind {
-	var out []loadbalancer.ActionKind
-	for i := range actions {
-		out = append(out, actions[i].Kind)
-	}
-	return out
-}
-
-func TestPreviewIsWhatIsDone(t *testing.T) {
+func TestPreview(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.service([]int{80, 81})
-	p := b.preview("w1", "w2")
-	assert.Equal(t, "default/web", p.Service)
-	assert.Contains(t, kinds(p.Actions), loadbalancer.AllocateAddress)
-	assert.Nil(t, p.Refusal)
-
+	o := DefaultOptions()
+	o.ClusterID = "test"
+	preview := func() loadbalancer.Preview {
+		t.Helper()
+		b.reset()
+		annotations, dump := b.get().Annotations, b.dump()
+		p, err := NewPreviewer(&cloudstack.Config{}, o, b.client(testAPIKey, testSecret), b.kube)
+		require.NoError(t, err)
+		out, err := p.Service(t.Context(), b.get(), nodesNamed("w1", "w2"))
+		require.NoError(t, err)
+		for _, c := range b.calls() {
+			assert.True(t, strings.HasPrefix(c, "list"), c)
+		}
+		assert.Equal(t, annotations, b.get().Annotations)
+		assert.Equal(t, dump, b.dump())
+		text, err := json.Marshal(out)
+		require.NoError(t, err)
+		var back loadbalancer.Preview
+		require.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, out, back)
+		return out
+	}
+	out := preview()
+	assert.Equal(t, "default/web", out.Service)
+	assert.Len(t, out.Actions, 1+2*2+1+1)
 	b.mustSync("w1", "w2")
-	assert.Empty(t, b.preview("w1", "w2").Actions)
+	assert.Empty(t, preview().Actions)
+	b.change(annotate(annotation.ProxyProtocol, "true"))
+	assert.Len(t, preview().Actions, 2)
+	b.change(annotate(annotation.ProxyProtocol, "perhaps"))
+	require.NotNil(t, preview().Refusal)
+	assert.Equal(t, loadbalancer.ReasonInvalidAnnotation, preview().Refusal.Reason)
+	b.change(annotate(annotation.ProxyProtocol, "false", annotation.Address, "203.0.113.33"))
+	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "that the address is another's only its acquisition tells")
+}
 
-	// What the preview says of a change is what a sync then does.
-	b.change(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
-	b.change(annotate(annotation.Algorithm, "leastconn"))
-	assert.Equal(t, []loadbalancer.ActionKind{loadbalancer.DeleteRule, loadbalancer.UpdateRule}, slices.DeleteFunc(kinds(b.preview("w1", "w2").Actions), ofFirewall))
-	b.mustSync("w1", "w2")
-	assert.Empty(t, b.preview("w1", "w2").Actions)
-
-	// A Service that goes: everything goes.
-	b.change(func(s *corev1.Service) {
-		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
-		s.Spec.Type = corev1.ServiceTypeClusterIP
+// Under the policies dry-run and no-delete nothing is done, or nothing taken away.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(b *bed, _ *string) {
+		b.options = func(d *loadBalancerDeps) { d.Policy = loadbalancer.PolicyDryRun }
 	})
-	p = b.preview("w1", "w2")
-	assert.Contains(t, kinds(p.Actions), loadbalancer.ReleaseAddress)
-	assert.True(t, p.Desired.Absent)
-	require.NoError(t, b.remove())
-	assert.Empty(t, b.preview("w1", "w2").Actions)
-}
+	before := b.dump()
+	b.service([]int{80, 81})
+	b.mustSync("w1")
+	assert.Equal(t, before, b.dump())
+	assert.Contains(t, b.event(ReasonDryRun), "acquire an address")
+	require.NoError(t, b.remove(), "nothing is there")
 
-func ofFirewall(k loadbalancer.ActionKind) bool {
-	return k == loadbalancer.OpenFirewall || k == loadbalancer.CloseFirewall
-}
-
-func TestPreviewRefuses(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*corev1.Service)
-		nodes  []string
-		reason loadbalancer.Reason
-		remedy bool
-	}{
-		"an annotation that does not parse": {annotate(annotation.Algorithm, "random"), []string{"w1"}, loadbalancer.ReasonInvalidAnnotation, false},
-		"UDP behind a virtual router":       {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []string{"w1"}, loadbalancer.ReasonUnsupportedProto, true},
-		"an address of another network":     {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.32" }, []string{"w1"}, loadbalancer.ReasonAddressUnavailable, true},
-		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, loadbalancer.ReasonPortTaken, true},
-		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, loadbalancer.ReasonNoBackends, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			b.service([]int{80}, c.change)
-			p := b.preview(c.nodes...)
-			require.NotNil(t, p.Refusal)
-			assert.Equal(t, c.reason, p.Refusal.Reason)
-			assert.Equal(t, c.remedy, p.Refusal.Remedy != "", p.Refusal.Error())
-			assert.Empty(t, p.Actions)
-		})
-	}
-}
-
-// The Events of a sync are in the preview: here of a node that has no VM, beside one that has.
-func TestPreviewTellsWhatEventsWould(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80})
-	p := b.preview("w1", "nobody")
-	require.NotEmpty(t, p.Notices)
-	assert.True(t, p.Notices[0].Warning)
-	assert.Contains(t, p.Notices[0].Message, "nobody")
-	assert.NotEmpty(t, p.Actions)
-	assert.Empty(t, b.events(), "and in no Event")
-}
-
-func TestConcerned(t *testing.T) {
-	t.Parallel()
-	class := "other.example.org/lb"
-	now := metav1.Now()
-	finalizer := []string{servicehelpers.LoadBalancerCleanupFinalizer}
-	for name, c := range map[string]struct {
-		change func(*corev1.Service)
-		want   bool
-	}{
-		"load balancer":              {func(*corev1.Service) {}, true},
-		"of another class":           {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
-		"never one":                  {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
-		"no longer one":              {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
-		"being deleted":              {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
-		"being deleted, cleaned up":  {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
-		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
-		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.Equal(t, c.want, Concerned(newService([]int{80}, c.change)))
-		})
-	}
-}
-
-func TestEligible(t *testing.T) {
-	t.Parallel()
-	now := metav1.Now()
-	for name, c := range map[string]struct {
-		change func(*corev1.Node)
-		want   bool
-	}{
-		"plain": {func(*corev1.Node) {}, true},
-		"not ready": {func(n *corev1.Node) {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
-		}, true},
-		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
-		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
-		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
-		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint}} }, false},
-		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := k8sNode("w1", "")
-			c.change(n)
-			assert.Equal(t, c.want, eligible(n))
-		})
-	}
+	b.options = func(d *loadBalancerDeps) { d.Policy = loadbalancer.PolicyNoDelete }
+	b.restart()
+	b.mustSync("w1", "w2")
+	full := b.dump()
+	b.change(annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
+	b.mustSync("w1")
+	assert.Subset(t, b.dump(), grep(full, "firewall"))
+	assert.Contains(t, strings.Join(b.dump(), "\n"), "[w1 w2]")
+	require.Error(t, b.remove())
 }
