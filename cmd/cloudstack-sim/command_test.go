@@ -29,7 +29,8 @@ func TestServer(t *testing.T) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := newCommand(&stdout, &stderr)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--world", "example", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+		"--fault", "listRegions:error:code=503", "--world", "example", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() { done <- cmd.ExecuteContext(ctx) }()
@@ -58,6 +59,13 @@ func TestServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+
+	resp, err = http.Get(r.AdminURL + "/faults")
+	require.NoError(t, err)
+	body, err = io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.JSONEq(t, `{"faults":[{"id":1,"fault":"listRegions:error:code=503","seen":0,"struck":0}]}`, string(body))
 
 	cancel()
 	require.NoError(t, <-done)

@@ -158,7 +158,11 @@ func (a *accountJSON) toAccount() Account {
 
 // ListAccounts lists accounts by exact name and domain; "" means any.
 func (c *Client) ListAccounts(ctx context.Context, name, domainID string) ([]Account, error) {
-	f := filter{"listall": "true"}.set("name", name).set("domainid", domainID)
+	by := "name"
+	if domainID != "" {
+		by = "keyword" // an unknown name in a domain is an error to the server, not an empty list
+	}
+	f := filter{"listall": "true"}.set(by, name).set("domainid", domainID)
 	raw, err := listAll(ctx, c, "listAccounts", "account", f, callOptions{}, func(a *accountJSON) string { return a.ID })
 	if err != nil {
 		return nil, err

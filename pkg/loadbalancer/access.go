@@ -34,7 +34,8 @@ type steps struct {
 	Close []ActualFirewall // what must not be open any more
 	Open  []FirewallRange  // opens what was closed
 	Trim  []ActualFirewall // what the new rules have made needless
-	// Gap are the ids in Close of rules that had to go before what replaces them.
+	// Gap are the ids in Close of rules that had to go before what replaces them: where one access widens and
+	// another tightens on the same port, and where CloudStack would see a conflict.
 	Gap []string
 }
 
@@ -63,11 +64,11 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 			missing[f.Protocol][port] = slices.DeleteFunc(missing[f.Protocol][port], func(r string) bool { return slices.Contains(canonicalRanges(f.CIDRs), r) })
 		}
 	}
-	cover, open := split(missing, own)
 	closing := map[string]bool{}
 	for _, f := range surplus {
 		closing[f.ID] = !withinWishes(f, want[f.Protocol])
 	}
+	cover, open := split(want, missing, own, closing)
 	for _, c := range group(cover) {
 		if !unique {
 			out.Cover = append(out.Cover, c)
@@ -91,6 +92,11 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 		}
 	}
 	for _, o := range group(open) {
+		for _, f := range surplus {
+			if closing[f.ID] && f.overlaps(o) && intersect(f.CIDRs, o.CIDRs) {
+				out.Gap = append(out.Gap, f.ID)
+			}
+		}
 		if unique {
 			if text, ok := rewrite(o, others); ok {
 				o = text
@@ -111,29 +117,40 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 	return out
 }
 
-// split divides what is missing into what is open already by rules that may go, and what is not.
-func split(missing wishes, own []ActualFirewall) (covered, fresh wishes) {
-	covered, fresh = wishes{}, wishes{}
+// split divides what is missing into what may be opened before anything is closed, and what may not: what is open
+// already, and on ports where access only widens, what takes over from a rule that is closed.
+func split(want, missing wishes, own []ActualFirewall, closing map[string]bool) (early, late wishes) {
+	early, late = wishes{}, wishes{}
 	for protocol, ports := range missing {
-		covered[protocol], fresh[protocol] = map[int][]string{}, map[int][]string{}
+		early[protocol], late[protocol] = map[int][]string{}, map[int][]string{}
 		for port, ranges := range ports {
 			var open []string
+			closes := false
 			for _, f := range own {
 				if f.Protocol == protocol && f.StartPort <= port && port <= f.EndPort {
 					open = append(open, f.CIDRs...)
+					closes = closes || closing[f.ID]
 				}
 			}
 			open = canonicalRanges(open)
+			widens := closes && containsRanges(want[protocol][port], open)
 			for _, r := range ranges {
-				if containsRanges(open, []string{r}) {
-					covered[protocol][port] = append(covered[protocol][port], r)
+				if widens || containsRanges(open, []string{r}) {
+					early[protocol][port] = append(early[protocol][port], r)
 				} else {
-					fresh[protocol][port] = append(fresh[protocol][port], r)
+					late[protocol][port] = append(late[protocol][port], r)
 				}
 			}
 		}
 	}
-	return covered, fresh
+	return early, late
+}
+
+// intersect tells whether two lists have a source in common.
+func intersect(a, b []string) bool {
+	x, _, err1 := annotation.ParseRanges(a)
+	y, _, err2 := annotation.ParseRanges(b)
+	return err1 == nil && err2 == nil && len(annotation.Intersect(x, y)) > 0
 }
 
 // keepFirewall tells whether all that the rule opens is still missing.

@@ -118,7 +118,7 @@ func (p *planner) acl(list *ACL, want wishes) {
 		p.openACL(list, s.Cover[i], waveCover)
 	}
 	for i := range s.Open {
-		p.openACL(list, s.Open[i], waveBuild)
+		p.openACL(list, s.Open[i], waveBuild, gapBefore(s, s.Open[i])...)
 	}
 	for _, f := range s.Close {
 		p.closeACL(list, f, waveClose)
@@ -128,8 +128,8 @@ func (p *planner) acl(list *ACL, want wishes) {
 	}
 }
 
-func (p *planner) openACL(list *ACL, f FirewallRange, wave int) {
-	p.add(Action{Kind: OpenACL, Wave: wave, ACLID: list.ListID, Firewall: &f})
+func (p *planner) openACL(list *ACL, f FirewallRange, wave int, replaces ...string) {
+	p.add(Action{Kind: OpenACL, Wave: wave, ACLID: list.ListID, Firewall: &f, Replaces: replaces})
 }
 
 func (p *planner) closeACL(list *ACL, f ActualFirewall, wave int) {

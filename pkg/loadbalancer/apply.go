@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -162,10 +163,10 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 		if ap.t.wanted.CIDRsDecide && !ap.r.cidrsProven.Load() && !sameRanges(j.act.Rule.CIDRs, []string{annotation.Anyone}) {
 			ap.readBack(j.outcome.ID, j.act.Rule, true)
 		}
-	case OpenFirewall:
+	case OpenFirewall, OpenACL:
 		if len(j.act.Replaces) > 0 {
-			ap.t.notify(Notice{Reason: ReasonShortGap, Message: portsText(*j.act.Firewall) + " on " + j.act.IP + " was closed for a moment: " +
-				"CloudStack takes no second firewall rule for the same port and address"})
+			ap.t.notify(Notice{Reason: ReasonShortGap, Message: portsText(*j.act.Firewall) + " was closed for a moment for " + strings.Join(j.act.Firewall.CIDRs, ",") +
+				": its old rule let in more than it may now, and CloudStack could not have both"})
 		}
 	default:
 	}

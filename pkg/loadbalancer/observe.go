@@ -221,11 +221,12 @@ func classify(in *cloudstack.LoadBalancerRule, t *task, a *Address) ActualRule {
 	case out.Owner == Unknown:
 		out.Owner = Foreign
 		byUID, own := t.Service.namesRule(in.Name)
-		if !own {
+		switch {
+		case !own:
 			out.Sibling = ofKubernetes(in.Name)
-		} else if t.corroborates(in, a, byUID) {
+		case t.corroborates(in, a, byUID):
 			out.Owner = Mine
-		} else {
+		default:
 			out.Owner = Unknown
 			t.notify(Notice{Warning: true, Reason: ReasonUnprovenRule, Message: fmt.Sprintf(
 				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it is left alone", in.Name, in.ID, a.IP)})

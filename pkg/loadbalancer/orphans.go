@@ -72,7 +72,9 @@ func (r *Reconciler) Orphans(ctx context.Context, since time.Time, living func(u
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(out, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
 	return out, nil
 }
 

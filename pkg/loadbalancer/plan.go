@@ -96,5 +96,5 @@ func (a *Address) usable(d Desired) bool {
 		return true
 	}
 	// A rule on the source NAT address of a VPC would take the source NAT from it.
-	return a.VPCID == d.VPCID && !(a.VPCID != "" && a.SourceNAT)
+	return a.VPCID == d.VPCID && (a.VPCID == "" || !a.SourceNAT)
 }

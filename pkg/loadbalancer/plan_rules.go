@@ -109,17 +109,22 @@ func (p *planner) firewall(target *Address) {
 		p.closeFirewall(target, f, waveClose)
 	}
 	for i := range s.Open {
-		var replaces []string
-		for _, f := range s.Close {
-			if slices.Contains(s.Gap, f.ID) && f.overlaps(s.Open[i]) {
-				replaces = append(replaces, f.ID)
-			}
-		}
-		p.add(Action{Kind: OpenFirewall, Wave: waveBuild, AddressID: target.ID, IP: target.IP, Firewall: &s.Open[i], Replaces: replaces})
+		p.add(Action{Kind: OpenFirewall, Wave: waveBuild, AddressID: target.ID, IP: target.IP, Firewall: &s.Open[i], Replaces: gapBefore(s, s.Open[i])})
 	}
 	for _, f := range s.Trim {
 		p.closeFirewall(target, f, waveTrim)
 	}
+}
+
+// gapBefore are the rules that are closed before one is opened that lets some of the same sources in again.
+func gapBefore(s steps, open FirewallRange) []string {
+	var out []string
+	for _, f := range s.Close {
+		if slices.Contains(s.Gap, f.ID) && f.overlaps(open) {
+			out = append(out, f.ID)
+		}
+	}
+	return out
 }
 
 func (p *planner) closeFirewall(a *Address, f ActualFirewall, wave int) {

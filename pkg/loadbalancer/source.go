@@ -209,6 +209,8 @@ func (s *source) membersOf(ctx context.Context, rule *ActualRule, a *Address) (v
 	if err != nil {
 		return nil, false, fmt.Errorf("list the rules of the VMs of network %s: %w", a.NetworkID, err)
 	}
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
 	return s.lists.members[a.NetworkID][rule.ID], true, nil
 }
 

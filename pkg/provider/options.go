@@ -38,8 +38,18 @@ type Options struct {
 	CleanOrphans bool
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
+	// Nodes say how Nodes are described.
+	Nodes NodeOptions
 
-	// RegisterMetrics, if set, is given the provider's metrics once.
+	// ConfigFile is where the cloud-config comes from, for FollowConfig.
+	ConfigFile string
+	// CABundle is a file with certificates to trust for CloudStack's API, besides the system's.
+	CABundle string
+	// WriteGate is asked before each call that changes something in CloudStack, see
+	// cloudstack.WithWriteGate. None when nil.
+	WriteGate func() (leave func(), err error)
+
+	// RegisterMetrics, if set, is given the provider's metrics; each of them once.
 	RegisterMetrics func(...prometheus.Collector)
 	// Clock is the real one when nil.
 	Clock clock.WithTicker
@@ -89,6 +99,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
 		"See --node-deletion-limit.")
+	fs.StringVar(&o.CABundle, "ca-bundle", o.CABundle,
+		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when it changes, as the cloud-config is.")
+	o.Nodes.addFlags(fs)
 }
 
 // Validate returns all that is wrong with the options, joined.
@@ -111,6 +124,9 @@ func (o *Options) Validate() error {
 	}
 	if o.DeletionGuard.Window < 0 {
 		errs = append(errs, fmt.Errorf("--node-deletion-window: %s is negative", o.DeletionGuard.Window))
+	}
+	if err := o.Nodes.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -31,7 +31,7 @@ func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *
 	case integration:
 		return s.identifyIntegration(c)
 	case c.req.values["signature"] == "" && c.req.values["apikey"] == "":
-		if ses := s.sessions.of(r, c.now); ses != nil {
+		if ses := s.sessions.of(r, c.now, s.st.sessionTimeout()); ses != nil {
 			return s.identifySession(c, r, ses)
 		}
 		return unauthorized()
@@ -94,10 +94,10 @@ func (s *Simulator) identifyKey(c *call) *apiError {
 		}
 	}
 	u := s.st.apiKeys[v["apikey"]]
-	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || u.keyAccess == "disabled" {
+	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || !s.st.keysAllowed(u) {
 		return unauthorized()
 	}
-	c.caller = caller{user: u, account: u.account}
+	c.caller = caller{user: u, account: u.account, byKey: true}
 	if err := s.admit(c); err != nil {
 		return err
 	}

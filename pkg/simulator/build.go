@@ -60,10 +60,15 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 		o.created = b.now
 	}
 	b.st.addVPCOfferings(stableID, entity{created: b.now})
-	b.st.vms.next = 3 // the first two are the zone's system VMs
+	b.st.vms.next = 3        // the first two are the zone's system VMs
+	b.st.networks.next = 204 // those before are the server's own
+	b.st.addDiskOfferings(b.base)
+	for _, n := range commonOSTypes {
+		b.st.osTypeNamed(n)
+	}
 	b.defaultACLs()
 	for _, step := range []func() error{
-		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.vpcs, b.networks, b.machines,
+		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.raiseDomainLimits, b.vpcs, b.networks, b.machines,
 		b.addresses, b.systemVMs, b.sourceNATs,
 	} {
 		if err := step(); err != nil {
@@ -111,6 +116,9 @@ func (b *builder) entity(kind, id, name string) entity {
 	return entity{uuid: id, created: b.now}
 }
 
+// base is entity for objects without an id of their own in the world.
+func (b *builder) base(kind, name string) entity { return b.entity(kind, "", name) }
+
 // checkID refuses ids that are no UUIDs or are given twice.
 func checkID[T row](t *table[T], kind, name, id string) error {
 	if id == "" {
@@ -157,9 +165,11 @@ func (b *builder) zones() error {
 		if len(hosts) == 0 {
 			hosts = []string{"hypervisor-1"}
 		}
+		var added []*host
 		for _, h := range hosts {
-			b.st.hosts.add(&host{entity: b.entity("host", "", z.Name+"/"+h), name: h, zone: row})
+			added = append(added, b.st.hosts.add(&host{entity: b.entity("host", "", z.Name+"/"+h), name: h, zone: row}))
 		}
+		b.st.addInfrastructure(row, added, b.base)
 		if err := b.publicRange(row, z.PublicRanges); err != nil {
 			return err
 		}
@@ -240,7 +250,7 @@ func (b *builder) templates() error {
 		}
 		b.st.templates.add(&template{
 			entity: b.entity("template", t.ID, t.Name), name: t.Name, display: t.Name, osName: os, format: "VHD", typ: "BUILTIN",
-			guestOSID: stableID("guestos", os), forCKS: t.ForCKS,
+			guestOSID: b.st.osTypeNamed(os).uuid, forCKS: t.ForCKS,
 		})
 	}
 	return nil

@@ -10,12 +10,6 @@ import (
 	"strings"
 )
 
-// defaultLimits are what a fresh installation allows an account or project.
-var defaultLimits = map[string]int64{
-	"virtualMachines": 20, "publicIPs": 20, "volumes": 20, "snapshots": 20, "templates": 20, "projects": 10, "networks": 20, "vpcs": 20,
-	"cpus": 40, "memoryMiB": 40960,
-}
-
 func (b *builder) accounts() error {
 	root := b.st.root()
 	admin, ok := b.st.roles.find(func(r *role) bool { return r.name == "Root Admin" })
@@ -140,9 +134,10 @@ func checkState(kind, name, s string) error {
 }
 
 func checkLimits(what string, limits map[string]int64) error {
+	known := limitKeys()
 	for k := range limits {
-		if _, ok := defaultLimits[k]; !ok {
-			return fmt.Errorf("%s: limit %q is not known; use one of %s", what, k, strings.Join(slices.Sorted(maps.Keys(defaultLimits)), ", "))
+		if !known[k] {
+			return fmt.Errorf("%s: limit %q is not known; use one of %s", what, k, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
 	return nil
@@ -183,6 +178,25 @@ func (b *builder) projects() error {
 	return nil
 }
 
+// raiseDomainLimits makes room in the domains for the limits that the world gives accounts and projects.
+func (b *builder) raiseDomainLimits() error {
+	for _, a := range b.st.accounts.rows {
+		for key, n := range a.limits {
+			k := limitKindOf(key)
+			for d := a.domain; d.parent != nil; d = d.parent {
+				if most := b.st.domainLimit(d, k); most < 0 || n >= 0 && n <= most {
+					continue
+				}
+				if d.limits == nil {
+					d.limits = map[string]int64{}
+				}
+				d.limits[key] = n
+			}
+		}
+	}
+	return nil
+}
+
 const (
 	projectActive    = "Active"
 	projectSuspended = "Suspended"
@@ -197,7 +211,7 @@ func (st *state) newProject(name, display string, owner *account, e entity) *pro
 	p := &project{entity: e, name: name, display: display, domain: owner.domain, state: projectActive, members: []projectMember{{account: owner, admin: true}}}
 	st.projects.add(p)
 	p.account = &account{
-		entity: entity{uuid: stableID("projectaccount", p.uuid), created: e.created}, name: fmt.Sprintf("PrjAcct-%s-%d", name, p.id),
+		entity: entity{uuid: stableID("projectaccount", p.uuid), created: e.created}, name: fmt.Sprintf("PrjAcct-%s-%d", name, owner.domain.id),
 		domain: owner.domain, role: owner.role, state: stateEnabled, project: p,
 	}
 	st.accounts.add(p.account)

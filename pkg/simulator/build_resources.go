@@ -80,7 +80,11 @@ func (b *builder) machine(v *VirtualMachine) error {
 	if !slices.ContainsFunc(row.nics, func(c *nic) bool { return c.isDefault }) {
 		row.nics[0].isDefault = true
 	}
+	if st == vmStopped || st == vmDestroyed {
+		row.markStopped()
+	}
 	b.st.vms.add(row)
+	b.st.addRootVolume(row, b.entity("volume", "", row.uuid))
 	return nil
 }
 
@@ -119,7 +123,7 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 	}
 	seq := len(b.st.vms.rows)*8 + device + 1
 	row := &nic{
-		uuid: orName(c.ID, stableID("nic", fmt.Sprintf("%s/%d", v.uuid, device))), network: n, device: device, isDefault: c.Default, ip: c.IP, ip6: c.IPv6,
+		entity: entity{uuid: orName(c.ID, stableID("nic", fmt.Sprintf("%s/%d", v.uuid, device))), created: b.now}, network: n, device: device, isDefault: c.Default, ip: c.IP, ip6: c.IPv6,
 		mac: orName(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
 	}
 	if n.typ != typeL2 {
@@ -135,10 +139,9 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 		if _, err := netip.ParseAddr(s); err != nil {
 			return fmt.Errorf("secondary address %q is not an address", s)
 		}
-		row.secondary = append(row.secondary, secondaryIP{uuid: stableID("secondary", row.uuid+s), ip: s})
+		b.st.addSecondary(row, &secondaryIP{entity: entity{uuid: stableID("secondary", row.uuid+s), created: b.now}, ip: s})
 	}
-	v.nics = append(v.nics, row)
-	n.used = append(n.used, row)
+	b.st.addNIC(v, row)
 	return nil
 }
 

@@ -14,6 +14,7 @@ type caller struct {
 	user    *user
 	account *account
 	session *session // nil for API keys and the integration port
+	byKey   bool     // called with API keys
 }
 
 func (c caller) rootAdmin() bool { return c.account.rootAdmin() }
@@ -126,7 +127,7 @@ func (c *call) access(owner *account) bool {
 	case a == owner || a.rootAdmin():
 		return true
 	case owner.project != nil:
-		if owner.project.member(a) {
+		if owner.project.admits(c.caller) {
 			return true
 		}
 		return a.domainAdmin() && owner.domain.within(a.domain)

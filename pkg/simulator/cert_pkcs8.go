@@ -35,7 +35,7 @@ type pbkdf2Params struct {
 }
 
 // maxIterations bounds the work that an upload can ask for.
-const maxIterations = 5_000_000
+const maxIterations = 1_000_000
 
 var (
 	errCipher = errors.New("unknown encryption algorithm")

@@ -23,13 +23,6 @@ const (
 // labelName is a label of a DNS name that may name a host.
 var labelName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
-func (c *call) maxClusterSize() int {
-	if n := c.st.settings.KubernetesMaxSize; n > 0 {
-		return n
-	}
-	return 10
-}
-
 func (c *call) checkClusterSize(k *kubernetesCluster) error {
 	switch {
 	case !labelName.MatchString(k.name):
@@ -47,8 +40,8 @@ func (c *call) checkClusterSize(k *kubernetesCluster) error {
 }
 
 func (c *call) checkTotal(n int) error {
-	if n > c.maxClusterSize() {
-		return invalid("Maximum cluster size can not exceed %d. Please contact your administrator", c.maxClusterSize())
+	if n > c.st.settings.kubernetesMaxSize() {
+		return invalid("Maximum cluster size can not exceed %d. Please contact your administrator", c.st.settings.kubernetesMaxSize())
 	}
 	return nil
 }
@@ -174,7 +167,7 @@ func (c *call) checkClusterNetwork(k *kubernetesCluster) error {
 		return nil
 	}
 	if n.typ == typeIsolated {
-		if _, taken := c.st.clusters.find(func(o *kubernetesCluster) bool { return o.network == n }); taken {
+		if _, taken := c.st.kubernetesClusters.find(func(o *kubernetesCluster) bool { return o.network == n }); taken {
 			return invalid("Network ID: %s is already under use by another Kubernetes cluster", n.uuid)
 		}
 		if err := c.checkClusterServices(n, k.control+k.size); err != nil {

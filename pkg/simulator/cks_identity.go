@@ -51,7 +51,7 @@ func serviceAccountName(p *project) string {
 // clusters; the first cluster makes it, with the role that CKS has for it.
 func (st *state) projectServiceAccount(p *project, now time.Time) *account {
 	name := serviceAccountName(p)
-	if a, ok := st.accountIn(p.domain, name); ok && p.member(a) {
+	if a, ok := st.accountIn(p.domain, name); ok && p.find(a, nil) != nil {
 		return a
 	}
 	a := st.accounts.add(&account{entity: entity{created: now}, name: name, domain: p.domain, role: st.projectServiceRole(now), state: stateEnabled})
@@ -79,11 +79,11 @@ func (st *state) dropServiceAccount(owner *account) {
 	if p == nil {
 		return
 	}
-	if _, more := st.clusters.find(func(k *kubernetesCluster) bool { return k.owner == owner }); more {
+	if _, more := st.kubernetesClusters.find(func(k *kubernetesCluster) bool { return k.owner == owner }); more {
 		return
 	}
 	a, ok := st.accountIn(p.domain, serviceAccountName(p))
-	if !ok || !p.member(a) {
+	if !ok || p.find(a, nil) == nil {
 		return
 	}
 	for i, m := range p.members {

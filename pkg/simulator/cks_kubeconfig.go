@@ -69,10 +69,10 @@ func newKubeconfig(server string, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode the key of a cluster's administrator: %w", err)
 	}
-	return fmt.Sprintf(kubeconfigText, pemText("CERTIFICATE", caDER), server, pemText("CERTIFICATE", der), pemText("EC PRIVATE KEY", keyDER)), nil
+	return fmt.Sprintf(kubeconfigText, kubeconfigPEM("CERTIFICATE", caDER), server, kubeconfigPEM("CERTIFICATE", der), kubeconfigPEM("EC PRIVATE KEY", keyDER)), nil
 }
 
-// pemText is a PEM block as kubeconfig files carry it.
-func pemText(kind string, der []byte) string {
+// kubeconfigPEM is a PEM block as kubeconfig files carry it.
+func kubeconfigPEM(kind string, der []byte) string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

@@ -46,7 +46,7 @@ func TestCloudManagedCluster(t *testing.T) {
 	lb := h.first(h.call(u, "listLoadBalancerRules", "publicipid", c["ipaddressid"].(string)), "loadbalancerrule")
 	require.Equal(t, "api-lb", lb["name"])
 	require.Len(t, h.call(u, "listLoadBalancerRuleInstances", "id", id(lb)).items("loadbalancerruleinstance"), 2)
-	require.Len(t, h.sim.st.clusters.rows[0].forwards, 4)
+	require.Len(t, h.sim.st.kubernetesClusters.rows[0].forwards, 4)
 
 	config := h.ok(h.call(u, "getKubernetesClusterConfig", "id", k)).body["clusterconfig"].(map[string]any)["configdata"].(string)
 	var parsed struct {

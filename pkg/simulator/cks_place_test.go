@@ -51,7 +51,7 @@ func TestClusterOnTier(t *testing.T) {
 		return out
 	}
 	require.ElementsMatch(t, []int{1, 2, 3, 4, 5}, numbers())
-	top := h.sim.st.clusters.rows[0].aclItems
+	top := h.sim.st.kubernetesClusters.rows[0].aclItems
 	require.Equal(t, []int{2, 1}, []int{top[0].number, top[1].number}, "SSH on top, then the API")
 	ips := h.ok(h.call(u, "listPublicIpAddresses", "associatednetworkid", tier)).items("publicipaddress")
 	require.Len(t, ips, 1)

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // What a cluster makes besides itself: its network, its VMs, their address.
@@ -66,7 +64,7 @@ func (c *call) checkNetworkUse(n *network) error {
 			return errf(codeAccount, csPermission, "Shared network id=%s is not available in domain id=%s", n.uuid, me.domain.uuid)
 		}
 		return nil
-	case n.owner == me, n.owner.project != nil && n.owner.project.member(me):
+	case n.owner == me, n.owner.project != nil && n.owner.project.admits(c.caller):
 		return nil
 	}
 	return networkDenied(n)
@@ -175,15 +173,12 @@ func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) erro
 		state: vmRunning, updated: now, bootKnown: true, dynScalable: false,
 		details: map[string]string{"rootdisksize": strconv.Itoa(k.rootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
-	ip := c.st.freeGuestIP(k.network)
-	if ip == "" {
+	if _, ok := c.st.connect(v, nicRequest{network: k.network}, now); !ok {
 		return invalid("Insufficient address capacity")
 	}
 	c.st.vms.add(v)
+	c.st.addRootVolume(v, entity{created: now})
 	v.host = c.st.hostFor(k.zone, int(v.id))
-	row := &nic{uuid: uuid.NewString(), network: k.network, isDefault: true, ip: ip, mac: fmt.Sprintf("02:01:00:%02x:%02x:%02x", v.id>>16&0xff, v.id>>8&0xff, v.id&0xff)}
-	v.nics = []*nic{row}
-	k.network.used = append(k.network.used, row)
 	k.nodes = append(k.nodes, &clusterNode{vm: v, control: kind == nodeControl, etcd: kind == nodeEtcd, version: k.version.semantic})
 	return nil
 }
@@ -200,7 +195,7 @@ func (c *call) clusterUser(k *kubernetesCluster) *user {
 
 // removeNode destroys a node's VM for good.
 func (c *call) removeNode(k *kubernetesCluster, n *clusterNode) {
-	k.forwards = slices.DeleteFunc(k.forwards, func(f *clusterForward) bool { return f.vm == n.vm })
+	k.dropForwards(func(f *clusterForward) bool { return f.vm == n.vm })
 	k.nodes = slices.DeleteFunc(k.nodes, func(o *clusterNode) bool { return o == n })
 	if !n.vm.removed {
 		c.st.expunge(n.vm)

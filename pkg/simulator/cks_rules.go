@@ -48,8 +48,14 @@ func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 	return nil
 }
 
+// forward makes a port forwarding rule.
 func (k *kubernetesCluster) forward(v *vm, public, private int) {
 	k.forwards = append(k.forwards, &clusterForward{vm: v, publicPort: public, privatePort: private})
+}
+
+// dropForwards removes the port forwarding rules that satisfy gone.
+func (k *kubernetesCluster) dropForwards(gone func(*clusterForward) bool) {
+	k.forwards = slices.DeleteFunc(k.forwards, gone)
 }
 
 // openPorts makes a firewall rule for everybody.
@@ -98,7 +104,7 @@ func (c *call) reopenSSH(k *kubernetesCluster, now time.Time) {
 	if k.address == nil {
 		return
 	}
-	k.forwards = slices.DeleteFunc(k.forwards, func(f *clusterForward) bool { return f.privatePort == sshPort && f.publicPort < etcdSSHPort })
+	k.dropForwards(func(f *clusterForward) bool { return f.privatePort == sshPort && f.publicPort < etcdSSHPort })
 	for _, r := range k.firewall {
 		if p := *r.startPort; p >= nodeSSHPort && p < apiPort {
 			c.st.dropFWRule(r)
@@ -162,7 +168,8 @@ func (c *call) closeCluster(k *kubernetesCluster) {
 			c.st.aclItems.drop(it)
 		}
 	}
-	k.forwards, k.firewall, k.balancer, k.aclItems = nil, nil, nil, nil
+	k.dropForwards(func(*clusterForward) bool { return true })
+	k.firewall, k.balancer, k.aclItems = nil, nil, nil
 	if k.network != nil && k.network.vpc != nil && k.address != nil && k.address.network == k.network {
 		c.st.release(k.address)
 	}

@@ -199,7 +199,7 @@ func TestCreateKubernetesClusterRefusals(t *testing.T) {
 	h.sim.st.accounts.rows[len(h.sim.st.accounts.rows)-1].limits = nil
 	owner, _ := h.sim.st.accountIn(h.sim.st.root(), "owner")
 	owner.limits = map[string]int64{"virtualMachines": 3}
-	h.fails(h.create("owner"), 535, csResourceAlloc, "Maximum amount of resources of Type = 'virtualMachines'")
+	h.fails(h.create("owner"), 535, csResourceAlloc, "Maximum amount of resources of Type = 'user_vm'")
 	require.Empty(t, h.ok(h.root("listKubernetesClusters", "listall", "true")).items("kubernetescluster"))
 	h.sim.st.settings.EndpointURL = ""
 	h.fails(h.create("owner"), 530, csGeneric, "Global setting endpoint.url has to be set to the Management Server's API end point")

@@ -18,7 +18,7 @@ func createNetworkACLList(c *call) (*jobSpec, error) {
 	v := arg[*vpc](c, "vpcid")
 	switch {
 	case c.given("vpcid") && (v == nil || v.removed):
-		return nil, invalid("Unable to find VPC")
+		return nil, invalid("Invalid VPC ID [%d] provided.", c.refs["vpcid"].id)
 	case v == nil && !c.caller.rootAdmin():
 		return nil, errf(codeAccount, csPermission, "Only Root Admin can create global ACLs.")
 	case v != nil && !c.access(v.owner):
@@ -35,7 +35,7 @@ func createNetworkACLList(c *call) (*jobSpec, error) {
 }
 
 // listJob is a job on a list: the list may have gone while it waited.
-func (c *call) listJob(run func(l *aclList) error) (*jobSpec, error) {
+func (c *call) listJob(run func(l *aclList) (any, error)) (*jobSpec, error) {
 	l := arg[*aclList](c, "id")
 	if l == nil {
 		return nil, c.badRef("id", c.str("id"))
@@ -44,33 +44,33 @@ func (c *call) listJob(run func(l *aclList) error) (*jobSpec, error) {
 		if l.removed {
 			return nil, invalid("Unable to find specified ACL")
 		}
-		if err := run(l); err != nil {
-			return nil, err
-		}
-		return success{true}, nil
+		return run(l)
 	}}, nil
 }
 
 func updateNetworkACLList(c *call) (*jobSpec, error) {
-	return c.listJob(func(l *aclList) error {
+	return c.listJob(func(l *aclList) (any, error) {
 		if err := c.mayChange(l, "Must be Root Admin to update a global ACL."); err != nil {
-			return err
+			return nil, err
 		}
 		l.name, l.description = orName(c.str("name"), l.name), orName(c.str("description"), l.description)
 		if b := c.optBool("fordisplay"); b != nil {
 			l.hidden = !*b
 		}
-		return customID(c, c.st.aclLists, l)
+		if err := customID(c, c.st.aclLists, l); err != nil {
+			return nil, err
+		}
+		return aclListAnswer{c.viewACLList(l)}, nil
 	})
 }
 
 func deleteNetworkACLList(c *call) (*jobSpec, error) {
-	return c.listJob(func(l *aclList) error {
+	return c.listJob(func(l *aclList) (any, error) {
 		if l.isDefault() {
-			return invalid("Default ACL cannot be removed")
+			return nil, invalid("Default ACL cannot be removed")
 		}
 		if err := c.mayChange(l, "Only Root Admin can delete global ACLs."); err != nil {
-			return err
+			return nil, err
 		}
 		used := 0
 		for _, n := range c.st.networks.rows {
@@ -79,10 +79,10 @@ func deleteNetworkACLList(c *call) (*jobSpec, error) {
 			}
 		}
 		if used > 0 {
-			return errf(codeInternal, csRuntime, "ACL is still associated with %d tier(s). Cannot delete network ACL: %s", used, l.uuid)
+			return nil, errf(codeInternal, csRuntime, "ACL is still associated with %d tier(s). Cannot delete network ACL: %s", used, l.uuid)
 		}
 		c.st.dropACLList(l)
-		return nil
+		return success{true}, nil
 	})
 }
 

@@ -79,7 +79,7 @@ func (c *call) viewIP(ip *publicIP) ipView {
 		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.uuid, ip.staticIP, m.name, m.display, "User"
 	}
 	if m := ip.systemVM; m != nil {
-		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, m.typ, "Lb"
+		v.VMID, v.VMName, v.VMType, v.Purpose = m.uuid, m.name, systemVMTypes[m.typ], "Lb"
 	}
 	if c.caller.rootAdmin() {
 		v.ForDisplay = ptr(!ip.hidden)
@@ -274,7 +274,7 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	got, found := c.st.addressNamed(z, want)
 	mine := ok && found && got.state == ipReserved && got.owner == owner // it counts already
 	if !mine {
-		if err := c.addressLimit(owner); err != nil {
+		if err := c.checkLimit(owner, "publicIPs", 1); err != nil {
 			return nil, err
 		}
 	}
@@ -292,28 +292,6 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	c.st.takeIP(ip, owner, c.now)
 	ip.hidden = c.has("fordisplay") && !c.boolean("fordisplay")
 	return ip, nil
-}
-
-// limit is the account's maximum of a resource; -1 is unlimited.
-func (a *account) limit(resource string) int64 {
-	if n, ok := a.limits[resource]; ok {
-		return n
-	}
-	if a.rootAdmin() || a.project == nil && a.role.kind == roleAdmin {
-		return -1
-	}
-	return defaultLimits[resource]
-}
-
-// countIPs is how many addresses count against the owner's limit.
-func (st *state) countIPs(owner *account) int64 {
-	var n int64
-	for _, ip := range st.ips.rows {
-		if ip.owner == owner {
-			n++
-		}
-	}
-	return n
 }
 
 // freeIP is the lowest free address of the zone.

@@ -5,6 +5,9 @@ package simulator
 
 import "time"
 
+// ownerlessText is what the server stumbles over when a command names an address that nobody has.
+const ownerlessText = `Cannot invoke "java.lang.Long.longValue()" because the return value of "getAccountId()" is null`
+
 func disassociateIPAddress(c *call) (*jobSpec, error) {
 	ip := arg[*publicIP](c, "id")
 	if ip != nil && c.has("ipaddress") {
@@ -21,7 +24,7 @@ func disassociateIPAddress(c *call) (*jobSpec, error) {
 		return nil, invalid("Please specify either IP address or IP address ID")
 	}
 	if ip.owner == nil {
-		return nil, c.internal(csRuntime, "Cannot invoke \"java.lang.Long.longValue()\" because the return value of \"getAccountId()\" is null")
+		return nil, c.internal(csRuntime, ownerlessText)
 	}
 	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
 		switch {

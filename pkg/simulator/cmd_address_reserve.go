@@ -16,7 +16,7 @@ func updateIPAddress(c *call) (*jobSpec, error) {
 		case ip.owner != nil && !c.access(ip.owner):
 			return nil, denied()
 		case ip.owner == nil && !c.caller.rootAdmin():
-			return nil, denied()
+			return nil, errf(codeAccount, csPermission, "Only Root admin can update non-allocated ip addresses")
 		}
 		if b := c.optBool("fordisplay"); b != nil {
 			ip.hidden = !*b
@@ -34,7 +34,7 @@ func reserveIPAddress(c *call) (any, error) {
 	if ip == nil {
 		return nil, c.badRef("id", c.str("id"))
 	}
-	owner, err := c.ownerArg()
+	owner, err := c.newOwner()
 	switch {
 	case err != nil:
 		return nil, err
@@ -45,7 +45,7 @@ func reserveIPAddress(c *call) (any, error) {
 	case ip.state != ipFree:
 		return nil, invalid("Unable to reserve a IP in %s state.", ip.state)
 	}
-	if err := c.addressLimit(owner); err != nil {
+	if err := c.checkLimit(owner, "publicIPs", 1); err != nil {
 		return nil, err
 	}
 	c.st.takeIP(ip, owner, c.now)
@@ -54,14 +54,6 @@ func reserveIPAddress(c *call) (any, error) {
 		ip.hidden = !*b
 	}
 	return ipAnswer{c.viewIP(ip)}, nil
-}
-
-// addressLimit refuses one address more than the owner may have.
-func (c *call) addressLimit(owner *account) error {
-	if limit := owner.limit("publicIPs"); limit >= 0 && c.st.countIPs(owner) >= limit || pick(c.faults, FaultQuota) != nil {
-		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
-	}
-	return nil
 }
 
 // releaseIPAddress gives a reserved address back; one in use is only released by disassociateIpAddress.

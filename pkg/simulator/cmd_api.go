@@ -116,11 +116,16 @@ func listCapabilities(c *call) (any, error) {
 	var a capabilityAnswer
 	v := &a.Capability
 	set := c.st.settings
-	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = true, c.st.version, true, "false"
-	v.UserProjects, v.MinDisk, v.MaxDisk, v.KVMSnapshot = true, 1, 1024, true
-	v.ViewDestroyed, v.ExpungeRecover, v.ExpungeVolume, v.ForceStop = set.UserViewDestroyed, set.UserExpungeRecover, true, true
-	v.Kubernetes, v.KubernetesExp = !set.KubernetesDisabled, set.KubernetesExperimental
-	v.CustomHypervisor, v.UIPageSize, v.StatsRetention = "Custom", 20, 720
+	on, number := c.st.boolSetting, func(name string) int { return atoi(c.st.setting(name)) }
+	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = on("dynamic.apichecker.enabled"), c.st.version, true, "false"
+	v.UserProjects, v.ProjectInvite = on("allow.user.create.projects"), on("project.invite.required")
+	v.MinDisk, v.MaxDisk, v.KVMSnapshot = number("custom.diskoffering.size.min"), number("custom.diskoffering.size.max"), on("kvm.snapshot.enabled")
+	v.ViewDestroyed, v.ExpungeRecover = set.UserViewDestroyed, set.UserExpungeRecover
+	v.ExpungeVolume, v.ForceStop = on("allow.user.expunge.recover.volume"), on("allow.user.force.stop.vm")
+	v.ViewDomainAccounts = on("allow.user.view.all.domain.accounts")
+	v.Kubernetes, v.KubernetesExp = on("cloud.kubernetes.service.enabled"), on("cloud.kubernetes.cluster.experimental.features.enabled")
+	v.CustomHypervisor, v.UIPageSize = "Custom", number("default.ui.page.size")
+	v.StatsRetention, v.StatsUserOnly = number("vm.stats.max.retention.time"), on("vm.stats.user.vm.only")
 	v.DiskStatsRetention, v.SharedFSCPU, v.SharedFSRAM, v.DynamicScaling = 720, 2, 1024, true
 	if set.ThrottleMax > 0 {
 		v.ThrottleMax, v.ThrottleInterval = set.ThrottleMax, int(set.throttleInterval().Seconds())

@@ -12,7 +12,7 @@ import (
 // inside the VMs of a CloudManaged one; here its VMs, addresses and rules are
 // made, and what runs inside them is taken to work.
 
-var clusterRefs = map[string]refKind{"id": refCluster, "kubernetesversionid": refKubernetesVersion, "nodeids": refVM}
+var clusterRefs = map[string]refKind{"id": refKubernetesCluster, "kubernetesversionid": refKubernetesVersion, "nodeids": refVM}
 
 const clusterClass = "user.kubernetes.cluster."
 
@@ -45,8 +45,8 @@ func (st *state) registered(a *apiSpec) bool {
 	return !st.settings.KubernetesDisabled || !strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
 }
 
-// clusterView is the object kubernetescluster.
-type clusterView struct {
+// kubernetesClusterView is the object kubernetescluster.
+type kubernetesClusterView struct {
 	ID                string `json:"id"`
 	Name              string `json:"name"`
 	Description       string `json:"description"`
@@ -101,8 +101,8 @@ type nodeView struct {
 	HasAnnotations *bool  `json:"hasannotations,omitempty"` // likewise
 }
 
-func (c *call) viewCluster(k *kubernetesCluster) clusterView {
-	v := clusterView{
+func (c *call) viewCluster(k *kubernetesCluster) kubernetesClusterView {
+	v := kubernetesClusterView{
 		ID: k.uuid, Name: k.name, Description: k.description, ZoneID: k.zone.uuid, ZoneName: k.zone.name, EtcdNodes: k.etcd, ownerView: viewOwner(k.owner),
 		KeyPair: k.keyPair, MasterNodes: k.control, ControlNodes: k.control, Size: k.size, State: k.state(), CPUs: k.cores, Memory: k.memMB, Endpoint: k.endpoint,
 		VMs: []nodeView{}, Autoscaling: k.autoscaling, CSI: k.csi, MinSize: k.minSize, MaxSize: k.maxSize, Kind: k.kind, Created: stamp(k.created),
@@ -152,7 +152,7 @@ func (k *kubernetesCluster) etcdIPs() map[string]string {
 }
 
 type clusterAnswer struct {
-	Cluster clusterView `json:"kubernetescluster"`
+	Cluster kubernetesClusterView `json:"kubernetescluster"`
 }
 
 // clusterKind checks clustertype.
@@ -174,7 +174,7 @@ func listKubernetesClusters(c *call) (any, error) {
 		}
 	}
 	var out []*kubernetesCluster
-	for _, k := range c.st.clusters.rows {
+	for _, k := range c.st.kubernetesClusters.rows {
 		switch {
 		case k.removed || !in(k.owner) || !matches(c, "id", k):
 		case c.has("name") && !strings.EqualFold(c.str("name"), k.name), c.has("keyword") && !like(k.name, c.str("keyword")):

@@ -36,7 +36,8 @@ func createKubernetesCluster(c *call) (*jobSpec, error) {
 	}
 	k := &kubernetesCluster{
 		entity: entity{created: c.now}, name: c.str("name"), description: c.str("description"), kind: kind, owner: owner, zone: arg[*zone](c, "zoneid"),
-		version: liveVersion(arg[*kubernetesVersion](c, "kubernetesversionid")), offering: arg[*serviceOffering](c, "serviceofferingid"), network: arg[*network](c, "networkid"), keyPair: c.str("keypair"),
+		version: liveVersion(arg[*kubernetesVersion](c, "kubernetesversionid")), offering: arg[*serviceOffering](c, "serviceofferingid"),
+		network: arg[*network](c, "networkid"), keyPair: c.str("keypair"),
 		control: 1, size: c.integer("size"), rootDiskGB: defaultRootDisk, externalLB: c.str("externalloadbalanceripaddress"), csi: c.boolean("enablecsi"),
 	}
 	if k.description == "" {
@@ -49,7 +50,7 @@ func createKubernetesCluster(c *call) (*jobSpec, error) {
 		if err := c.completeExternal(k); err != nil {
 			return nil, cksError(err)
 		}
-		c.st.clusters.add(k)
+		c.st.kubernetesClusters.add(k)
 		return c.creation(k, func(time.Time) error { return nil }), nil
 	}
 	if err := c.completeManaged(k); err != nil {
@@ -65,7 +66,7 @@ func createKubernetesCluster(c *call) (*jobSpec, error) {
 		k.ownNetwork = true
 	}
 	k.stored = vmStarting
-	c.st.clusters.add(k)
+	c.st.kubernetesClusters.add(k)
 	spec := c.creation(k, func(now time.Time) error { return c.deployCluster(k, now) })
 	spec.after = c.nodeTime("startVirtualMachine", k.total())
 	return spec, nil
@@ -137,11 +138,8 @@ func (c *call) completeManaged(k *kubernetesCluster) error {
 	return nil
 }
 
-// defaultEndpoint is endpoint.url of a fresh installation; no VM can reach it.
-const defaultEndpoint = "http://localhost:8080/client/api"
-
 func (c *call) checkEndpoint(*kubernetesCluster) error {
-	if u := orName(c.st.settings.EndpointURL, defaultEndpoint); strings.Contains(u, "localhost") {
+	if u := c.st.settings.endpointURL(); strings.Contains(u, "localhost") {
 		return invalid("Global setting endpoint.url has to be set to the Management Server's API end point")
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // VMs that somebody else made join and leave clusters: as plain members of an
 // ExternalManaged one, as nodes of a CloudManaged one.
 
-var clusterNodeRefs = map[string]refKind{"id": refCluster, "nodeids": refVM}
+var clusterNodeRefs = map[string]refKind{"id": refKubernetesCluster, "nodeids": refVM}
 
 var cksNodeCommands = []command{
 	{name: "addVirtualMachinesToKubernetesCluster", refs: clusterNodeRefs, write: true, run: addVMsToCluster, order: []string{"id", "virtualmachineids"}},

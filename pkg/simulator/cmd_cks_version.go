@@ -173,11 +173,11 @@ func updateKubernetesSupportedVersion(c *call) (any, error) {
 
 func deleteKubernetesSupportedVersion(c *call) (*jobSpec, error) {
 	v := arg[*kubernetesVersion](c, "id")
-	return &jobSpec{instanceType: "KubernetesSupportedVersion", run: func(time.Time) (any, error) {
+	return &jobSpec{run: func(time.Time) (any, error) {
 		if v == nil || v.removed {
 			return nil, cksError(invalid("Invalid Kubernetes version id specified"))
 		}
-		if _, used := c.st.clusters.find(func(k *kubernetesCluster) bool { return k.version == v }); used {
+		if _, used := c.st.kubernetesClusters.find(func(k *kubernetesCluster) bool { return k.version == v }); used {
 			return nil, cksError(invalid("Unable to delete Kubernetes version ID: %s. Existing clusters currently using the version.", v.uuid))
 		}
 		v.removed = true

@@ -133,7 +133,7 @@ func updateFirewallRule(c *call) (*jobSpec, error) {
 	r := arg[*fwRule](c, "id")
 	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
-		case r == nil || r.removed:
+		case r == nil || r.removed || (r.ip == nil) != (c.api.Name == "updateEgressFirewallRule"):
 			return nil, invalid("Unable to find %d having purpose Firewall", c.refs["id"].id)
 		case !c.access(r.account):
 			return nil, denied()

@@ -213,6 +213,9 @@ func (r *fwRule) conflictText() string {
 }
 
 func deleteFirewallRule(c *call) (*jobSpec, error) {
+	if err := c.ruleTarget(c.refs["id"].obj); err != nil {
+		return nil, err
+	}
 	switch r := c.refs["id"].obj.(type) {
 	case *fwRule:
 		if !c.access(r.account) {

@@ -199,13 +199,6 @@ func (c *call) internalSource(n *network) (*publicIP, error) {
 	return &publicIP{entity: entity{created: c.now}, addr: addr, zone: n.zone, state: ipAllocated, owner: n.owner, network: n, vpc: n.vpc}, nil
 }
 
-// guestIPTaken tells whether a NIC of the network has the address.
-func (n *network) guestIPTaken(ip string) bool {
-	return slices.ContainsFunc(n.used, func(c *nic) bool {
-		return c.ip == ip || slices.ContainsFunc(c.secondary, func(s secondaryIP) bool { return s.ip == ip })
-	})
-}
-
 // internalLBRuns: the VM that balances comes with the first member in the network.
 func (st *state) internalLBRuns(n *network) bool {
 	_, ok := st.lbRules.find(func(r *lbRule) bool { return r.internal && r.network == n && r.state == ruleActive })

@@ -106,7 +106,7 @@ func (r *lbRule) newMembers(v *vm, list *backends, sent time.Time) ([]*lbMember,
 	}
 	ips := list.ips[v]
 	for _, ip := range ips {
-		if ip != n.ip && !slices.ContainsFunc(n.secondary, func(s secondaryIP) bool { return s.ip == ip }) {
+		if ip != n.ip && !slices.ContainsFunc(n.secondary, func(s *secondaryIP) bool { return s.ip == ip }) {
 			return nil, assignFailed()
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var stickyRefs = map[string]refKind{"lbruleid": refRule, "id": refStickyPolicy}
+var stickyRefs = map[string]refKind{"lbruleid": refRule, "id": refSticky}
 
 var stickyCommands = []command{
 	{
@@ -234,7 +234,7 @@ func numberWithUnit(s, units string) bool {
 }
 
 func updateLBStickinessPolicy(c *call) (*jobSpec, error) {
-	if err := c.checkCustomID(refStickyPolicy); err != nil {
+	if err := c.checkCustomID(refSticky); err != nil {
 		return nil, err
 	}
 	p := arg[*stickyPolicy](c, "id")

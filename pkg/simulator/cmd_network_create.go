@@ -32,7 +32,7 @@ func createNetwork(c *call) (any, error) {
 		return nil, err
 	}
 	var err error
-	if n.owner, err = c.ownerArg(); err != nil {
+	if n.owner, err = c.newOwner(); err != nil {
 		return nil, err
 	}
 	for _, check := range []func(*network) error{
@@ -267,8 +267,8 @@ func (c *call) checkGuestNetwork(n *network) error {
 			n.domainName = c.st.networkDomainOf(n.owner, n.zone)
 		}
 	}
-	if n.domainName != "" && !validNetworkDomain(n.domainName) {
-		return invalid("%s", badNetworkDomain)
+	if n.domainName != "" && !validDomainName(n.domainName) {
+		return badNetworkDomain()
 	}
 	switch {
 	case n.typ == typeL2:
@@ -334,7 +334,7 @@ func (c *call) giveSourceNAT(n *network) error {
 	if want == "" || n.owner == nil || !n.provides("SourceNat") || n.vpc != nil {
 		return nil
 	}
-	if err := c.addressLimit(n.owner); err != nil {
+	if err := c.checkLimit(n.owner, "publicIPs", 1); err != nil {
 		return err
 	}
 	ip, ok := c.st.addressNamed(n.zone, want)

@@ -87,7 +87,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	if n.removed {
-		return nil, invalid("Network ID=%d doesn't exist", n.id)
+		return nil, invalid("Networkd ID=%d doesn't exist", n.id)
 	}
 	return c.networkJob(n, func(time.Time) (any, error) {
 		if n.removed {
@@ -151,8 +151,8 @@ func (c *call) updateDNS(n, to *network) error {
 		switch {
 		case n.typ != typeIsolated:
 			return invalid("NetworkOffering and domain suffix upgrade can be perfomed for Isolated networks only")
-		case !validNetworkDomain(d):
-			return invalid("%s", badNetworkDomain)
+		case !validDomainName(d):
+			return badNetworkDomain()
 		}
 		to.domainName = d
 	}

@@ -41,12 +41,25 @@ type serviceOfferingView struct {
 }
 
 func listServiceOfferings(c *call) (any, error) {
+	if c.boolean("issystem") && !c.caller.rootAdmin() {
+		return nil, invalid("Only ROOT admins can access system's offering")
+	}
+	if _, err := c.ownerScope(false); err != nil {
+		return nil, err
+	}
+	m := arg[*vm](c, "virtualmachineid")
+	switch {
+	case !c.given("virtualmachineid"):
+	case m == nil || m.removed:
+		return nil, invalid("unable to find a virtual machine with specified id")
+	case !c.access(m.owner):
+		return nil, denied()
+	}
 	var out []*serviceOffering
 	for _, o := range c.st.offerings.rows {
 		switch {
-		case o.removed || !matches(c, "id", o) || c.boolean("issystem") != o.system:
-		case c.has("name") && !strings.EqualFold(c.str("name"), o.name):
-		case c.has("keyword") && !like(o.name, c.str("keyword")) && !like(o.display, c.str("keyword")):
+		case o.removed || !matches(c, "id", o) || c.boolean("issystem") != o.system || !c.offeringMatches(o):
+		case m != nil && !m.canChangeTo(o):
 		default:
 			out = append(out, o)
 		}
@@ -57,6 +70,33 @@ func listServiceOfferings(c *call) (any, error) {
 			Created: stamp(o.created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.diskOfferingID, DiskName: o.name, DiskText: o.display,
 		}
 	})
+}
+
+// offeringMatches applies the filters on a service offering's own attributes.
+func (c *call) offeringMatches(o *serviceOffering) bool {
+	for name, has := range map[string]int{"cpunumber": o.cpuNumber, "cpuspeed": o.cpuSpeed, "memory": o.memMB} {
+		if c.has(name) && has < c.integer(name) {
+			return false
+		}
+	}
+	switch {
+	case c.has("name") && !strings.EqualFold(c.str("name"), o.name),
+		c.has("keyword") && !like(o.name, c.str("keyword")) && !like(o.display, c.str("keyword")),
+		c.boolean("encryptroot"), c.boolean("gpuenabled"), c.given("vgpuprofileid"), c.has("systemvmtype") && !o.system,
+		c.has("storagetype") && !strings.EqualFold(c.str("storagetype"), "shared"),
+		c.has("state") && !strings.EqualFold(c.str("state"), "Active") && !strings.EqualFold(c.str("state"), "all"):
+		return false
+	}
+	// Offerings of a domain alone: none. Users' domains are checked, not filtered by.
+	return !c.given("domainid") || c.str("account") != "" || !c.caller.rootAdmin()
+}
+
+// canChangeTo tells whether listServiceOfferings proposes an offering for a VM.
+func (v *vm) canChangeTo(o *serviceOffering) bool {
+	if o == v.offering {
+		return false
+	}
+	return v.state != vmRunning || o.cpuNumber >= v.offering.cpuNumber && o.cpuSpeed >= v.offering.cpuSpeed && o.memMB >= v.offering.memMB
 }
 
 func listNetworkOfferings(c *call) (any, error) {

@@ -16,7 +16,7 @@ var physicalCommands = []command{
 	{name: "listNetworkServiceProviders", run: listNetworkServiceProviders},
 	{name: "listSupportedNetworkServices", run: listSupportedNetworkServices},
 	{name: "listVlanIpRanges", refs: map[string]refKind{"id": refVLAN, "networkid": refAnyNetwork}, run: listVLANIPRanges},
-	{name: "listRouters", run: listRouters},
+	{name: "listRouters", refs: map[string]refKind{"id": refRouter}, run: listRouters},
 }
 
 // physicalView is the object physicalnetwork: each zone has one.

@@ -242,7 +242,7 @@ func guestAddress(v *vm, n *network, want string) (string, error) {
 		return "", invalid("Vm doesn't belong to network associated with ipAddress")
 	case want == "" || want == card.ip:
 		return card.ip, nil
-	case !slices.ContainsFunc(card.secondary, func(s secondaryIP) bool { return s.ip == want }):
+	case !slices.ContainsFunc(card.secondary, func(s *secondaryIP) bool { return s.ip == want }):
 		return "", invalid("IP Address is not in the VM nic's network ")
 	}
 	return want, nil

@@ -5,30 +5,54 @@ package simulator
 
 import "time"
 
-// forwardJob is a job on a port forwarding rule. The id may name any kind of rule; the job finds out.
-func (c *call) forwardJob(run func(r *pfRule) (any, error)) (*jobSpec, error) {
+// ruleTarget is the rule that a command names. Touching another's is refused before there is a job.
+func (c *call) ruleTarget(r any) error {
+	var owner *account
+	switch o := r.(type) {
+	case *pfRule:
+		owner = o.account
+	case *fwRule:
+		owner = o.account
+	case *lbRule:
+		owner = o.account
+	}
+	if owner != nil && !c.access(owner) {
+		return denied()
+	}
+	return nil
+}
+
+func deletePortForwardingRule(c *call) (*jobSpec, error) {
+	ref := c.refs["id"]
+	if err := c.ruleTarget(ref.obj); err != nil {
+		return nil, err
+	}
+	r, ok := ref.obj.(*pfRule)
+	if !ok {
+		return nil, invalid("Unable to find port forwarding rule by ID=%d", ref.id)
+	}
+	return &jobSpec{run: func(time.Time) (any, error) {
+		if r.removed {
+			return nil, invalid("Unable to find %d", ref.id)
+		}
+		c.st.removePFRule(r)
+		return success{true}, nil
+	}}, nil
+}
+
+func updatePortForwardingRule(c *call) (*jobSpec, error) {
 	ref := c.refs["id"]
 	r, ok := ref.obj.(*pfRule)
+	if !ok {
+		return nil, invalid("Unable to find the rule by id")
+	}
 	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
-		case !ok || r.removed:
+		case r.removed:
 			return nil, invalid("Unable to find %d", ref.id)
 		case !c.access(r.account):
 			return nil, denied()
 		}
-		return run(r)
-	}}, nil
-}
-
-func deletePortForwardingRule(c *call) (*jobSpec, error) {
-	return c.forwardJob(func(r *pfRule) (any, error) {
-		c.st.removePFRule(r)
-		return success{true}, nil
-	})
-}
-
-func updatePortForwardingRule(c *call) (*jobSpec, error) {
-	spec, err := c.forwardJob(func(r *pfRule) (any, error) {
 		changed := *r
 		if err := c.changeForward(&changed); err != nil {
 			return nil, err
@@ -38,9 +62,7 @@ func updatePortForwardingRule(c *call) (*jobSpec, error) {
 			return nil, err
 		}
 		return pfAnswer{c.viewPF(r)}, nil
-	})
-	spec.instanceType, spec.instanceID = "FirewallRule", c.str("id")
-	return spec, err
+	}}, nil
 }
 
 func (c *call) changeForward(r *pfRule) error {

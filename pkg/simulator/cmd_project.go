@@ -3,14 +3,26 @@
 
 package simulator
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
+
+var projectRefs = map[string]refKind{"id": refProject}
 
 var projectCommands = []command{
-	{name: "listProjects", refs: map[string]refKind{"id": refProject}, run: listProjects},
+	{name: "listProjects", refs: projectRefs, run: listProjects},
+	{
+		name: "createProject", submit: createProject, class: "user.project.CreateProjectCmd",
+		order: []string{"account", "userid", "domainid", "accountid", "name", "displaytext"},
+	},
+	{name: "activateProject", refs: projectRefs, submit: activateProject, class: "user.project.ActivateProjectCmd"},
+	{name: "suspendProject", refs: projectRefs, submit: suspendProject, class: "user.project.SuspendProjectCmd"},
+	{name: "updateProject", refs: projectRefs, submit: updateProject, class: "user.project.UpdateProjectCmd"},
+	{name: "deleteProject", refs: projectRefs, submit: deleteProject, class: "user.project.DeleteProjectCmd"},
 	{name: "addAccountToProject", submit: addAccountToProject, class: "user.account.AddAccountToProjectCmd"},
+	{name: "deleteAccountFromProject", submit: deleteAccountFromProject, class: "user.account.DeleteAccountFromProjectCmd"},
+	{name: "addUserToProject", submit: addUserToProject, class: "user.account.AddUserToProjectCmd"},
+	{name: "deleteUserFromProject", submit: deleteUserFromProject, class: "user.account.DeleteUserFromProjectCmd"},
+	{name: "listProjectAccounts", run: listProjectAccounts},
+	{name: "listProjectInvitations", run: listProjectInvitations},
 }
 
 // projectView is the object project.
@@ -29,63 +41,104 @@ type projectView struct {
 }
 
 func listProjects(c *call) (any, error) {
-	me := c.caller.account
-	listAll := c.boolean("listall") || c.given("id")
+	counted, err := c.resourceDetails()
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.projectsScope()
+	if err != nil {
+		return nil, err
+	}
 	var out []*project
 	for _, p := range c.st.projects.rows {
-		visible := p.member(me) || listAll && (me.rootAdmin() || me.domainAdmin() && p.domain.within(me.domain))
 		switch {
-		case p.removed || !visible || !matches(c, "id", p) || !matches(c, "domainid", p.domain):
+		case p.removed || !in(p) || !matches(c, "id", p):
 		case c.has("name") && !strings.EqualFold(c.str("name"), p.name), c.has("displaytext") && !strings.EqualFold(c.str("displaytext"), p.display):
 		case c.has("keyword") && !like(p.name, c.str("keyword")) && !like(p.display, c.str("keyword")):
-		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), c.has("account") && !c.memberNamed(p):
-		case !p.hasTags(c.tagFilter()):
+		case c.has("state") && !strings.EqualFold(c.str("state"), p.state), !p.hasTags(c.tagFilter()):
 		default:
 			out = append(out, p)
 		}
 	}
-	return page(c, "project", out, c.viewProject)
+	return page(c, "project", out, func(p *project) projectView { return c.projectView(p, counted) })
 }
 
-func (c *call) memberNamed(p *project) bool {
-	for _, m := range p.members {
-		if strings.EqualFold(m.account.name, c.str("account")) {
-			return true
+// projectsScope is the filter of listProjects: the caller's own projects; for admins those of the account
+// or user named, those of a domain, or with listall all that they may see.
+func (c *call) projectsScope() (func(*project) bool, *apiError) {
+	me := c.caller.account
+	name, username := c.str("account"), c.str("username")
+	d := arg[*domain](c, "domainid")
+	mine := func(p *project) bool { return p.admits(c.caller) }
+	if !me.admin() {
+		switch {
+		case name != "" && name != me.name:
+			return nil, errf(codeAccount, csPermission, "Can't list account %s projects; unauthorized", name)
+		case c.given("domainid") && d != me.domain:
+			return nil, errf(codeAccount, csPermission, "Can't list domain id= %d projects; unauthorized", c.refs["domainid"].id)
+		case username != "" && username != c.caller.user.username:
+			return nil, errf(codeAccount, csPermission, "Can't list user %s projects; unauthorized", username)
 		}
+		return mine, nil
 	}
-	return false
+	if c.given("domainid") {
+		if d == nil || d.removed {
+			return nil, invalid("Domain id=%d doesn't exist in the system", c.refs["domainid"].id)
+		}
+		if !c.domainAccess(d) {
+			return nil, denied()
+		}
+		if name != "" {
+			a, ok := c.st.accountIn(d, name)
+			if !ok {
+				return nil, invalid("Unable to find account %s in domain %d", name, d.id)
+			}
+			return func(p *project) bool { return p.find(a, nil) != nil }, nil
+		}
+		if username != "" {
+			u, ok := c.st.userIn(d, username)
+			if !ok {
+				return nil, invalid("Unable to find user %s in domain %d", username, d.id)
+			}
+			return func(p *project) bool { return p.find(u.account, u) != nil }, nil
+		}
+		deep := c.boolOr("isrecursive", c.boolean("listall"))
+		return func(p *project) bool { return p.domain == d || deep && p.domain.within(d) }, nil
+	}
+	switch {
+	case name != "":
+		return nil, invalid("could not find account %s because domain is not specified", name)
+	case username != "":
+		return nil, invalid("could not find user %s because domain is not specified", username)
+	case !c.boolean("listall"):
+		return mine, nil
+	}
+	return func(p *project) bool { return p.domain.within(me.domain) }, nil
 }
 
-func (c *call) viewProject(p *project) projectView {
-	n := c.st.count(p.account)
+func (c *call) viewProject(p *project) projectView { return c.projectView(p, true) }
+
+func (c *call) projectView(p *project, counted bool) projectView {
 	v := projectView{
 		ID: p.uuid, Name: p.name, DisplayText: p.display, DomainID: p.domain.uuid, Domain: p.domain.name, AccountName: p.account.name,
-		State: p.state, Tags: viewTags(&p.tagged), counters: &n, Created: stamp(p.created), Owner: []map[string]string{},
+		State: p.state, Tags: viewTags(&p.tagged), Created: stamp(p.created), Owner: []map[string]string{},
+	}
+	if counted {
+		v.counters = ptr(c.st.count(p.account))
 	}
 	for _, m := range p.members {
-		if m.admin {
-			v.Owner = append(v.Owner, map[string]string{"account": m.account.name})
+		if !m.admin {
+			continue
 		}
+		o := map[string]string{"account": m.account.name}
+		if m.user != nil {
+			o["userid"], o["user"] = m.user.uuid, m.user.username
+		}
+		v.Owner = append(v.Owner, o)
 	}
 	return v
 }
 
-func addAccountToProject(c *call) (*jobSpec, error) {
-	p := arg[*project](c, "projectid")
-	if p == nil || p.removed {
-		return nil, invalid("Unable to find the project id")
-	}
-	return &jobSpec{run: func(time.Time) (any, error) {
-		if !c.access(p.account) {
-			return nil, denied()
-		}
-		a, ok := c.st.accountIn(p.domain, c.str("account"))
-		if !ok {
-			return nil, invalid("Unable to find account name=%s in domain id=%d", c.str("account"), p.domain.id)
-		}
-		if !p.member(a) {
-			p.members = append(p.members, projectMember{account: a, admin: strings.EqualFold(c.str("projectrole"), "Admin")})
-		}
-		return success{true}, nil
-	}}, nil
+type projectAnswer struct {
+	Project projectView `json:"project"`
 }

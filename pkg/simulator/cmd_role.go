@@ -14,10 +14,18 @@ var roleRefs = map[string]refKind{"id": refRole}
 var roleCommands = []command{
 	{name: "listRoles", refs: roleRefs, run: listRoles},
 	{name: "createRole", write: true, run: createRole},
+	{name: "importRole", write: true, run: importRole},
+	{name: "updateRole", refs: roleRefs, write: true, run: updateRole},
+	{name: "enableRole", refs: roleRefs, write: true, run: func(c *call) (any, error) { return c.switchRole(false) }},
+	{name: "disableRole", refs: roleRefs, write: true, run: func(c *call) (any, error) { return c.switchRole(true) }},
 	{name: "deleteRole", refs: roleRefs, write: true, run: deleteRole},
 	{name: "listRolePermissions", run: listRolePermissions},
-	{name: "createRolePermission", write: true, run: createRolePermission},
+	{name: "createRolePermission", write: true, run: createRolePermission, order: []string{"roleid", "rule", "permission", "description"}},
+	{name: "updateRolePermission", refs: permissionRefs, write: true, run: updateRolePermission},
+	{name: "deleteRolePermission", refs: map[string]refKind{"id": refRolePermission}, write: true, run: deleteRolePermission},
 }
+
+var permissionRefs = map[string]refKind{"ruleid": refRolePermission, "ruleorder": refRolePermission}
 
 // roleView is the object role.
 type roleView struct {
@@ -31,7 +39,7 @@ type roleView struct {
 }
 
 func viewRole(r *role) roleView {
-	return roleView{Type: r.kind, State: stateEnabled, ID: r.uuid, Name: r.name, Description: r.description, Public: r.public}
+	return roleView{Type: r.kind, State: r.state(), ID: r.uuid, Name: r.name, Description: r.description, Public: r.public}
 }
 
 func listRoles(c *call) (any, error) {
@@ -40,7 +48,8 @@ func listRoles(c *call) (any, error) {
 		switch {
 		case r.removed || !matches(c, "id", r), c.has("name") && !strings.EqualFold(c.str("name"), r.name):
 		case c.has("type") && !strings.EqualFold(c.str("type"), r.kind), c.has("keyword") && !like(r.name, c.str("keyword")):
-		case c.has("state") && !strings.EqualFold(c.str("state"), stateEnabled):
+		case c.has("state") && !strings.EqualFold(c.str("state"), r.state()):
+		case r.kind == roleAdmin && !c.caller.rootAdmin(), !r.public && !c.caller.rootAdmin():
 		default:
 			out = append(out, r)
 		}
@@ -56,26 +65,50 @@ type roleAnswer struct {
 	Role roleView `json:"role"`
 }
 
-func createRole(c *call) (any, error) {
-	from := arg[*role](c, "roleid")
-	kind := ""
+func (r *role) state() string {
+	if r.disabled {
+		return stateDisabled
+	}
+	return stateEnabled
+}
+
+// roleKindArg is the role type that a call names, spelled as the API does; "" when the parameter is absent.
+func (c *call) roleKindArg() (string, error) {
+	if !c.has("type") {
+		return "", nil
+	}
 	for k := range accountTypes {
 		if strings.EqualFold(k, c.str("type")) {
-			kind = k
+			return k, nil
 		}
 	}
-	switch {
-	case c.has("type") && c.given("roleid"), !c.has("type") && !c.given("roleid"):
+	return "", errf(codeInternal, csGeneric, "Illegal RoleType name provided")
+}
+
+func (st *state) roleNamed(name string) *role {
+	r, _ := st.roles.find(func(r *role) bool { return strings.EqualFold(r.name, name) })
+	return r
+}
+
+func createRole(c *call) (any, error) {
+	if c.has("type") == c.given("roleid") {
 		return nil, paramError("Either role type or role ID must be provided, but not both")
-	case c.has("type") && kind == "":
-		return nil, errf(codeInternal, csGeneric, "Illegal RoleType name provided")
-	case from != nil:
+	}
+	kind, err := c.roleKindArg()
+	if err != nil {
+		return nil, err
+	}
+	from := arg[*role](c, "roleid")
+	if c.given("roleid") {
+		if from == nil || from.removed {
+			return nil, paramError("Invalid role ID provided")
+		}
 		kind = from.kind
 	}
-	if kind == roleAdmin && !c.caller.rootAdmin() {
-		return nil, denied()
+	if !c.caller.rootAdmin() {
+		return nil, errf(codeAccount, csPermission, "Restricted API called by a user account of non-Admin role type")
 	}
-	if _, taken := c.st.roles.find(func(r *role) bool { return strings.EqualFold(r.name, c.str("name")) }); taken {
+	if c.st.roleNamed(c.str("name")) != nil {
 		return nil, errf(codeInternal, csGeneric, "Entity already exists ")
 	}
 	r := &role{entity: entity{created: c.now}, name: c.str("name"), kind: kind, description: c.str("description"), public: c.boolOr("ispublic", true)}
@@ -88,74 +121,109 @@ func createRole(c *call) (any, error) {
 	return roleAnswer{viewRole(r)}, nil
 }
 
+func importRole(c *call) (any, error) {
+	kind, err := c.roleKindArg()
+	if err != nil {
+		return nil, err
+	}
+	if kind == "" {
+		return nil, paramError("Invalid role type provided")
+	}
+	var rules []*roleRule
+	for _, e := range c.maps["rules"] {
+		pattern := e["rule"]
+		switch {
+		case pattern == "":
+			return nil, paramError("Empty rule provided in rules param")
+		case !strings.Contains(pattern, "*") && c.s.cat.byName[pattern] == nil:
+			return nil, paramError("Invalid api name: %s provided in rules param", pattern)
+		case !ruleSyntax.MatchString(pattern):
+			return nil, invalid("Only API names and wildcards are allowed, invalid rule provided: %s", pattern)
+		case e["permission"] == "":
+			return nil, paramError("Invalid permission: %s provided in rules param", e["permission"])
+		}
+		allow, err := allowed(e["permission"], "Values for permission parameter should be: allow or deny")
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, &roleRule{uuid: uuid.NewString(), pattern: pattern, allow: allow, description: e["description"]})
+	}
+	r := c.st.roleNamed(c.str("name"))
+	switch {
+	case r != nil && !c.boolean("forced"):
+		return nil, c.internal(csRuntime, "Role already exists")
+	case r != nil && r.builtin:
+		return nil, c.internal(csRuntime, "Failed to import the role: %s, default role cannot be overriden", r.name) //nolint:misspell // as CloudStack spells it
+	case r == nil || r.kind != kind:
+		r = c.st.roles.add(&role{entity: entity{created: c.now}, name: c.str("name"), kind: kind})
+	}
+	r.description, r.public, r.rules = c.str("description"), c.boolOr("ispublic", true), rules
+	return roleAnswer{viewRole(r)}, nil
+}
+
+// roleArg is the role of a change; change says in the past tense what default roles refuse.
+func (c *call) roleArg(param, change string) (*role, error) {
+	r := arg[*role](c, param)
+	switch {
+	case r == nil || r.removed:
+		return nil, paramError("Invalid role id provided")
+	case r.builtin:
+		return nil, errf(codeAccount, csPermission, "%s", change)
+	}
+	return r, nil
+}
+
+func (r *role) used(st *state) bool {
+	_, used := st.accounts.find(func(a *account) bool { return a.role == r && a.project == nil })
+	return used
+}
+
+func updateRole(c *call) (any, error) {
+	r, err := c.roleArg("id", "Default roles cannot be updated")
+	if err != nil {
+		return nil, err
+	}
+	kind, err := c.roleKindArg()
+	if err != nil {
+		return nil, err
+	}
+	if kind != "" && r.used(c.st) {
+		return nil, errf(codeAccount, csPermission, "Found accounts that have role in use, won't allow to change role type")
+	}
+	if n := c.str("name"); n != "" {
+		if o := c.st.roleNamed(n); o != nil && o != r {
+			return nil, errf(codeInternal, csGeneric, "Entity already exists ")
+		}
+		r.name = n
+	}
+	r.kind = orName(kind, r.kind)
+	r.description = orName(c.str("description"), r.description)
+	r.public = c.boolOr("ispublic", r.public)
+	return roleAnswer{viewRole(r)}, nil
+}
+
+func (c *call) switchRole(off bool) (any, error) {
+	r := arg[*role](c, "id")
+	switch {
+	case r == nil || r.removed:
+		return nil, paramError("Cannot find the role with provided id")
+	case r.builtin:
+		return nil, errf(codeAccount, csPermission, "Default roles cannot be enabled or disabled")
+	}
+	r.disabled = off
+	return success{true}, nil
+}
+
 func deleteRole(c *call) (any, error) {
 	r := arg[*role](c, "id")
 	switch {
 	case r == nil || r.removed:
 		return nil, paramError("Cannot find the role with provided id")
 	case r.builtin:
-		return nil, errf(codeAccount, csPermission, "Role %s cannot be deleted: it is a default role", r.name)
-	}
-	if _, used := c.st.accounts.find(func(a *account) bool { return a.role == r }); used {
+		return nil, errf(codeAccount, csPermission, "Default roles cannot be deleted")
+	case r.used(c.st):
 		return nil, errf(codeAccount, csPermission, "Found accounts with role in use, won't allow to delete role")
 	}
-	r.removed = true
+	r.removed, r.rules = true, nil
 	return success{true}, nil
-}
-
-// permissionView is the object rolepermission.
-type permissionView struct {
-	ID          string `json:"id"`
-	RoleID      string `json:"roleid"`
-	RoleName    string `json:"rolename,omitempty"`
-	Rule        string `json:"rule"`
-	Permission  string `json:"permission"`
-	Description string `json:"description,omitempty"`
-}
-
-func viewPermission(r *role, rule *roleRule) permissionView {
-	v := permissionView{ID: rule.uuid, RoleID: r.uuid, Rule: rule.pattern, Permission: "deny", Description: rule.description}
-	if rule.allow {
-		v.Permission = "allow"
-	}
-	return v
-}
-
-func listRolePermissions(c *call) (any, error) {
-	var out []permissionView
-	for _, r := range c.st.roles.rows {
-		if r.removed || !matches(c, "roleid", r) {
-			continue
-		}
-		for _, rule := range r.rules {
-			v := viewPermission(r, rule)
-			v.RoleName = r.name
-			out = append(out, v)
-		}
-	}
-	// The list has no paging parameters: it answers everything.
-	return whole("rolepermission", out, func(v permissionView) permissionView { return v }), nil
-}
-
-func createRolePermission(c *call) (any, error) {
-	r := arg[*role](c, "roleid")
-	allow := strings.EqualFold(c.str("permission"), "allow")
-	switch {
-	case r == nil || r.removed:
-		return nil, paramError("Invalid role id provided")
-	case r.builtin:
-		return nil, errf(codeAccount, csPermission, "Role permission cannot be added for Default roles")
-	case !allow && !strings.EqualFold(c.str("permission"), "deny"):
-		return nil, paramError("Values for permission parameter should be: allow, deny")
-	case !ruleSyntax.MatchString(c.str("rule")):
-		return nil, invalid("Only API names and wildcards are allowed, invalid rule provided: %s", c.str("rule"))
-	}
-	for _, rule := range r.rules {
-		if strings.EqualFold(rule.pattern, c.str("rule")) {
-			return nil, errf(codeAccount, csPermission, "Rule already exists for the role: %s", r.name)
-		}
-	}
-	rule := &roleRule{uuid: uuid.NewString(), pattern: c.str("rule"), allow: allow, description: c.str("description")}
-	r.rules = append(r.rules, rule)
-	return map[string]any{"rolepermission": viewPermission(r, rule)}, nil
 }

@@ -84,6 +84,20 @@ func (o *networkOffering) routed() bool {
 	return slices.ContainsFunc(o.services, func(s serviceView) bool { return slices.Contains(s.Provider, nameView{"VirtualRouter"}) })
 }
 
+// routerFinder finds routers by id.
+type routerFinder struct{ st *state }
+
+func (f routerFinder) findUUID(v string) (any, int64) {
+	for _, r := range f.st.routers() {
+		if strings.EqualFold(r.id, v) {
+			return r, 0
+		}
+	}
+	return nil, 0
+}
+
+func (routerFinder) findID(int64) any { return nil }
+
 func listRouters(c *call) (any, error) {
 	in, err := c.ownerScope(c.has("id"))
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *call) staticTarget(ip *publicIP, v *vm, n *network) (string, error) {
 	if want == "" || want == card.ip {
 		return card.ip, nil
 	}
-	if !slices.ContainsFunc(card.secondary, func(s secondaryIP) bool { return s.ip == want }) {
+	if !slices.ContainsFunc(card.secondary, func(s *secondaryIP) bool { return s.ip == want }) {
 		return "", invalid("VM ip %s address not belongs to the vm", want)
 	}
 	return want, nil
@@ -102,7 +102,10 @@ func disableStaticNAT(c *call) (*jobSpec, error) {
 	if ip == nil {
 		return nil, c.badRef("ipaddressid", c.str("ipaddressid"))
 	}
-	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
+	if ip.owner == nil {
+		return nil, c.internal(csRuntime, ownerlessText)
+	}
+	return &jobSpec{run: func(time.Time) (any, error) {
 		switch {
 		case ip.owner == nil:
 			return nil, invalid("Unable to create ip forwarding rule on address %s, invalid IP address specified.", ip.text())

@@ -3,10 +3,7 @@
 
 package simulator
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 var userRefs = map[string]refKind{"id": refUser}
 
@@ -14,26 +11,38 @@ var userCommands = []command{
 	{name: "listUsers", refs: userRefs, run: listUsers},
 	{name: "getUser", run: getUser},
 	{name: "createUser", write: true, run: createUser, order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"}},
+	{name: "updateUser", refs: userRefs, write: true, run: updateUser},
 	{name: "enableUser", refs: userRefs, write: true, run: enableUser},
+	{name: "lockUser", refs: userRefs, write: true, run: lockUser},
+	{name: "deleteUser", refs: userRefs, write: true, run: deleteUser},
+	{name: "moveUser", refs: userRefs, write: true, run: moveUser},
 	{name: "disableUser", refs: userRefs, submit: disableUser, class: "admin.user.DisableUserCmd"},
 	{name: "registerUserKeys", refs: userRefs, write: true, run: registerUserKeys},
 	{name: "getUserKeys", refs: userRefs, run: getUserKeys},
 }
 
 func listUsers(c *call) (any, error) {
-	in, err := c.identityScope()
+	me := c.caller
+	if !me.account.admin() && c.given("id") && arg[*user](c, "id") != me.user {
+		return nil, errf(codeAccount, csPermission, "Calling user is not authorized to see the user requested by id")
+	}
+	in, err := c.ownerScope(c.byID())
 	if err != nil {
+		return nil, err
+	}
+	if err := c.checkKeyAccess(); err != nil {
 		return nil, err
 	}
 	var out []*user
 	for _, u := range c.st.users.rows {
 		switch {
-		case u.removed || !in(u.account) || !matches(c, "id", u):
+		case u.removed || u.account.project != nil || !in(u.account) || !me.account.admin() && u != me.user || !matches(c, "id", u):
 		case c.has("username") && !strings.EqualFold(c.str("username"), u.username):
 		case c.has("state") && !strings.EqualFold(c.str("state"), u.state):
 		case c.has("accounttype") && c.integer("accounttype") != u.account.typ():
 		case c.has("keyword") && !like(u.username, c.str("keyword")) && !like(u.firstName, c.str("keyword")) &&
 			!like(u.lastName, c.str("keyword")) && !like(u.email, c.str("keyword")):
+		case !c.keyAccessMatches(u.keyAccess):
 		case c.has("usersource") && !strings.EqualFold(c.str("usersource"), "native"):
 		default:
 			out = append(out, u)
@@ -55,58 +64,36 @@ func getUser(c *call) (any, error) {
 }
 
 func createUser(c *call) (any, error) {
-	d := c.caller.account.domain
+	d := c.st.root()
 	if c.given("domainid") {
 		if d = arg[*domain](c, "domainid"); d == nil || d.removed {
-			return nil, invalid("Domain does not exist.")
+			return nil, c.internal(csRuntime, "The domain %d does not exist; unable to create user", c.refs["domainid"].id)
 		}
 	}
-	a, ok := c.st.accountIn(d, c.str("account"))
-	if !ok {
-		return nil, invalid("Unable to find account %s in domain id=%d to create user", c.str("account"), d.id)
-	}
-	if !c.access(a) {
+	switch {
+	case c.str("firstname") == "":
+		return nil, invalid("Firstname is empty")
+	case c.str("lastname") == "":
+		return nil, invalid("Lastname is empty")
+	case d.inactive:
+		return nil, c.internal(csRuntime, "The user cannot be created as domain %s is being deleted", d.name)
+	case !c.domainAccess(d):
 		return nil, denied()
+	}
+	a, ok := c.st.accountIn(d, c.str("account"))
+	if !ok || a.state != stateEnabled {
+		return nil, invalid("Unable to find account %s in domain %s to create user", c.str("account"), d.text())
 	}
 	if _, taken := c.st.userIn(d, c.str("username")); taken {
-		return nil, errf(codeInternal, csRuntime, "The user %s already exists in domain %d", c.str("username"), d.id)
+		return nil, c.internal(csRuntime, "The user %s already exists in domain %d", c.str("username"), d.id)
+	}
+	if err := c.checkPrivilege(a, nil); err != nil {
+		return nil, err
+	}
+	if err := c.checkNewID("userid"); err != nil {
+		return nil, err
 	}
 	return userAnswer{c.viewUser(c.st.newUser(c, a))}, nil
-}
-
-// targetUser returns the user of a command and whether the caller may touch it.
-func (c *call) targetUser() (*user, error) {
-	u := arg[*user](c, "id")
-	if u == nil || u.removed {
-		return nil, invalid("unable to find user by id")
-	}
-	me := c.caller
-	switch {
-	case u.account == me.account:
-	case u.account.rootAdmin() && !me.rootAdmin(), !c.access(u.account):
-		return nil, denied()
-	}
-	return u, nil
-}
-
-func enableUser(c *call) (any, error) {
-	u, err := c.targetUser()
-	if err != nil {
-		return nil, err
-	}
-	u.state = stateEnabled
-	return userAnswer{c.viewUser(u)}, nil
-}
-
-func disableUser(c *call) (*jobSpec, error) {
-	u, err := c.targetUser()
-	if err != nil {
-		return nil, err
-	}
-	return &jobSpec{instanceType: "User", instanceID: u.uuid, run: func(time.Time) (any, error) {
-		u.state = stateDisabled
-		return userAnswer{c.viewUser(u)}, nil
-	}}, nil
 }
 
 // keysView is the object userkeys.
@@ -122,7 +109,7 @@ type keysAnswer struct {
 
 // registerUserKeys makes a new pair every time; the old one is dead at once.
 func registerUserKeys(c *call) (any, error) {
-	u, err := c.targetUser()
+	u, err := c.targetUser("unable to find user by id")
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +121,9 @@ func registerUserKeys(c *call) (any, error) {
 }
 
 func getUserKeys(c *call) (any, error) {
-	u, err := c.targetUser()
+	u, err := c.targetUser("Unable to find user by id")
 	if err != nil {
 		return nil, err
 	}
-	return keysAnswer{keysView{APIKey: u.apiKey, SecretKey: u.secretKey, Access: ptr(u.keyAccess != "disabled")}}, nil
+	return keysAnswer{keysView{APIKey: u.apiKey, SecretKey: u.secretKey, Access: ptr(c.st.keysAllowed(u))}}, nil
 }

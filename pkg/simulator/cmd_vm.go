@@ -5,38 +5,39 @@ package simulator
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 var vmRefs = map[string]refKind{"id": refVM, "ids": refVM}
 
 var vmCommands = []command{
 	{name: "listVirtualMachines", refs: vmRefs, run: listVirtualMachines},
-	{name: "updateVirtualMachine", refs: vmRefs, write: true, run: updateVirtualMachine},
-	{name: "recoverVirtualMachine", refs: vmRefs, write: true, run: recoverVirtualMachine},
-	{name: "startVirtualMachine", refs: vmRefs, submit: startVirtualMachine, class: "user.vm.StartVMCmd"},
-	{name: "stopVirtualMachine", refs: vmRefs, submit: stopVirtualMachine, class: "user.vm.StopVMCmd"},
-	{name: "destroyVirtualMachine", refs: vmRefs, submit: destroyVirtualMachine, class: "user.vm.DestroyVMCmd"},
-	{name: "expungeVirtualMachine", refs: vmRefs, submit: expungeVirtualMachine, class: "admin.vm.ExpungeVMCmd"},
 }
 
 func listVirtualMachines(c *call) (any, error) {
+	out, details, err := c.listedVMs()
+	if err != nil {
+		return nil, err
+	}
+	return page(c, "virtualmachine", out, func(v *vm) vmView { return c.viewVM(v, details) })
+}
+
+// listedVMs are the VMs that listVirtualMachines and its sibling for metrics show.
+func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 	if c.given("id") && c.has("ids") {
-		return nil, invalid("Specify either id or ids but not both parameters")
+		return nil, nil, invalid("Specify either id or ids but not both parameters")
 	}
 	details := vmDetails{}
 	for _, d := range c.list("details") {
 		if !slices.Contains(vmDetailNames, d) {
-			return nil, invalid("The details parameter contains a non permitted value. The allowed values are [%s]", strings.Join(vmDetailNames, ", "))
+			return nil, nil, invalid("The details parameter contains a non permitted value. The allowed values are [%s]", strings.Join(vmDetailNames, ", "))
 		}
 		details[d] = true
 	}
 	in, err := c.ownerScope(c.byID())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	seesDestroyed := !c.caller.account.normal() || c.st.settings.UserViewDestroyed
 	ids := map[*vm]bool{}
@@ -46,248 +47,99 @@ func listVirtualMachines(c *call) (any, error) {
 		}
 	}
 	tags := c.tagFilter()
+	match := c.vmFilter()
 	var out []*vm
 	for _, v := range c.st.vms.rows {
 		switch {
 		case v.removed || !in(v.owner) || !matches(c, "id", v) || len(ids) > 0 && !ids[v]:
 		case (v.state == vmDestroyed || v.state == vmExpunging) && !seesDestroyed:
-		case !c.visible("displayvm", v.hidden) || !v.hasTags(tags) || !c.vmMatches(v):
+		case !c.visible("displayvm", v.hidden) || !v.hasTags(tags) || !match(v):
 		default:
 			out = append(out, v)
 		}
 	}
-	return page(c, "virtualmachine", out, func(v *vm) vmView { return c.viewVM(v, details) })
+	return out, details, nil
 }
 
-// vmMatches applies the filters on the VM's own attributes.
-func (c *call) vmMatches(v *vm) bool {
-	if n := c.str("name"); n != "" && !strings.EqualFold(n, v.name) {
-		return false
+// vmFilter gathers the filters on the VM's own attributes that the call has.
+func (c *call) vmFilter() func(*vm) bool {
+	var tests []func(*vm) bool
+	add := func(param string, test func(v *vm, value string) bool) {
+		if value := c.str(param); value != "" {
+			tests = append(tests, func(v *vm) bool { return test(v, value) })
+		}
 	}
-	if s := c.str("state"); s != "" {
+	add("name", func(v *vm, s string) bool { return strings.EqualFold(s, v.name) })
+	add("hypervisor", func(v *vm, s string) bool { return strings.EqualFold(s, v.hypervisor) })
+	add("keypair", func(v *vm, s string) bool { return slices.Contains(v.keypairs, s) })
+	add("arch", func(_ *vm, s string) bool { return strings.EqualFold(s, templateArch) })
+	add("state", func(v *vm, s string) bool {
 		if strings.EqualFold(s, "Present") {
-			if v.state == vmDestroyed || v.state == vmExpunging {
+			return v.state != vmDestroyed && v.state != vmExpunging
+		}
+		return strings.EqualFold(s, v.state)
+	})
+	add("keyword", func(v *vm, k string) bool {
+		return like(v.display, k) || like(v.name, k) || strings.EqualFold(v.state, k) ||
+			slices.ContainsFunc(v.nics, func(n *nic) bool { return like(n.ip, k) })
+	})
+	addBool := func(param string, test func(*vm) bool) {
+		if b := c.optBool(param); b != nil {
+			tests = append(tests, func(v *vm) bool { return test(v) == *b })
+		}
+	}
+	addBool("haenable", func(v *vm) bool { return v.haEnabled })
+	addBool("forvirtualnetwork", func(v *vm) bool {
+		return slices.ContainsFunc(v.nics, func(n *nic) bool { return n.network.typ == typeIsolated })
+	})
+	for _, none := range []string{"isvnf", "leased", "gpuenabled"} {
+		addBool(none, func(*vm) bool { return false })
+	}
+	tests = append(tests, c.vmRefFilter()...)
+	return func(v *vm) bool {
+		for _, test := range tests {
+			if !test(v) {
 				return false
 			}
-		} else if !strings.EqualFold(s, v.state) {
-			return false
+		}
+		return true
+	}
+}
+
+// vmRefFilter are the filters by the ids of other objects.
+func (c *call) vmRefFilter() []func(*vm) bool {
+	var tests []func(*vm) bool
+	add := func(param string, test func(*vm) bool) {
+		if c.given(param) {
+			tests = append(tests, test)
 		}
 	}
-	if k := c.str("keyword"); k != "" && !like(v.display, k) && !like(v.name, k) && !strings.EqualFold(v.state, k) &&
-		!slices.ContainsFunc(v.nics, func(n *nic) bool { return like(n.ip, k) }) {
-		return false
-	}
-	if h := c.str("hypervisor"); h != "" && !strings.EqualFold(h, v.hypervisor) {
-		return false
-	}
-	if !matches(c, "zoneid", v.zone) || !matches(c, "templateid", v.template) || !matches(c, "serviceofferingid", v.offering) ||
-		!matches(c, "userid", v.user) || c.given("hostid") && !matches(c, "hostid", v.host) {
-		return false
-	}
-	for _, none := range []string{"isoid", "groupid", "affinitygroupid", "securitygroupid", "autoscalevmgroupid", "backupofferingid", "storageid", "podid", "clusterid"} {
-		if c.given(none) {
-			return false
-		}
-	}
-	if b := c.optBool("haenable"); b != nil && *b != v.haEnabled {
-		return false
-	}
-	if c.given("networkid") {
+	add("zoneid", func(v *vm) bool { return matches(c, "zoneid", v.zone) })
+	add("templateid", func(v *vm) bool { return matches(c, "templateid", v.template) })
+	add("serviceofferingid", func(v *vm) bool { return matches(c, "serviceofferingid", v.offering) })
+	add("userid", func(v *vm) bool { return matches(c, "userid", v.user) })
+	add("groupid", func(v *vm) bool { return matches(c, "groupid", v.group) })
+	add("affinitygroupid", func(v *vm) bool { return slices.Contains(v.affinity, arg[*affinityGroup](c, "affinitygroupid")) })
+	add("networkid", func(v *vm) bool {
 		n := arg[*network](c, "networkid")
-		if n == nil || v.nicIn(n) == nil {
-			return false
-		}
-	}
-	if c.given("vpcid") {
+		return n != nil && v.nicIn(n) != nil
+	})
+	add("vpcid", func(v *vm) bool {
 		p := arg[*vpc](c, "vpcid")
-		if p == nil || !slices.ContainsFunc(v.nics, func(n *nic) bool { return n.network.vpc == p }) {
-			return false
-		}
+		return p != nil && slices.ContainsFunc(v.nics, func(n *nic) bool { return n.network.vpc == p })
+	})
+	if c.caller.rootAdmin() { // parameters of the admins' variant of the command
+		add("hostid", func(v *vm) bool { return matches(c, "hostid", v.host) })
+		add("podid", func(v *vm) bool { return v.host != nil && matches(c, "podid", v.host.cluster.pod) })
+		add("clusterid", func(v *vm) bool { return v.host != nil && matches(c, "clusterid", v.host.cluster) })
+		add("storageid", func(v *vm) bool {
+			return !v.unplaced && matches(c, "storageid", c.st.poolOf(v.zone))
+		})
 	}
-	return true
-}
-
-var hostName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$|^[A-Za-z]$`)
-
-func validHostName(s string) bool { return hostName.MatchString(s) }
-
-// target returns the VM of a command and whether the caller may touch it.
-func (c *call) targetVM() (*vm, error) {
-	v := arg[*vm](c, "id")
-	if v == nil {
-		return nil, c.badRef("id", c.str("id"))
+	for _, none := range []string{"isoid", "securitygroupid", "autoscalevmgroupid", "backupofferingid", "userdataid", "extensionid"} {
+		add(none, func(*vm) bool { return false })
 	}
-	if !c.access(v.owner) {
-		return nil, denied()
-	}
-	if v.removed {
-		return nil, invalid("Unable to find a virtual machine with id %s", v.uuid)
-	}
-	return v, nil
-}
-
-type vmAnswer struct {
-	VM vmView `json:"virtualmachine"`
-}
-
-func updateVirtualMachine(c *call) (any, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	if n := c.str("name"); n != "" {
-		if !validHostName(n) {
-			return nil, invalid("Invalid name. Vm name can contain ASCII letters 'a' through 'z', the digits '0' through '9', " +
-				"and the hyphen ('-'), must be between 1 and 63 characters long, and can't start or end with \"-\" and can't start with digit")
-		}
-		v.name = n
-	}
-	if c.has("displayname") {
-		v.display = c.str("displayname")
-	}
-	if b := c.optBool("haenable"); b != nil {
-		v.haEnabled = *b
-	}
-	if b := c.optBool("displayvm"); b != nil {
-		v.hidden = !*b
-	}
-	if b := c.optBool("deleteprotection"); b != nil {
-		v.protected = *b
-	}
-	if d := c.maps["details"]; d != nil {
-		v.details = map[string]string{}
-		for _, e := range d {
-			for k, val := range e {
-				v.details[k] = val
-			}
-		}
-	}
-	return vmAnswer{c.viewVM(v, nil)}, nil
-}
-
-// powerJob is a job on a VM; such jobs run one after the other.
-func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
-	spec := &jobSpec{instanceType: "VirtualMachine", instanceID: v.uuid, subject: v, run: run}
-	if j := c.st.lastJobOn(v); j != nil {
-		spec.after = j.due.Add(c.s.latency.job(c.api.Name))
-	}
-	return spec
-}
-
-// lastJobOn is the pending job of the subject that ends last.
-func (st *state) lastJobOn(subject any) *job {
-	for i := len(st.due) - 1; i >= 0; i-- {
-		if st.due[i].subject == subject {
-			return st.due[i]
-		}
-	}
-	return nil
-}
-
-func startVirtualMachine(c *call) (*jobSpec, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	idle := c.st.lastJobOn(v) == nil
-	if idle && v.state == vmStopped {
-		v.state = vmStarting
-	}
-	return c.powerJob(v, func(now time.Time) (any, error) {
-		switch v.state {
-		case vmRunning:
-			return nil, invalid("The virtual machine %s (%s) is already running", v.uuid, v.display)
-		case vmStopped, vmStarting:
-		default:
-			return nil, errf(codeInternal, csRuntime, `Unable to orchestrate the start of VM instance {"instanceName":"%s","uuid":"%s"}.`, v.instanceName(), v.uuid)
-		}
-		v.state, v.updated, v.host = vmRunning, now, c.st.hostFor(v.zone, int(v.id))
-		for _, n := range v.nics {
-			c.st.implement(n.network, now)
-		}
-		return vmAnswer{c.viewVM(v, nil)}, nil
-	}), nil
-}
-
-func stopVirtualMachine(c *call) (*jobSpec, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	if c.st.lastJobOn(v) == nil && v.state == vmRunning {
-		v.state = vmStopping
-	}
-	return c.powerJob(v, func(now time.Time) (any, error) {
-		switch v.state {
-		case vmRunning, vmStopping:
-			v.state, v.updated, v.bootKnown = vmStopped, now, false
-		case vmStopped:
-		default:
-			return nil, errf(codeInternal, csRuntime, "Failed to stop vm instance")
-		}
-		return vmAnswer{c.viewVM(v, nil)}, nil
-	}), nil
-}
-
-func destroyVirtualMachine(c *call) (*jobSpec, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	mayExpunge := !c.caller.account.normal() || c.st.settings.UserExpungeRecover
-	if c.st.lastJobOn(v) == nil && v.state == vmRunning && (mayExpunge || !c.boolean("expunge")) && !v.protected && c.st.clusterOf(v) == nil {
-		v.state = vmStopping
-	}
-	return c.powerJob(v, func(now time.Time) (any, error) {
-		if c.boolean("expunge") && !mayExpunge {
-			return nil, errf(codeInternal, csRuntime, "Account does not have permission for expunging.")
-		}
-		if v.protected {
-			return nil, invalid("Instance [id = %s, name = %s] has delete protection enabled and cannot be deleted.", v.uuid, v.name)
-		}
-		if err := c.st.checkNodeDestroy(v); err != nil {
-			return nil, err
-		}
-		if v.state != vmDestroyed && v.state != vmExpunging {
-			v.state, v.updated = vmDestroyed, now
-			v.host, v.bootKnown = nil, false
-			c.st.leaveRules(v)
-		}
-		if c.boolean("expunge") {
-			c.st.expunge(v)
-			return success{true}, nil
-		}
-		return vmAnswer{c.viewVM(v, nil)}, nil
-	}), nil
-}
-
-func recoverVirtualMachine(c *call) (any, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	if c.caller.account.normal() && !c.st.settings.UserExpungeRecover {
-		return nil, errf(codeAccount, csPermission, "Recovering a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.")
-	}
-	if v.state != vmDestroyed {
-		return nil, invalid("Vm with id %s is not in the right state", v.uuid)
-	}
-	v.state, v.updated = vmStopped, c.now
-	return vmAnswer{c.viewVM(v, nil)}, nil
-}
-
-func expungeVirtualMachine(c *call) (*jobSpec, error) {
-	v, err := c.targetVM()
-	if err != nil {
-		return nil, err
-	}
-	return c.powerJob(v, func(time.Time) (any, error) {
-		if c.caller.account.normal() && !c.st.settings.UserExpungeRecover {
-			return nil, errf(codeInternal, csRuntime, "Expunging a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.")
-		}
-		c.st.expunge(v)
-		return success{true}, nil
-	}), nil
+	return tests
 }
 
 // leaveRules takes a VM out of all load balancer rules; they stay Active, as on the real server.
@@ -304,8 +156,12 @@ func (st *state) expunge(v *vm) {
 	v.removed, v.state, v.host = true, vmExpunging, nil
 	for _, n := range v.nics {
 		n.network.used = slices.DeleteFunc(n.network.used, func(o *nic) bool { return o == n })
+		st.freeNIC(n)
 	}
-	v.tags = nil
+	for _, d := range v.volumes {
+		d.expunge()
+	}
+	v.tags, v.affinity, v.group = nil, nil, nil
 }
 
 // accountText is how exceptions print an account.

@@ -5,7 +5,6 @@ package simulator
 
 import (
 	"net/netip"
-	"regexp"
 	"time"
 )
 
@@ -15,15 +14,6 @@ type vpcAnswer struct {
 
 // enabledProviders are the network providers that the zones have switched on.
 var enabledProviders = setOf("VirtualRouter", "VpcVirtualRouter", "InternalLbVm", "ConfigDrive")
-
-const badNetworkDomain = "Invalid network domain. Total length shouldn't exceed 190 chars. Each domain label must be between 1 and 63 characters long, " +
-	"can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); can't start or end with \"-\""
-
-var domainName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
-
-func validNetworkDomain(s string) bool {
-	return len(s) >= 1 && len(s) <= 190 && domainName.MatchString(s)
-}
 
 // guestRanges are the private ranges that guest networks may use.
 var guestRanges = []netip.Prefix{
@@ -43,7 +33,7 @@ func guestCIDR(p netip.Prefix) bool {
 func within(a, b netip.Prefix) bool { return a.Bits() >= b.Bits() && b.Contains(a.Addr()) }
 
 func createVPC(c *call) (*jobSpec, error) {
-	owner, err := c.ownerArg()
+	owner, err := c.newOwner()
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +102,8 @@ func (c *call) checkVPC(v *vpc) error {
 	if err := c.checkDNSPair(v.dns1, v.dns2); err != nil {
 		return err
 	}
-	if !validNetworkDomain(v.domainName) {
-		return invalid("%s", badNetworkDomain)
+	if !validDomainName(v.domainName) {
+		return badNetworkDomain()
 	}
 	p, err := netip.ParsePrefix(v.cidr)
 	switch {

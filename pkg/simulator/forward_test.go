@@ -60,7 +60,7 @@ func TestPortForwarding(t *testing.T) {
 	require.Equal(t, id(r), id(h.first(h.call(u, "listPortForwardingRules", "tags[0].key", "k", "tags[0].value", "v"), "portforwardingrule")))
 	require.Empty(t, h.ok(h.call("d/b", "listPortForwardingRules", "id", id(r))).items("portforwardingrule"))
 	h.broken(u, h.call(u, "deleteFirewallRule", "id", id(r)), 431, "having purpose Firewall")
-	h.broken("d/b", h.call("d/b", "deletePortForwardingRule", "id", id(r)), 530, noAccessText)
+	h.fails(h.call("d/b", "deletePortForwardingRule", "id", id(r)), 531, csPermission, noAccessText)
 	h.done(u, h.call(u, "deletePortForwardingRule", "id", id(r)))
 	h.fails(h.call(u, "deletePortForwardingRule", "id", id(r)), 431, csGeneric, "entity does not exist")
 	h.done(u, h.call(u, "disassociateIpAddress", "id", ip))
@@ -104,8 +104,7 @@ func TestTierBinding(t *testing.T) {
 	tier := id(h.ok(h.tier(v, "t1", "10.2.1.1")).body["network"].(map[string]any))
 	n, _ := h.sim.st.networks.get(tier)
 	m, _ := h.sim.st.vms.get(h.vmID("n1"))
-	card := &nic{uuid: "x", network: n, ip: "10.2.1.9"}
-	m.nics, n.used = append(m.nics, card), append(n.used, card)
+	h.sim.st.addNIC(m, &nic{network: n, ip: "10.2.1.9"})
 	a := h.call(u, "associateIpAddress", "vpcid", id(v))
 	require.Equal(t, ipAllocated, h.done(u, a)["ipaddress"].(map[string]any)["state"])
 	ip := a.str("id")

@@ -13,14 +13,14 @@ func init() {
 
 // dropCluster deletes the cluster that a case names, as a call before it did.
 func (r *replayer) dropCluster(name string) {
-	if k, ok := r.h.sim.st.clusters.get(fmt.Sprint(r.byName[name].Params["id"])); ok {
+	if k, ok := r.h.sim.st.kubernetesClusters.get(fmt.Sprint(r.byName[name].Params["id"])); ok {
 		k.removed = true
 	}
 }
 
 // setCluster gives a cluster the nodes that a list shows.
 func (r *replayer) setCluster(v view) {
-	k, ok := r.h.sim.st.clusters.get(v.str("id"))
+	k, ok := r.h.sim.st.kubernetesClusters.get(v.str("id"))
 	if !ok {
 		return
 	}

@@ -19,8 +19,10 @@ var (
 	randomUser = regexp.MustCompile(`for user id \[[0-9a-f-]+\]`)
 )
 
-// volatile members differ from call to call: counters of traffic and figures of the machine.
-var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan")
+// volatile members differ from call to call: counters of traffic, figures of the machine, and what follows from the choice of a host.
+var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan",
+	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning", "memoryallocated",
+	"memoryallocatedpercentage", "memoryallocatedbytes")
 
 // unordered arrays are sets of named objects; the server's order is that of a hash table.
 var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
@@ -177,8 +179,11 @@ func (st *state) rekey(from, to string) bool {
 		rekeyIn(st.netOffs, from, to) ||
 		rekeyIn(st.policies, from, to) ||
 		rekeyIn(st.certs, from, to) ||
-		rekeyIn(st.clusters, from, to) ||
-		rekeyIn(st.kubernetesVersions, from, to)
+		rekeyIn(st.kubernetesClusters, from, to) ||
+		rekeyIn(st.kubernetesVersions, from, to) ||
+		rekeyIn(st.nics, from, to) ||
+		rekeyIn(st.secondary, from, to) ||
+		rekeyIn(st.volumes, from, to)
 }
 
 func rekeyIn[T row](t *table[T], from, to string) bool {

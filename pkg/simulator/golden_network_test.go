@@ -85,9 +85,8 @@ func (r *replayer) otherVPC() {
 		entity: entity{uuid: param1(member, "virtualmachineids"), created: r.h.clock.Now()}, name: "other-node", owner: kube, zone: v.zone, user: r.user("kubeadmin"),
 		offering: st.offerings.rows[0], template: st.templates.rows[0], host: st.hosts.rows[0], hypervisor: "Simulator", state: vmRunning,
 	}
-	card := &nic{uuid: "other-nic", network: n, isDefault: true, ip: "10.3.1.9"}
-	m.nics, n.used = []*nic{card}, []*nic{card}
 	st.vms.add(m)
+	st.addNIC(m, &nic{network: n, isDefault: true, ip: "10.3.1.9"})
 	r.inserted[n.uuid], r.inserted[m.uuid] = true, true
 	r.other = v
 }

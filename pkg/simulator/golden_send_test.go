@@ -295,7 +295,6 @@ func skipReason(c *goldenCase) string {
 		"inject.ipassoc-fails":                       "needs a router that fails when the address is set up",
 		"inject.vpc-ipassoc-fails":                   "needs a router that fails when the address is set up",
 		"inject.createLoadBalancerRule-on-releasing": "needs a router that fails while the address is released",
-		"inject.deployVirtualMachine-start-fails":    "needs a hypervisor that fails",
 		"concurrent.assign-same-vm":                  "the outcome depends on which of several calls at once came first",
 		"concurrent.update-while-assign":             "the outcome depends on which of several calls at once came first",
 		"concurrent.stop-start":                      "the outcome depends on which of several calls at once came first",

@@ -126,8 +126,15 @@ func (r *replayer) setVM(v view) {
 			offering: st.offerings.rows[0], template: st.templates.rows[0], host: st.hosts.rows[0], hypervisor: "Simulator",
 		}
 		st.vms.add(m)
+		st.addRootVolume(m, entity{})
 	}
 	m.name, m.display, m.state, m.tags, m.bootKnown = v.str("name"), v.str("displayname"), v.str("state"), tagsFrom(v), v.has("bootmode")
+	if details, ok := v.obj["details"].(map[string]any); ok && v.has("instancename") { // only admins see all
+		m.details = map[string]string{}
+		for k, d := range details {
+			m.details[k] = fmt.Sprint(d)
+		}
+	}
 	nics, _ := v.obj["nic"].([]any)
 	if len(nics) < len(m.nics) {
 		return // a view without all NICs
@@ -140,13 +147,18 @@ func (r *replayer) setVM(v view) {
 		if !ok {
 			continue
 		}
-		row := &nic{uuid: c.str("id"), network: n, device: i, isDefault: o["isdefault"] == true, ip: c.str("ipaddress"), mac: c.str("macaddress")}
+		row, ok := st.nics.get(c.str("id"))
+		if !ok {
+			row = &nic{entity: entity{uuid: c.str("id")}}
+		}
+		row.network, row.device, row.isDefault, row.ip, row.mac = n, i, o["isdefault"] == true, c.str("ipaddress"), c.str("macaddress")
+		row.secondary, row.prepared = nil, c.has("isolationuri")
 		list, _ := o["secondaryip"].([]any)
 		for _, s := range list {
 			e, _ := s.(map[string]any)
-			row.secondary = append(row.secondary, secondaryIP{uuid: text(e["id"]), ip: text(e["ipaddress"])})
+			st.addSecondary(row, &secondaryIP{entity: entity{uuid: text(e["id"])}, ip: text(e["ipaddress"])})
 		}
-		m.nics = append(m.nics, row)
+		st.addNIC(m, row)
 	}
 }
 
@@ -228,7 +240,7 @@ func (r *replayer) setProject(v view) {
 func (r *replayer) surplus(owner *account, want int) {
 	st := r.h.sim.st
 	for _, ip := range slices.Backward(st.ips.rows) {
-		if ip.owner == owner && !ip.sourceNAT && int(st.countIPs(owner)) > want {
+		if ip.owner == owner && !ip.sourceNAT && int(st.used(limitKindOf("publicIPs"), func(a *account) bool { return a == owner })) > want {
 			st.release(ip)
 		}
 	}

@@ -152,6 +152,8 @@ func (r *replayer) environment() {
 			}
 		case "ipaddress":
 			st.zones.rows[0].publicNetID, st.zones.rows[0].physicalNetID = v.str("networkid"), v.str("physicalnetworkid")
+		case "host":
+			r.nameHost(v)
 		case "role":
 			if o, ok := st.roles.find(func(o *role) bool { return o.name == v.str("name") }); ok {
 				st.roles.rename(o, v.str("id"))
@@ -328,6 +330,7 @@ func (r *replayer) adopt(c *goldenCase, got *reply) (moved bool) {
 	} else {
 		st.rekey(h, w)
 		r.adoptSource(w, c)
+		r.adoptGuestIP(w, c.index)
 	}
 	for _, j := range st.due {
 		if j.instanceID == h {

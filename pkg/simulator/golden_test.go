@@ -269,13 +269,19 @@ func (r *replayer) replay(c *goldenCase) verdict {
 	if why := skipReason(c); why != "" {
 		return verdict{"skip", why}
 	}
-	if prepare := preparations[c.Case]; prepare != nil {
-		prepare(r)
+	for _, table := range []map[string]func(*replayer){preparations, vmPreparations} {
+		if prepare := table[c.Case]; prepare != nil {
+			prepare(r)
+		}
 	}
 	if c.polled {
 		if _, ok := r.h.sim.st.jobs.get(fmt.Sprint(c.Params["jobid"])); !ok {
 			return verdict{"skip", "the call that submitted the job is not implemented or failed"}
 		}
+	}
+	if midJob[c.Case] {
+		r.h.clock.Step(500 * time.Millisecond)
+		r.h.sim.runDue()
 	}
 	if r.jobsEnd(c) {
 		r.h.clock.Step(1100 * time.Millisecond) // jobs take a second
@@ -313,7 +319,7 @@ func (r *replayer) replay(c *goldenCase) verdict {
 // for them, unless it polls on purpose or belongs to calls made at once.
 func (r *replayer) jobsEnd(c *goldenCase) bool {
 	atOnce := strings.HasPrefix(c.Case, "concurrent.") || strings.HasPrefix(c.Case, "parallel.")
-	if c.pending || strings.Contains(c.Case, "-while-st") || atOnce && !c.polled && r.groupOf(c.index) == r.groupOf(c.index-1) {
+	if c.pending || beforeEnd[c.Case] || atOnce && !c.polled && r.groupOf(c.index) == r.groupOf(c.index-1) {
 		return false
 	}
 	return true

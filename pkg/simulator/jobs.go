@@ -25,6 +25,8 @@ type jobSpec struct {
 	instanceType string // shown as jobinstancetype; "" leaves both members out
 	instanceID   string
 	subject      any // the object whose list items carry jobid and jobstatus while the job is pending
+	// begin is seen while the job runs: it happens when a part of the job's run time has passed.
+	begin func(now time.Time)
 	// run does the work when the job's time has come; its value becomes jobresult.
 	run func(now time.Time) (any, error)
 	// undo takes the create phase back when the job fails.
@@ -44,10 +46,13 @@ type job struct {
 	instanceType string
 	instanceID   string
 	subject      any
-	due          time.Time
+	due          time.Time // the moment of begin, then that of run
+	ends         time.Time
+	begin        func(now time.Time)
 	run          func(now time.Time) (any, error)
 	undo         func()
 	broken       bool // the management server was restarted while the job ran
+	trail        *trail
 
 	status    int
 	code      int
@@ -81,7 +86,12 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
+	j.begin = spec.begin
 	c.spoil(spec, j)
+	if j.ends = j.due; j.begin != nil {
+		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)
+	}
+	j.trail = c.recordScheduled(spec)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.st.began(j)
@@ -117,11 +127,18 @@ func (st *state) runDue(now time.Time) {
 	for len(st.due) > 0 && !st.due[0].due.After(now) {
 		j := st.due[0]
 		st.due = st.due[1:]
+		if j.begin != nil {
+			j.begin(j.due)
+			j.begin, j.due = nil, j.ends
+			st.enqueue(j)
+			continue
+		}
 		subject := j.subject
 		st.running = j // its own object still shows it while the result is rendered
 		j.finish(j.due)
 		st.running = nil
 		st.ended(j, subject)
+		j.trail.end(st, j.due, j.status == jobFailed)
 	}
 	st.purgeJobs(now)
 }
@@ -224,9 +241,17 @@ var adminClasses = map[string]string{
 	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
 	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
 	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
+	"deployVirtualMachine":  "admin.vm.DeployVMCmdByAdmin",
 	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
 	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
+	"rebootVirtualMachine":  "admin.vm.RebootVMCmdByAdmin",
 	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",
+	"scaleVirtualMachine":   "admin.vm.ScaleVMCmdByAdmin",
+
+	"addNicToVirtualMachine":            "admin.vm.AddNicToVMCmdByAdmin",
+	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
+	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
+	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
 }
 
 var jobCommands = []command{
@@ -251,9 +276,13 @@ func listAsyncJobs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := c.date("startdate", false)
+	if err != nil {
+		return nil, err
+	}
 	var out []*job
 	for _, j := range c.st.jobs.rows {
-		if j.status != jobPending || !in(j.caller.account) {
+		if j.status != jobPending || !in(j.caller.account) || !inDates(j.created, from, time.Time{}) {
 			continue
 		}
 		if k := c.str("keyword"); k != "" && !strings.Contains(strings.ToLower(j.className()), strings.ToLower(k)) {

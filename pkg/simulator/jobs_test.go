@@ -121,6 +121,8 @@ func TestPowerOfVMs(t *testing.T) {
 		return h.first(h.call("admin", "listVirtualMachines", "id", vm), "virtualmachine")["state"]
 	}
 	stop := h.ok(h.call(owner, "stopVirtualMachine", "id", vm))
+	require.Equal(t, vmRunning, state(), "the job has only just begun")
+	h.clock.Step(5 * time.Second)
 	require.Equal(t, vmStopping, state())
 	h.done(owner, stop)
 	require.Equal(t, vmStopped, state())
@@ -151,8 +153,10 @@ func TestPowerJobsQueue(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Latency: LatencyProfile{Job: 10 * time.Second}})
 	vm := id(h.first(h.call(owner, "listVirtualMachines", "name", "demo-cp-1"), "virtualmachine"))
-	stop, startJob := h.call(owner, "stopVirtualMachine", "id", vm), h.call(owner, "startVirtualMachine", "id", vm)
-	h.clock.Step(10 * time.Second)
+	stop := h.call(owner, "stopVirtualMachine", "id", vm)
+	h.clock.Step(5 * time.Second)
+	startJob := h.call(owner, "startVirtualMachine", "id", vm)
+	h.clock.Step(5 * time.Second)
 	require.EqualValues(t, jobDone, h.call(owner, "queryAsyncJobResult", "jobid", stop.str("jobid")).body["jobstatus"])
 	require.EqualValues(t, jobPending, h.call(owner, "queryAsyncJobResult", "jobid", startJob.str("jobid")).body["jobstatus"])
 	h.clock.Step(10 * time.Second)

@@ -3,48 +3,225 @@
 
 package simulator
 
-// checkLimit refuses to take n more of a resource than the owner's limit leaves.
-// resource is a key of defaultLimits.
-func (c *call) checkLimit(owner *account, resource string, n int64) error {
-	limit := owner.limit(resource)
-	if limit < 0 || c.st.used(owner, resource)+n <= limit {
-		return nil
-	}
-	return errf(codeAccountLimit, csAccountLimit, "Maximum amount of resources of Type = '%s', tag = 'null' for Account Name = %s in Domain Id = %s is exceeded: "+
-		"Account Resource Limit = %d, Current Account Resource Amount = %d, Current Account Resource Reservation = 0, Requested Resource Amount = %d.",
-		resource, owner.name, owner.domain.uuid, limit, c.st.used(owner, resource), n)
+import (
+	"fmt"
+	"strconv"
+)
+
+// limitKind is a kind of resource that is counted and limited. Its place in
+// limitKinds is its number in the API; storage is counted in GiB.
+type limitKind struct {
+	key     string // in world files, and what checkLimit takes
+	name    string // in the API
+	setting string // max.account.<setting>, max.project.<setting>, max.domain.<setting>
+
+	account, project, domain int64 // defaults; -1 is unlimited
+	storage                  bool
 }
 
-// used is how much of a resource counts against the owner's limit.
-func (st *state) used(owner *account, resource string) int64 {
+var limitKinds = []limitKind{
+	{key: "virtualMachines", name: "user_vm", setting: "user.vms", account: 20, project: 20, domain: 40},
+	{key: "publicIPs", name: "public_ip", setting: "public.ips", account: 20, project: 20, domain: 40},
+	{key: "volumes", name: "volume", setting: "volumes", account: 20, project: 20, domain: 40},
+	{key: "snapshots", name: "snapshot", setting: "snapshots", account: 20, project: 20, domain: 40},
+	{key: "templates", name: "template", setting: "templates", account: 20, project: 20, domain: 40},
+	{key: "projects", name: "project", setting: "projects", account: 10, project: -1, domain: 50},
+	{key: "networks", name: "network", setting: "networks", account: 20, project: 20, domain: 40},
+	{key: "vpcs", name: "vpc", setting: "vpcs", account: 20, project: 20, domain: 40},
+	{key: "cpus", name: "cpu", setting: "cpus", account: 40, project: 40, domain: 80},
+	{key: "memoryMiB", name: "memory", setting: "memory", account: 40960, project: 40960, domain: 81920},
+	{key: "primaryStorageGiB", name: "primary_storage", setting: "primary.storage", account: 200, project: 200, domain: 400, storage: true},
+	{key: "secondaryStorageGiB", name: "secondary_storage", setting: "secondary.storage", account: 400, project: 400, domain: 800, storage: true},
+	{key: "backups", name: "backup", setting: "backups", account: 20, project: 20, domain: 40},
+	{key: "backupStorageGiB", name: "backup_storage", setting: "backup.storage", account: 400, project: 400, domain: 800, storage: true},
+	{key: "buckets", name: "bucket", setting: "buckets", account: 20, project: 20, domain: 40},
+	{key: "objectStorageGiB", name: "object_storage", setting: "object.storage", account: 400, project: 400, domain: 800, storage: true},
+	{key: "gpus", name: "gpu", setting: "gpus", account: 20, project: 20, domain: 40},
+}
+
+const gib = 1 << 30
+
+// limitKindOf finds a kind by its key.
+func limitKindOf(key string) *limitKind {
+	for i := range limitKinds {
+		if limitKinds[i].key == key {
+			return &limitKinds[i]
+		}
+	}
+	panic("simulator: no resource limit is called " + key) // a slip in this package
+}
+
+// limitKeys are the keys that world files may use.
+func limitKeys() map[string]bool {
+	m := make(map[string]bool, len(limitKinds))
+	for _, k := range limitKinds {
+		m[k.key] = true
+	}
+	return m
+}
+
+// limitOf is the maximum of an account or of a project's hidden account; -1 is unlimited.
+func (st *state) limitOf(a *account, k *limitKind) int64 {
+	if a.rootAdmin() {
+		return -1
+	}
+	if n, ok := a.limits[k.key]; ok {
+		return n
+	}
+	if a.project != nil {
+		return st.limitSetting("max.project."+k.setting, k.project)
+	}
+	return st.limitSetting("max.account."+k.setting, k.account)
+}
+
+// domainLimit is the maximum of a domain with everything below it. Without a
+// limit of its own a domain has that of the next one above that has one.
+func (st *state) domainLimit(d *domain, k *limitKind) int64 {
+	if d.parent == nil {
+		return -1
+	}
+	for at := d; at.parent != nil; at = at.parent {
+		if n, ok := at.limits[k.key]; ok {
+			return n
+		}
+	}
+	return st.limitSetting("max.domain."+k.setting, k.domain)
+}
+
+// limitSetting is a limit that updateConfiguration may have changed.
+func (st *state) limitSetting(name string, def int64) int64 {
+	v, ok := st.configs[name]
+	if !ok {
+		return def
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return def
+	}
+	return max(n, -1)
+}
+
+// checkLimit refuses to take n more of a resource than the limits of the owner
+// and of the domains above leave. resource is a key of limitKinds; storage in GiB.
+func (c *call) checkLimit(owner *account, resource string, n int64) error {
+	if owner.rootAdmin() {
+		return nil
+	}
+	k := limitKindOf(resource)
+	text := c.st.overAccountLimit(owner, k, n, pick(c.faults, FaultQuota) != nil)
+	for d := owner.domain; text == "" && d.parent != nil; d = d.parent {
+		text = c.st.overDomainLimit(d, k, n)
+	}
+	switch {
+	case text == "":
+		return nil
+	case resource == "publicIPs":
+		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
+	case c.api.Name == "deployVirtualMachine": // wraps the error
+		return errf(codeAllocation, csGeneric, "%s", text)
+	}
+	return errf(codeAllocation, csResourceAlloc, "%s", text)
+}
+
+// codeAllocation is the status of refusals for a resource limit.
+const codeAllocation = 535
+
+// overAccountLimit is the refusal of n more; "" if the limit leaves them. exhausted is an injected fault: the limit is what is used.
+func (st *state) overAccountLimit(a *account, k *limitKind, n int64, exhausted bool) string {
+	limit := st.limitOf(a, k)
+	used := st.used(k, func(o *account) bool { return o == a })
+	if exhausted {
+		limit = used
+	}
+	if limit < 0 || used+n <= limit {
+		return ""
+	}
+	who := "Account Name = " + a.name
+	if a.project != nil {
+		who = "Project Name = " + a.project.name
+	}
+	return fmt.Sprintf("Maximum amount of resources of Type = '%s', tag = 'null' for %s in Domain Id = %d is exceeded: Account Resource Limit = %s, "+
+		"Current Account Resource Amount = %s, Current Account Resource Reservation = %s, Requested Resource Amount = %s.",
+		k.name, who, a.domain.id, k.text(limit), k.text(used), k.text(0), k.text(n))
+}
+
+func (st *state) overDomainLimit(d *domain, k *limitKind, n int64) string {
+	limit := st.domainLimit(d, k)
+	used := st.domainUsed(d, k)
+	if limit < 0 || used+n <= limit {
+		return ""
+	}
+	return fmt.Sprintf("Maximum domain resource limits of Type '%s' for Domain Id = %s is exceeded: Domain Resource Limit = %s, "+
+		"Current Domain Resource Amount = %s, Current Resource Reservation = %s, Requested Resource Amount = %s.",
+		k.name, d.uuid, k.text(limit), k.text(used), k.text(0), k.text(n))
+}
+
+// text is how refusals write an amount.
+func (k *limitKind) text(n int64) string {
+	if !k.storage {
+		return strconv.FormatInt(n, 10)
+	}
+	switch {
+	case n <= 0:
+		return fmt.Sprintf("%d (%d bytes)", n, n)
+	case n < 1024:
+		return fmt.Sprintf("%d (%.2f GB)", n*gib, float64(n))
+	}
+	return fmt.Sprintf("%d (%.4f TB)", n*gib, float64(n)/1024)
+}
+
+// domainUsed is what counts against the limit of a domain: all of its accounts and those below.
+func (st *state) domainUsed(d *domain, k *limitKind) int64 {
+	return st.used(k, func(a *account) bool { return a != nil && a.domain.within(d) })
+}
+
+// used is how much of a resource the owners hold.
+func (st *state) used(k *limitKind, owned func(*account) bool) int64 {
 	var n int64
-	switch resource {
+	switch k.key {
 	case "publicIPs":
-		return st.countIPs(owner)
-	case "virtualMachines", "volumes", "cpus", "memoryMiB":
+		for _, ip := range st.ips.rows {
+			if ip.owner != nil && owned(ip.owner) {
+				n++
+			}
+		}
+	case "virtualMachines", "volumes", "cpus", "memoryMiB", "primaryStorageGiB":
 		for _, v := range st.vms.rows {
-			if v.owner != owner || v.gone() {
+			if v.gone() || v.state == vmError || !owned(v.owner) {
 				continue
 			}
-			switch resource {
+			switch k.key {
 			case "cpus":
 				n += int64(v.offering.cpuNumber)
 			case "memoryMiB":
 				n += int64(v.offering.memMB)
+			case "primaryStorageGiB":
+				n += diskGiB
 			default:
 				n++
 			}
 		}
 	case "networks":
 		for _, o := range st.networks.rows {
-			if o.owner == owner && !o.removed {
+			if o.owner != nil && !o.removed && owned(o.owner) {
 				n++
 			}
 		}
 	case "vpcs":
 		for _, v := range st.vpcs.rows {
-			if v.owner == owner && !v.removed {
+			if !v.removed && owned(v.owner) {
 				n++
+			}
+		}
+	case "projects":
+		for _, p := range st.projects.rows {
+			if p.removed {
+				continue
+			}
+			for _, m := range p.members {
+				if m.admin && owned(m.account) {
+					n++
+				}
 			}
 		}
 	}

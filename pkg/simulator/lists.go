@@ -163,7 +163,7 @@ func (c *call) projectScope() (scope, *apiError) {
 			case me.rootAdmin():
 				return true
 			}
-			return o.project.member(me)
+			return o.project.admits(c.caller)
 		}, nil
 	}
 	p := arg[*project](c, "projectid")

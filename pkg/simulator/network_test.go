@@ -194,5 +194,7 @@ func TestImplement(t *testing.T) {
 	h.broken("d/b", h.call("d/b", "disassociateIpAddress", "id", id(ip)), 530, "ip address is used for source nat purposes")
 	r := h.first(h.call("admin", "listRouters", "networkid", id(n), "listall", "true"), "router")
 	require.Equal(t, ip["ipaddress"], r["publicip"])
+	require.Len(t, h.ok(h.call("admin", "listRouters", "id", id(r))).items("router"), 1)
+	h.fails(h.call("admin", "listRouters", "id", id(n)), 431, csGeneric, "entity does not exist")
 	require.Empty(t, h.ok(h.call("admin", "listRouters")).items("router"), "without listall an admin sees its own only")
 }

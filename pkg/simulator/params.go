@@ -4,10 +4,14 @@
 package simulator
 
 import (
-	"sort"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// numberBits are the sizes of Java's numbers.
+var numberBits = map[string]int{"short": 16, "integer": 32, "long": 64}
 
 // mapEntry is one element of a map parameter: name[index].key=value ...
 type mapEntry map[string]string
@@ -21,6 +25,9 @@ func (c *call) processParams() *apiError {
 		if i := strings.IndexFunc(v, func(r rune) bool { return r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0x7f }); i >= 0 {
 			return paramError("Received value %s containing illegal ASCII non-printable characters for parameter %s", v, k)
 		}
+	}
+	if err := c.checkArrays(); err != nil {
+		return err
 	}
 	for i := range c.api.Params {
 		p := &c.api.Params[i]
@@ -38,10 +45,7 @@ func (c *call) processParams() *apiError {
 func (c *call) processParam(p *apiParam) *apiError {
 	name := strings.ToLower(p.Name)
 	if p.Type == "map" {
-		entries, err := c.mapParam(name)
-		if err != nil {
-			return err
-		}
+		entries := c.mapParam(name)
 		if p.Required && entries == nil {
 			return paramError("Unable to execute API command %s due to missing parameter %s", c.api.lower, name)
 		}
@@ -57,7 +61,11 @@ func (c *call) processParam(p *apiParam) *apiError {
 	}
 	switch p.Type {
 	case "integer", "long", "short":
-		if _, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err != nil {
+		if !p.Required && strings.TrimSpace(v) == "" { // as if it were not there
+			delete(c.args, name)
+			return nil
+		}
+		if _, err := strconv.ParseInt(strings.TrimSpace(v), 10, numberBits[p.Type]); err != nil {
 			return paramError("Unable to execute API command %s due to invalid value %s for parameter %s", c.api.lower, v, name)
 		}
 	case "uuid":
@@ -115,37 +123,51 @@ func (c *call) resolve(name, v string, p *apiParam) (ref, bool) {
 	return ref{id: id, obj: obj}, obj != nil
 }
 
-// mapParam collects name[i].key=value parameters in the order of their indexes.
-func (c *call) mapParam(name string) ([]mapEntry, *apiError) {
-	byIndex := map[int]mapEntry{}
-	for k, v := range c.req.values {
-		rest, ok := strings.CutPrefix(k, name+"[")
-		if !ok {
+// arrayName is what the name of an array's element must look like.
+var arrayName = regexp.MustCompile(`^[^\[\].]+\[[+-]?[0-9]{1,9}\]\.[^\[\]]+$`)
+
+// checkArrays refuses malformed names of array elements, be they the command's or not.
+func (c *call) checkArrays() *apiError {
+	for k := range c.args {
+		if strings.IndexByte(k, '[') > 0 && !arrayName.MatchString(k) {
+			return errf(codeMalformed, csGeneric, "Unable to decode parameter %s; if specifying an object array, please use parameter[index].field=XXX, "+
+				"e.g. userGroupList[0].group=httpGroup", k)
+		}
+	}
+	return nil
+}
+
+// mapParam collects name[i].key=value parameters in the order of their indexes; keys keep their case.
+func (c *call) mapParam(name string) []mapEntry {
+	byIndex := map[int64]mapEntry{}
+	for _, p := range c.req.raw {
+		param, rest, ok := strings.Cut(p.name, "[")
+		if !ok || !strings.EqualFold(param, name) {
 			continue
 		}
-		num, key, ok := strings.Cut(rest, "].")
-		n, err := strconv.Atoi(num)
-		if !ok || err != nil || key == "" {
-			return nil, errf(codeMalformed, csGeneric, "Unable to decode invalid array name %s", k)
+		num, key, _ := strings.Cut(rest, "].")
+		n, err := strconv.ParseInt(num, 10, 32)
+		if err != nil {
+			continue
 		}
 		if byIndex[n] == nil {
 			byIndex[n] = mapEntry{}
 		}
-		byIndex[n][key] = v
+		byIndex[n][key] = p.value
 	}
 	if len(byIndex) == 0 {
-		return nil, nil
+		return nil
 	}
-	idx := make([]int, 0, len(byIndex))
+	idx := make([]int64, 0, len(byIndex))
 	for n := range byIndex {
 		idx = append(idx, n)
 	}
-	sort.Ints(idx)
+	slices.Sort(idx)
 	out := make([]mapEntry, 0, len(idx))
 	for _, n := range idx {
 		out = append(out, byIndex[n])
 	}
-	return out, nil
+	return out
 }
 
 // javaField is the name of the command's Java field, which length errors mention.
@@ -162,5 +184,10 @@ func javaField(command, param string) string {
 var javaFields = map[string]string{
 	"createLoadBalancerRule.name": "loadBalancerRuleName", "updateLoadBalancerRule.name": "loadBalancerName",
 	"listLoadBalancerRules.name": "loadBalancerRuleName", ".account": "accountName", ".displaytext": "displayText",
-	".displayname": "displayName", ".resourcetype": "resourceType",
+	".displayname": "displayName", ".resourcetype": "resourceType", ".resourcetypename": "resourceTypeName", ".networkdomain": "networkDomain",
+	".apikeyaccess": "apiKeyAccess", ".newname": "newName", ".accountid": "accountUUID", ".roletype": "roleType",
+	"createDomain.name": "domainName", "updateDomain.name": "domainName", "listDomains.name": "domainName", "createDomain.domainid": "domainUUID",
+	"createRole.name": "roleName", "updateRole.name": "roleName", "listRoles.name": "roleName", "importRole.name": "roleName",
+	"createRole.description": "roleDescription", "updateRole.description": "roleDescription", "importRole.description": "roleDescription",
+	"listAccounts.name": "searchName", "createAccount.timezone": "timeZone", "createAccount.userid": "userUUID", "createUser.userid": "userUUID",
 }

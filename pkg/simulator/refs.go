@@ -29,26 +29,49 @@ const (
 	refNetOffering
 	refTemplate
 	refHost
-	refStickyPolicy
+	refSticky
 	refSSLCert
 	refKubernetesVersion
+	refKubernetesCluster
+	refNIC
+	refSecondaryIP
+	refVolume
+	refDiskOffering
+	refAffinityGroup
+	refInstanceGroup
+	refKeyPair
+	refPod
 	refCluster
+	refPool
+	refSystemVM
+	refOSType
+	refOSCategory
 	refJob
 	refPFRule
 	refEgressRule
 	refVPCOffering
 	refPhysicalNet // a zone, by the id of its physical network
-	refAnyNetwork  // a guest network, or a zone by its public network
-	refVLAN        // a zone, by the id of its public range
-	refPublicNet   // the public network that the addresses of a zone come from
+	refRouter
+	refAnyNetwork // a guest network, or a zone by its public network
+	refVLAN       // a zone, by the id of its public range
+	refPublicNet  // the public network that the addresses of a zone come from
+	refProjectRole
+	refRolePermission
+	refProjectPermission
+	refEvent
+	refManagement
 )
 
 // commonRefs are the parameters that mean the same in every command.
 var commonRefs = map[string]refKind{
 	"zoneid": refZone, "networkid": refNetwork, "associatednetworkid": refNetwork, "vpcid": refVPC, "domainid": refDomain,
-	"projectid": refProject, "accountid": refAccount, "userid": refUser, "roleid": refRole, "virtualmachineid": refVM,
+	"projectid": refProject, "accountid": refAccount, "userid": refUser, "projectroleid": refProjectRole, "parentdomainid": refDomain, "roleid": refRole, "virtualmachineid": refVM,
 	"virtualmachineids": refVM, "publicipid": refIP, "ipaddressid": refIP, "serviceofferingid": refOffering,
 	"networkofferingid": refNetOffering, "vpcofferingid": refVPCOffering, "physicalnetworkid": refPhysicalNet, "vlanid": refVLAN, "templateid": refTemplate, "hostid": refHost, "aclid": refACLList, "jobid": refJob,
+	"nicid": refNIC, "podid": refPod, "clusterid": refCluster, "storageid": refPool, "volumeid": refVolume, "diskofferingid": refDiskOffering,
+	"overridediskofferingid": refDiskOffering, "affinitygroupid": refAffinityGroup, "groupid": refInstanceGroup, "ostypeid": refOSType,
+	"oscategoryid":       refOSCategory,
+	"managementserverid": refManagement,
 }
 
 // ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
@@ -105,11 +128,30 @@ var tables = map[refKind]func(*state) finder{
 	refPublicNet:         func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.publicNetID }} },
 	refPhysicalNet:       func(st *state) finder { return zonesBy{st, func(z *zone) string { return z.physicalNetID }} },
 	refVLAN:              func(st *state) finder { return zonesBy{st, (*zone).vlanID} },
-	refStickyPolicy:      func(st *state) finder { return st.policies },
 	refSSLCert:           func(st *state) finder { return st.certs },
 	refKubernetesVersion: func(st *state) finder { return st.kubernetesVersions },
-	refCluster:           func(st *state) finder { return st.clusters },
 	refAnyNetwork:        func(st *state) finder { return anyNetwork{st} },
+	refSticky:            func(st *state) finder { return st.policies },
+	refKubernetesCluster: func(st *state) finder { return st.kubernetesClusters },
+	refRouter:            func(st *state) finder { return routerFinder{st} },
+	refNIC:               func(st *state) finder { return st.nics },
+	refSecondaryIP:       func(st *state) finder { return st.secondary },
+	refVolume:            func(st *state) finder { return st.volumes },
+	refDiskOffering:      func(st *state) finder { return st.diskOffs },
+	refAffinityGroup:     func(st *state) finder { return st.affinity },
+	refInstanceGroup:     func(st *state) finder { return st.groups },
+	refKeyPair:           func(st *state) finder { return st.keypairs },
+	refPod:               func(st *state) finder { return st.pods },
+	refCluster:           func(st *state) finder { return st.clusters },
+	refPool:              func(st *state) finder { return st.pools },
+	refSystemVM:          func(st *state) finder { return st.systemVMs },
+	refOSType:            func(st *state) finder { return st.osTypes },
+	refOSCategory:        func(*state) finder { return osCategories },
+	refProjectRole:       func(st *state) finder { return st.projectRoles },
+	refEvent:             func(st *state) finder { return st.events },
+	refManagement:        func(st *state) finder { return managementRows{st} },
+	refRolePermission:    func(st *state) finder { return permissionsOf(st.rolePermissions) },
+	refProjectPermission: func(st *state) finder { return permissionsOf(st.projectPermissions) },
 }
 
 // byUUID finds an object of a kind; soft deleted rows are found too.

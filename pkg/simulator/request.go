@@ -32,8 +32,10 @@ type request struct {
 // parseRequest merges query string and form body: the query's copy of a name
 // wins; of duplicates the last counts in the query, the first in the body.
 func parseRequest(r *http.Request) (*request, *apiError) {
-	if headSize(r) > maxHead {
+	if uri := len(r.Method) + len(r.RequestURI) + len(" HTTP/1.1\r\n"); uri > maxHead {
 		return nil, &apiError{status: http.StatusRequestURITooLong, text: "URI Too Long", plain: true}
+	} else if uri+headerSize(r) > maxHead {
+		return nil, &apiError{status: http.StatusRequestHeaderFieldsTooLarge, text: "Request Header Fields Too Large", plain: true}
 	}
 	seen := map[string]int{}
 	var ps []param
@@ -74,8 +76,8 @@ func parseRequest(r *http.Request) (*request, *apiError) {
 	return req, nil
 }
 
-func headSize(r *http.Request) int {
-	n := len(r.Method) + len(r.RequestURI) + len(" HTTP/1.1\r\n")
+func headerSize(r *http.Request) int {
+	n := 0
 	for k, vs := range r.Header {
 		for _, v := range vs {
 			n += len(k) + len(v) + 4

@@ -77,7 +77,7 @@ func TestOrderOfChecks(t *testing.T) {
 	require.Equal(t, "errorresponse", a.key)
 	h.fails(h.call(u, "createLoadBalancerRule"), 431, csGeneric, "missing parameter algorithm")
 	// Known to the real server, but not to this one.
-	h.fails(h.call(u, "listVolumes"), 530, csGeneric, "the simulator does not implement the command listVolumes")
+	h.fails(h.call(u, "listBackups"), 530, csGeneric, "the simulator does not implement the command listBackups")
 }
 
 func TestMergeOfQueryAndBody(t *testing.T) {

@@ -34,7 +34,10 @@ func setOf(names ...string) map[string]bool {
 // allows tells whether the role may call the command: root admins anything,
 // then the first matching rule decides, then the command's own list of role types.
 func (r *role) allows(a *apiSpec) bool {
-	if r.kind == roleAdmin && r.builtin {
+	if r.disabled {
+		return false
+	}
+	if r.id == 1 { // Root Admin
 		return true
 	}
 	for _, rule := range r.rules {
@@ -82,8 +85,11 @@ func (c *call) checkProject() *apiError {
 		return nil
 	}
 	p, ok := c.st.projects.get(id)
-	if !ok || p.removed || p.member(c.caller.account) || !c.caller.account.normal() {
+	if !ok || p.removed || !c.caller.account.normal() {
 		return nil
+	}
+	if m := p.membership(c.caller); m != nil {
+		return m.permits(c.api)
 	}
 	e := errf(codeUnsupported, csGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.api.Name, p.uuid)
 	e.key = "errorresponse"

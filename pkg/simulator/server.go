@@ -32,15 +32,19 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	switch r.URL.Path {
-	case "/client/api", "/client/api/":
-	case "/client", "/client/":
+	switch path := r.URL.Path; {
+	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"): // the servlet has everything below
+	case path == "/client" || path == "/client/":
 		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at /client/api</body></html>\n"
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(page))
 		return
 	default:
 		notFoundPage(w, r)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead {
+		htmlError(w, http.StatusMethodNotAllowed, "HTTP method "+r.Method+" is not supported by this URL")
 		return
 	}
 	req, perr := parseRequest(r)
@@ -116,6 +120,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	if req.command == "logout" {
 		if c.caller.session != nil {
 			s.sessions.end(c.caller.session.id)
+			s.recordUser(c.caller.user, "USER.LOGOUT", "user has logged out", now)
 		}
 		o.body = map[string]string{"description": "success"}
 		return o
@@ -196,10 +201,13 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 		return nil, err
 	}
 	if cmd.run != nil {
-		return result(cmd.run(c))
+		body, err := cmd.run(c)
+		c.recordSync(body, err)
+		return result(body, err)
 	}
 	spec, err := cmd.submit(c)
 	if err != nil {
+		c.recordRefused()
 		return nil, asAPIError(err)
 	}
 	return result(c.submit(spec))
@@ -259,22 +267,45 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	write(w, r, status, buf.Bytes())
 }
 
-// gzipFrom is the size from which answers are compressed for clients that ask.
-const gzipFrom = 4096
+// gzipFrom is Jetty's least size of an answer worth compressing.
+const gzipFrom = 32
+
+// zips recycles compressors, which are large.
+var zips = sync.Pool{New: func() any {
+	gz, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		return nil // not with a level of the package
+	}
+	return gz
+}}
+
+// wantsGzip tells whether the client accepts gzip.
+func wantsGzip(r *http.Request) bool {
+	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+		name, weight, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q := strings.TrimSpace(weight)
+			return q != "q=0" && q != "q=0.0" && q != "q=0.00" && q != "q=0.000"
+		}
+	}
+	return false
+}
 
 func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	if len(body) < gzipFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	gz, ok := (*gzip.Writer)(nil), false
+	if len(body) >= gzipFrom && wantsGzip(r) {
+		gz, ok = zips.Get().(*gzip.Writer)
+	}
+	if !ok {
 		w.WriteHeader(status)
 		_, _ = w.Write(body)
 		return
 	}
+	defer zips.Put(gz)
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.WriteHeader(status)
-	gz, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return
-	}
+	gz.Reset(w)
 	_, _ = gz.Write(body)
 	_ = gz.Close()
 }

@@ -7,14 +7,23 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// sessionTimeout is session.timeout: sessions end after this long without a call.
+// sessionTimeout is the default of session.timeout: sessions end after this long without a call.
 const sessionTimeout = 30 * time.Minute
+
+// sessionTimeout is session.timeout, which is in minutes.
+func (st *state) sessionTimeout() time.Duration {
+	if n := atoi(st.setting("session.timeout")); n > 0 {
+		return time.Duration(n) * time.Minute
+	}
+	return sessionTimeout
+}
 
 // session is a login.
 type session struct {
@@ -46,7 +55,7 @@ func (s *sessions) end(id string) {
 }
 
 // of returns the session of a request's cookie, if it is alive.
-func (s *sessions) of(r *http.Request, now time.Time) *session {
+func (s *sessions) of(r *http.Request, now time.Time, timeout time.Duration) *session {
 	cookie, err := r.Cookie("JSESSIONID")
 	if err != nil {
 		return nil
@@ -57,7 +66,7 @@ func (s *sessions) of(r *http.Request, now time.Time) *session {
 	if ses == nil {
 		return nil
 	}
-	if now.Sub(ses.used) > sessionTimeout {
+	if now.Sub(ses.used) > timeout {
 		delete(s.byID, ses.id)
 		return nil
 	}
@@ -108,16 +117,17 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	if !req.post {
 		return nil, &apiError{status: http.StatusMethodNotAllowed, text: "Please use HTTP POST to authenticate using this API", plain: true}
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	st := s.st
 	dom, found := st.domainByPath(req.values["domain"])
 	if id, ok := req.values["domainid"]; ok {
 		if dom, found = st.domains.get(id); !found {
 			n, err := strconv.ParseInt(id, 10, 64)
-			if err == nil {
-				dom, found = st.domains.byID(n)
+			if err != nil {
+				return nil, &apiError{status: http.StatusUnauthorized, text: "Invalid domain id entered, please enter a valid one"}
 			}
+			dom, found = st.domains.byID(n)
 		}
 	}
 	name := req.values["username"]
@@ -128,10 +138,19 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 		return nil, &apiError{status: codeAccount, text: "Unable to find the domain from the path " + req.values["domain"]}
 	}
 	u, ok := st.userIn(dom, name)
-	if !ok || u.password == "" || subtle.ConstantTimeCompare([]byte(u.password), []byte(req.values["password"])) != 1 ||
-		u.state != stateEnabled || u.account.state != stateEnabled {
+	if !ok || !st.passwordFits(u, req.values["password"]) {
 		return nil, refuse(strconv.FormatInt(dom.id, 10))
 	}
+	if u.state != stateEnabled || u.account.state != stateEnabled {
+		return nil, &apiError{
+			status: codeAccount, text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the administrator.", u.text(), dom.text()),
+		}
+	}
+	u.failures = 0
+	st.addEvent(&event{
+		entity: entity{created: now}, kind: "USER.LOGIN", state: eventCompleted, text: "user has logged in from IP Address /127.0.0.1", owner: u.account, user: u,
+		resource: resource{"User", u.uuid, u.username},
+	})
 	ses := s.sessions.start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.id, "sessionkey": ses.key} {
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // as CloudStack: Secure on https only, and this server speaks http
@@ -139,9 +158,9 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 		})
 	}
 	view := loginView{
-		Username: u.username, UserID: u.uuid, DomainID: u.account.domain.uuid, Timeout: int(sessionTimeout.Seconds()),
+		Username: u.username, UserID: u.uuid, DomainID: u.account.domain.uuid, Timeout: int(st.sessionTimeout().Seconds()),
 		Account: u.account.name, FirstName: u.firstName, LastName: u.lastName, Type: strconv.Itoa(u.account.typ()),
-		Registered: "false", SessionKey: ses.key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: "CloudStack",
+		Registered: "false", SessionKey: ses.key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: st.setting("2fa.issuer"),
 	}
 	if u.timezone != "" {
 		view.Timezone, view.TimezoneOffset = u.timezone, "0.0"
@@ -150,6 +169,18 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 		view.ManagementID = st.msID
 	}
 	return view, nil
+}
+
+// passwordFits checks a login. Too many wrong passwords in a row disable the user, unless it is a root admin's.
+func (st *state) passwordFits(u *user, password string) bool {
+	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) == 1 {
+		return true
+	}
+	most := atoi(st.setting("incorrect.login.attempts.allowed"))
+	if u.failures++; u.state == stateEnabled && most > 0 && u.failures >= most && !u.account.rootAdmin() {
+		u.state = stateDisabled
+	}
+	return false
 }
 
 func (s *sessions) count() int {

@@ -125,6 +125,18 @@ type state struct {
 	aclLists  *table[*aclList]
 	aclItems  *table[*aclItem]
 	vms       *table[*vm]
+	nics      *table[*nic]
+	secondary *table[*secondaryIP]
+	volumes   *table[*volume]
+	diskOffs  *table[*diskOffering]
+	affinity  *table[*affinityGroup]
+	groups    *table[*instanceGroup]
+	keypairs  *table[*sshKeyPair]
+	pods      *table[*pod]
+	clusters  *table[*cluster]
+	pools     *table[*storagePool]
+	systemVMs *table[*systemVM]
+	osTypes   *table[*osType]
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
 	fwRules   *table[*fwRule]
@@ -136,7 +148,11 @@ type state struct {
 	certs     *table[*sslCert]
 
 	kubernetesVersions *table[*kubernetesVersion]
-	clusters           *table[*kubernetesCluster]
+	kubernetesClusters *table[*kubernetesCluster]
+
+	projectRoles *table[*projectRole]
+	events       *table[*event]
+	configs      map[string]string // settings that are not at their defaults, beside those of settings
 
 	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
@@ -166,7 +182,6 @@ func newState() *state {
 		lbRules:            newTable[*lbRule](),
 		fwRules:            newTable[*fwRule](),
 		kubernetesVersions: newTable[*kubernetesVersion](),
-		clusters:           newTable[*kubernetesCluster](),
 		egress:             newTable[*fwRule](),
 		pfRules:            newTable[*pfRule](),
 		vpcOffs:            newTable[*vpcOffering](),
@@ -176,6 +191,22 @@ func newState() *state {
 		nextRule:           1,
 		apiKeys:            map[string]*user{},
 		msID:               uuid.NewString(),
+		kubernetesClusters: newTable[*kubernetesCluster](),
+		nics:               newTable[*nic](),
+		secondary:          newTable[*secondaryIP](),
+		volumes:            newTable[*volume](),
+		diskOffs:           newTable[*diskOffering](),
+		affinity:           newTable[*affinityGroup](),
+		groups:             newTable[*instanceGroup](),
+		keypairs:           newTable[*sshKeyPair](),
+		pods:               newTable[*pod](),
+		clusters:           newTable[*cluster](),
+		pools:              newTable[*storagePool](),
+		systemVMs:          newTable[*systemVM](),
+		osTypes:            newTable[*osType](),
+		projectRoles:       newTable[*projectRole](),
+		events:             newTable[*event](),
+		configs:            map[string]string{},
 	}
 }
 

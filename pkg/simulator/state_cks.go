@@ -175,7 +175,7 @@ func (k *kubernetesCluster) text() string {
 
 // clusterOf is the CloudManaged cluster that made the VM, if any.
 func (st *state) clusterOf(v *vm) *kubernetesCluster {
-	for _, k := range st.clusters.rows {
+	for _, k := range st.kubernetesClusters.rows {
 		if k.removed || k.kind != cloudManaged {
 			continue
 		}

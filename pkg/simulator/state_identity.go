@@ -8,8 +8,11 @@ import "strings"
 // domain is a node of the tree of domains; path is "/" for ROOT, "/a/b/" below.
 type domain struct {
 	entity
-	name   string
-	parent *domain
+	name          string
+	parent        *domain
+	networkDomain string
+	limits        map[string]int64
+	inactive      bool // it is being deleted
 }
 
 // path is the internal path: "/" for ROOT, "/k8s/" for a child.
@@ -56,6 +59,7 @@ type role struct {
 	entity
 	name, kind, description string
 	public, builtin         bool
+	disabled                bool
 	rules                   []*roleRule
 }
 
@@ -82,6 +86,8 @@ type account struct {
 	project       *project // set on the hidden account of a project
 	networkDomain string
 	limits        map[string]int64
+	keyAccess     string // "" (inherit), enabled, disabled
+	details       map[string]string
 	users         []*user
 }
 
@@ -107,6 +113,7 @@ type user struct {
 	state                      string
 	apiKey, secretKey          string
 	keyAccess                  string // inherit, enabled, disabled
+	failures                   int    // failed logins in a row
 	builtin                    bool
 	printKeys                  bool // keys were generated at start, not given in the world
 }
@@ -122,18 +129,50 @@ type project struct {
 	state         string
 }
 
+// projectMember is an account of a project, or one user of an account.
 type projectMember struct {
 	account *account
+	user    *user // nil: all users of the account
 	admin   bool
+	role    *projectRole // nil: everything that the role of the account allows
 }
 
-func (p *project) member(a *account) bool {
-	for _, m := range p.members {
-		if m.account == a {
-			return true
+// membership is how the caller belongs to the project: by the user, else by the account.
+func (p *project) membership(c caller) *projectMember {
+	var found *projectMember
+	for i := range p.members {
+		m := &p.members[i]
+		if m.account != c.account {
+			continue
+		}
+		if m.user == c.user && m.user != nil {
+			return m
+		}
+		if m.user == nil {
+			found = m
 		}
 	}
-	return false
+	return found
+}
+
+func (p *project) admits(c caller) bool { return p.membership(c) != nil }
+
+// owner is the first admin; nil when the last one has gone.
+func (p *project) owner() *account {
+	for _, m := range p.members {
+		if m.admin {
+			return m.account
+		}
+	}
+	return nil
+}
+
+// projectRole limits what members may do in their project.
+type projectRole struct {
+	entity
+	project           *project
+	name, description string
+	rules             []*roleRule
 }
 
 // accountIn finds the account of a domain by name (case-insensitive), project accounts left out.

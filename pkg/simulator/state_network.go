@@ -67,9 +67,6 @@ func (r *pfRule) conflictText() string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.id, r.network.id, r.state, r.uuid)
 }
 
-// systemVM is one of the two VMs of a zone that have public addresses of their own.
-type systemVM struct{ uuid, name, typ string }
-
 // vlanID is the id of the zone's range of public addresses.
 func (z *zone) vlanID() string { return stableID("vlan", z.uuid) }
 
@@ -87,7 +84,10 @@ func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
 	if !ok {
 		return
 	}
-	for i, m := range []systemVM{{name: "v-1-VM", typ: "ConsoleProxy"}, {name: "s-2-VM", typ: "SecondaryStorageVm"}} {
+	for _, m := range st.systemVMs.rows {
+		if m.zone != z {
+			continue
+		}
 		ip, ok := st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.owner == owner && ip.systemVM == nil })
 		if !ok {
 			ip, ok = st.ips.find(func(ip *publicIP) bool { return ip.zone == z && ip.state == ipFree && !skip[ip.addr.String()] })
@@ -95,9 +95,8 @@ func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
 		if !ok {
 			return
 		}
-		m.uuid = stableID("systemvm", fmt.Sprintf("%s/%d", z.uuid, i))
 		st.takeIP(ip, owner, now)
-		ip.state, ip.system, ip.systemVM = ipAllocated, true, &m
+		ip.state, ip.system, ip.systemVM = ipAllocated, true, m
 	}
 }
 

@@ -28,11 +28,13 @@ type serviceOffering struct {
 	cpuNumber, cpuSpeed, memMB int
 	diskOfferingID             string
 	system                     bool
+	offerHA                    bool
 }
 
 // template is what VMs are made from; only its description shows.
 type template struct {
 	entity
+	tagged
 	name, display, osName, format, typ, guestOSID string
 	forCKS                                        bool // fit for nodes of Kubernetes clusters
 }
@@ -40,8 +42,10 @@ type template struct {
 // host is a hypervisor; shown to root admins only.
 type host struct {
 	entity
-	name string
-	zone *zone
+	name    string
+	ip      string // empty: made from the id
+	zone    *zone
+	cluster *cluster
 }
 
 const (
@@ -84,6 +88,7 @@ type network struct {
 	redundant     bool
 	restart       bool        // restartrequired
 	lbSources     []*publicIP // addresses of the tier that internal load balancers listen on
+	macs          int         // count of MAC addresses given out
 }
 
 func (n *network) provides(service string) bool {
@@ -138,6 +143,9 @@ const (
 	vmDestroyed = "Destroyed"
 	vmExpunging = "Expunging"
 	vmError     = "Error"
+	vmMigrating = "Migrating"
+	vmUnknown   = "Unknown"
+	vmShutdown  = "Shutdown"
 )
 
 // vm is a user's virtual machine.
@@ -161,11 +169,28 @@ type vm struct {
 	protected     bool
 	hidden        bool // displayvm=false
 	bootKnown     bool // bootmode shows from deployment until the first stop
+	unplaced      bool // the root volume lies on no storage pool before the first start
+	wantHost      *host
+	group         *instanceGroup
+	affinity      []*affinityGroup
+	keypairs      []string
+	userdata      string
+	guestOS       *osType // nil: that of the template
+	volumes       []*volume
 }
 
 // gone tells whether the VM is out of reach of load balancing.
 func (v *vm) gone() bool {
 	return v.removed || v.state == vmDestroyed || v.state == vmExpunging
+}
+
+// placed tells whether a host holds the VM.
+func (v *vm) placed() bool {
+	switch v.state {
+	case vmRunning, vmStarting, vmStopping, vmMigrating:
+		return true
+	}
+	return false
 }
 
 // nicIn returns the VM's NIC in the network.
@@ -180,18 +205,25 @@ func (v *vm) nicIn(n *network) *nic {
 
 // nic connects a VM to a network.
 type nic struct {
-	uuid       string
+	entity
+	vm         *vm
 	network    *network
 	device     int
 	isDefault  bool
+	prepared   bool // its VLAN is known before the VM runs
 	ip, mac    string
 	ip6        string
-	secondary  []secondaryIP
+	secondary  []*secondaryIP
 	staticNAT  *publicIP
 	extraDHCPs []extraDHCP
 }
 
-type secondaryIP struct{ uuid, ip string }
+// secondaryIP is one more address of a NIC.
+type secondaryIP struct {
+	entity
+	nic *nic
+	ip  string
+}
 
 type extraDHCP struct {
 	uuid, name, value string

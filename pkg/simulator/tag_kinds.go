@@ -76,6 +76,7 @@ var tagKinds = []tagKind{
 	taggable("PublicIpAddress", func(ip *publicIP) (*account, bool) { return ip.owner, ip.owner != nil }, func(st *state) *table[*publicIP] { return st.ips }),
 	taggable("Network", func(n *network) (*account, bool) { return n.owner, true }, func(st *state) *table[*network] { return st.networks }),
 	taggable("Vpc", func(v *vpc) (*account, bool) { return v.owner, true }, func(st *state) *table[*vpc] { return st.vpcs }),
+	taggable("Volume", func(d *volume) (*account, bool) { return d.vm.owner, true }, func(st *state) *table[*volume] { return st.volumes }),
 	taggable("Project", func(p *project) (*account, bool) { return p.account, true }, func(st *state) *table[*project] { return st.projects }),
 	taggable("NetworkACL", func(i *aclItem) (*account, bool) {
 		if i.list.vpc == nil {
@@ -86,7 +87,7 @@ var tagKinds = []tagKind{
 	taggable("Account", func(a *account) (*account, bool) { return a, true }, func(st *state) *table[*account] { return st.accounts }),
 	taggable("User", func(u *user) (*account, bool) { return u.account, true }, func(st *state) *table[*user] { return st.users }),
 
-	{name: "StaticRoute"}, {name: "SecurityGroup"}, {name: "SecurityGroupRule"}, {name: "Volume"}, {name: "Snapshot"},
+	{name: "StaticRoute"}, {name: "SecurityGroup"}, {name: "SecurityGroupRule"}, {name: "Snapshot"},
 	{name: "SnapshotPolicy"}, {name: "VMSnapshot"}, {name: "Backup"}, {name: "Template"}, {name: "ISO"}, {name: "RemoteAccessVpn"}, {name: "VpcOffering"},
 
 	{name: "Zone", untaggable: true}, {name: "Nic", untaggable: true}, {name: "NetworkACLList", untaggable: true}, {name: "ServiceOffering", untaggable: true},

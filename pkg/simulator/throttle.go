@@ -20,6 +20,28 @@ type throttleWindow struct {
 	used  int
 }
 
+// used is how many calls of the account count in the current interval, and when it ends.
+func (t *throttle) used(a *account, interval time.Duration, now time.Time) (n int, left time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.windows[a]
+	if w == nil || now.Sub(w.start) >= interval {
+		return 0, interval
+	}
+	return w.used, w.start.Add(interval).Sub(now)
+}
+
+// reset forgets the calls of an account; nil means of all.
+func (t *throttle) reset(a *account) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a == nil {
+		clear(t.windows)
+		return
+	}
+	delete(t.windows, a)
+}
+
 // admit counts a call and refuses it beyond the limit. Root admins are exempt.
 func (t *throttle) admit(a *account, limit int, interval time.Duration, now time.Time) *apiError {
 	if limit <= 0 || a.rootAdmin() {

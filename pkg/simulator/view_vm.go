@@ -6,6 +6,8 @@ package simulator
 import (
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -92,6 +94,11 @@ type vmOffering struct {
 	Name string `json:"serviceofferingname"`
 }
 
+type vmDiskOffering struct {
+	ID   string `json:"diskofferingid"`
+	Name string `json:"diskofferingname"`
+}
+
 type vmSize struct {
 	CPUs   int `json:"cpunumber"`
 	Speed  int `json:"cpuspeed"`
@@ -122,6 +129,7 @@ type vmView struct {
 	ControlState string     `json:"hostcontrolstate,omitempty"`
 	*vmTemplate
 	*vmOffering
+	*vmDiskOffering
 	*vmSize
 	*vmStats
 	GuestOSID string `json:"guestosid"`
@@ -135,7 +143,11 @@ type vmView struct {
 	InstanceName     string            `json:"instancename,omitempty"`
 	Details          map[string]string `json:"details"`
 	ReadOnly         string            `json:"readonlydetails,omitempty"`
-	AffinityGroups   []struct{}        `json:"affinitygroup"`
+	AffinityGroups   []vmAffinityView  `json:"affinitygroup"`
+	GroupID          string            `json:"groupid,omitempty"`
+	Group            string            `json:"group,omitempty"`
+	KeyPairs         string            `json:"keypairs,omitempty"`
+	UserData         string            `json:"userdata,omitempty"`
 	DisplayVM        *bool             `json:"displayvm,omitempty"`
 	DynScalable      bool              `json:"isdynamicallyscalable"`
 	DeleteProtection bool              `json:"deleteprotection"`
@@ -205,16 +217,25 @@ const statsInterval = time.Minute
 func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	running := v.state == vmRunning
 	sampled := running && c.now.Sub(v.updated) >= statsInterval
-	placed := running || v.state == vmStarting || v.state == vmStopping || v.state == "Migrating"
+	placed := v.placed()
 	out := vmView{
 		ID: v.uuid, Name: v.name, DisplayName: v.display, UserID: v.user.uuid, Username: v.user.username, ownerView: viewOwner(v.owner),
 		Created: stamp(v.created), Updated: stamp(v.updated), State: v.state, HAEnable: v.haEnabled, ZoneID: v.zone.uuid, ZoneName: v.zone.name,
-		GuestOSID: v.template.guestOSID, OSTypeID: v.template.guestOSID, OSName: v.template.osName, Hypervisor: v.hypervisor, Details: v.details,
-		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{}, DynScalable: v.dynScalable, DeleteProtection: v.protected,
-		PoolType: "NetworkFilesystem", Tags: viewVMTags(v), jobRef: c.st.jobRef(v),
+		GuestOSID: v.template.guestOSID, OSTypeID: v.template.guestOSID, OSName: v.template.osName, Hypervisor: v.hypervisor, Details: c.vmDetailsMap(v),
+		SecurityGroups: []struct{}{}, AffinityGroups: viewVMAffinity(v, d), DynScalable: v.dynScalable, DeleteProtection: v.protected,
+		KeyPairs: strings.Join(v.keypairs, ","), Tags: viewVMTags(v), jobRef: c.st.jobRef(v),
 	}
-	if out.Details == nil {
-		out.Details = map[string]string{}
+	if v.guestOS != nil {
+		out.GuestOSID, out.OSTypeID, out.OSName = v.guestOS.uuid, v.guestOS.uuid, v.guestOS.description
+	}
+	if v.group != nil && d.has("group") {
+		out.GroupID, out.Group = v.group.uuid, v.group.name
+	}
+	if c.boolean("userdata") {
+		out.UserData = v.userdata
+	}
+	if !v.unplaced {
+		out.PoolType = "NetworkFilesystem"
 	}
 	if placed {
 		out.ControlState = "Enabled"
@@ -226,9 +247,6 @@ func (c *call) viewVM(v *vm, d vmDetails) vmView {
 		out.InstanceName = v.instanceName()
 		out.DisplayVM = ptr(!v.hidden)
 		out.Arch = "x86_64"
-		if v.state == vmDestroyed {
-			out.Details = map[string]string{"Message.ReservedCapacityFreed.Flag": "false"} // hidden from users
-		}
 		if placed && v.host != nil {
 			out.HostID, out.HostName = v.host.uuid, v.host.name
 		}
@@ -241,6 +259,9 @@ func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	}
 	if d.has("servoff") {
 		out.vmOffering = &vmOffering{ID: v.offering.uuid, Name: v.offering.name}
+	}
+	if data := v.dataVolume(); data != nil && data.diskOffering != nil && d.has("diskoff") {
+		out.vmDiskOffering = &vmDiskOffering{ID: data.diskOffering.uuid, Name: data.diskOffering.name}
 	}
 	if d.has("servoff") || d.has("stats") {
 		out.vmSize = &vmSize{CPUs: v.offering.cpuNumber, Speed: v.offering.cpuSpeed, Memory: v.offering.memMB}
@@ -275,6 +296,46 @@ func (c *call) viewMember(v *vm) vmView {
 	return out
 }
 
+// vmAffinityView is an affinity group inside a VM.
+type vmAffinityView struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Account     string `json:"account,omitempty"`
+}
+
+func viewVMAffinity(v *vm, d vmDetails) []vmAffinityView {
+	out := []vmAffinityView{}
+	if !d.has("affgrp") {
+		return out
+	}
+	for _, g := range v.affinity {
+		o := vmAffinityView{ID: g.uuid, Name: g.name, Description: g.description}
+		if g.owner != nil {
+			o.Account = g.owner.name
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// noDetails is the shared map of VMs without details; nothing writes to it.
+var noDetails = map[string]string{}
+
+// vmDetailsMap are the details that the caller may see.
+func (c *call) vmDetailsMap(v *vm) map[string]string {
+	if len(v.details) == 0 {
+		return noDetails
+	}
+	out := make(map[string]string, len(v.details))
+	for k, val := range v.details {
+		if c.caller.rootAdmin() || !slices.Contains(deniedDetails, k) {
+			out[k] = val
+		}
+	}
+	return out
+}
+
 func (v *vm) instanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.owner.id, v.id) }
 
 // viewVMTags renders a VM's tags: these carry resource and owner, unlike those of other resources.
@@ -296,7 +357,7 @@ func viewNIC(n *nic, placed bool) nicView {
 	if n.network.typ != typeL2 {
 		v.Netmask, v.Gateway = netmask(n.network.cidr.Bits()), n.network.gateway
 	}
-	if placed {
+	if placed || n.prepared {
 		v.IsolationURI = fmt.Sprintf("vlan://%d", n.network.vlan)
 		v.BroadcastURI = v.IsolationURI
 	}

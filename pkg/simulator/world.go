@@ -87,6 +87,18 @@ func (s Settings) pageSize() int {
 	return 500
 }
 
+func (s Settings) kubernetesMaxSize() int {
+	if s.KubernetesMaxSize > 0 {
+		return s.KubernetesMaxSize
+	}
+	return 10
+}
+
+// endpointURL of a fresh installation is one that no VM can reach.
+func (s Settings) endpointURL() string {
+	return orName(s.EndpointURL, "http://localhost:8080/client/api")
+}
+
 func (s Settings) jobExpiry() time.Duration {
 	if s.JobExpireMinutes > 0 {
 		return time.Duration(s.JobExpireMinutes) * time.Minute

@@ -1,0 +1,89 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "slices"
+
+var vmAssignCommands = []command{
+	{name: "assignVirtualMachine", refs: map[string]refKind{"networkids": refNetwork}, write: true, run: assignVirtualMachine},
+}
+
+// assignVirtualMachine gives a stopped VM to another account: it leaves its
+// networks and enters those named, or the new owner's default one.
+func assignVirtualMachine(c *call) (any, error) {
+	v := arg[*vm](c, "virtualmachineid")
+	if v == nil || v.removed {
+		return nil, invalid("There is no VM by ID [%d].", c.refs["virtualmachineid"].id)
+	}
+	owner, err := c.ownerArg(true)
+	switch {
+	case err != nil:
+		return nil, err
+	case owner == nil:
+		return nil, invalid("Please specify the new account or project of the VM.")
+	case !c.access(v.owner) || !c.access(owner):
+		return nil, denied()
+	case v.state == vmRunning:
+		return nil, invalid("Unable to move VM [%s] in [%s] state.", vmText(v), v.state)
+	case owner == v.owner:
+		return nil, invalid("The new account owner [%s] and the old account owner [%s] are the same.", owner.name, v.owner.name)
+	}
+	if err := c.st.checkNoRules(v); err != nil {
+		return nil, err
+	}
+	if err := c.checkVMLimits(owner, v.offering, int64(len(v.volumes))); err != nil {
+		return nil, err
+	}
+	nets, err := c.assignNetworks(v, owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Clone(v.nics) {
+		c.st.dropNIC(n)
+	}
+	for _, n := range nets {
+		if _, ok := c.st.connect(v, nicRequest{network: n}, c.now); !ok {
+			return nil, c.noGuestIP(n)
+		}
+	}
+	v.owner, v.user, v.group, v.affinity = owner, c.ownersUser(owner), nil, nil
+	return vmAnswer{c.viewVM(v, nil)}, nil
+}
+
+// checkNoRules refuses to move a VM that rules point to.
+func (st *state) checkNoRules(v *vm) error {
+	for _, r := range st.lbRules.rows {
+		if slices.ContainsFunc(r.members, func(m *lbMember) bool { return m.vm == v }) {
+			return invalid("Remove the Load Balancing rules for VM [%s] before assigning it to another user.", vmText(v))
+		}
+	}
+	for _, ip := range st.ips.rows {
+		if ip.staticVM == v {
+			return invalid("Remove the StaticNat rules for VM [%s] before assigning it to another user.", vmText(v))
+		}
+	}
+	return nil
+}
+
+func (c *call) assignNetworks(v *vm, owner *account) ([]*network, error) {
+	var nets []*network
+	for _, r := range c.lists["networkids"] {
+		n, ok := r.obj.(*network)
+		if !ok || n.removed || n.zone != v.zone {
+			return nil, invalid("Unable to find network by id %d", r.id)
+		}
+		if err := networkPermission(owner, n); err != nil {
+			return nil, err
+		}
+		nets = append(nets, n)
+	}
+	if len(nets) > 0 {
+		return nets, nil
+	}
+	n, err := c.defaultNetwork(owner, v.zone)
+	if err != nil {
+		return nil, err
+	}
+	return []*network{n}, nil
+}
