@@ -6,24 +6,38 @@ package provider
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
+// A VM that is being made has no NIC yet.
 func TestFlaw13VMWithoutNIC(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withWorld(func(w string) string {
-		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: bare, account: k8s, nics: []}\n", 1)
-	}))
-	b.service([]int{80})
-	b.mustSync("w1", "bare")
-	assert.Contains(t, grep(b.dump(), webLB)[0], "[w1]")
-	assert.Contains(t, b.event(reasonServiceWithoutVMs), "has no NIC")
+	cloud := &fakeCloud{vms: machines(2)}
+	cloud.vms[1].NICs = nil
+	p, _ := newTestProvider(t, cloud, DefaultOptions())
+	nodes := []*corev1.Node{k8sNode(cloud.vms[0].Name, ""), k8sNode(cloud.vms[1].Name, "")}
+	vms, err := p.inventory.VMs(t.Context(), 0)
+	require.NoError(t, err)
+	members, failed := match(vms, nodes)
+	require.Len(t, members, 1, "the other node serves")
+	assert.Equal(t, cloud.vms[0].ID, members[0].VMID)
+	require.Len(t, failed, 1)
+	require.ErrorContains(t, failed[0].err, "has no NIC")
+
+	// The node itself waits without ending anything.
+	_, err = p.instances.InstanceMetadata(t.Context(), nodes[1])
+	require.NoError(t, err)
+	exists, err := p.instances.InstanceExists(t.Context(), k8sNode("w2", "external-cloudstack://"+cloud.vms[1].ID))
+	require.NoError(t, err)
+	assert.True(t, exists)
 }
 
 func TestFlaw14NetworkOfTheNodes(t *testing.T) {
@@ -86,6 +100,7 @@ func TestFlaw17MembersRemovedByHandComeBack(t *testing.T) {
 		}
 		b.byHand(b.inspect.RemoveFromLoadBalancerRule(t.Context(), rule.ID, cloudstack.VMs(ids...)))
 		require.NotEqual(t, want, b.dump())
+		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.lb.driftRound(t.Context())
 		assert.Equal(t, want, b.dump())
 	}

@@ -97,7 +97,7 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 	world := withWorld(func(w string) string {
 		w = strings.Replace(w, "accounts:\n", "  - {name: zone-2, publicRanges: [198.51.100.10-198.51.100.20], hosts: [h2]}\naccounts:\n", 1)
 		w = strings.Replace(w, "networks:\n", "networks:\n  - {name: far-net, zone: zone-2, account: k8s, cidr: 10.9.1.0/24}\n", 1)
-		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w1, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.21}]}\n", 1)
+		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w5, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.25}]}\n", 1)
 	})
 	b := newBed(t, world)
 	b.options = func(d *loadBalancerDeps) {
@@ -105,7 +105,7 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 	}
 	b.restart()
 	b.service([]int{80})
-	b.mustSync("w1", "w2")
+	b.mustSync("w5", "w2")
 	rules := b.rulesAt(b.ip())
 	members, err := b.inspect.ListLoadBalancerMembers(t.Context(), rules[0].ID)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 	for i := range members {
 		addresses = append(addresses, members[i].Addresses...)
 	}
-	assert.ElementsMatch(t, []string{"10.1.1.21", "10.1.1.22"}, addresses)
+	assert.ElementsMatch(t, []string{"10.1.1.25", "10.1.1.22"}, addresses)
 
 	// Zone and region are asked for from many goroutines; the race detector looks on.
 	s := newSim(t, 3)
