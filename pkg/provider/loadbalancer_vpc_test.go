@@ -115,7 +115,7 @@ func TestServiceOnATier(t *testing.T) {
 	})
 	b.mustSync("v1", "v2")
 	assert.Len(t, of(b.dump(), ip), 2)
-	assert.Equal(t, []string{"acl acl-1 8 allow tcp 80-80 [10.0.0.0/8] " + ownReason, "acl acl-1 9 allow tcp 80-80 [192.168.0.0/16] " + ownReason}, grep(b.dump(), ownReason))
+	assert.Equal(t, []string{"acl acl-1 8 allow tcp 80-80 [10.0.0.0/8 192.168.0.0/16] " + ownReason}, grep(b.dump(), ownReason))
 
 	// Deny all: no members, as nothing else would keep anybody out.
 	b.change(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
