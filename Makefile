@@ -17,6 +17,7 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
+BENCHFLAGS ?=
 
 .PHONY: help
 help: ## show this help
@@ -45,8 +46,16 @@ golden: ## how many recorded CloudStack answers the simulator gives alike
 	go test ./pkg/simulator -run 'Golden' -v | grep -E '^ *(golden|---|ok|FAIL|.*golden:)' 
 
 .PHONY: bench
-bench: ## benchmarks
+bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
+	@mkdir -p bin && cd test && go build -o ../bin/bench ./bench && ../bin/bench $(BENCHFLAGS)
+
+.PHONY: bench-code
+bench-code: ## Go's own benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./pkg/...
+
+.PHONY: transcript
+transcript: ## write docs/transcripts/loadbalancers.txt anew: kubectl against a real API server and the simulator
+	@mkdir -p bin && cd test && go build -o ../bin/transcript ./transcript && ../bin/transcript -o ../docs/transcripts/loadbalancers.txt
 
 .PHONY: lint
 lint: ## golangci-lint and go vet on every module, chart lint

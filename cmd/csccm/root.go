@@ -58,6 +58,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newDoctorCommand(g),
 		newStatusCommand(g),
 		newSupportBundleCommand(g),
+		newPlanCommand(g),
 		newMigrateRulesCommand(g),
 		newTakeoverCommand(g),
 		newTaintCommand(g),

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -66,7 +65,7 @@ run it again after that step. It continues where it stopped.`,
 	flags.BoolVar(&f.keepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
 	flags.StringVar(&f.dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
-	services := completeFrom(g, balancedServices)
+	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
 	completeFlag(cmd, "pin", services)
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
@@ -74,16 +73,10 @@ run it again after that step. It continues where it stopped.`,
 	return cmd
 }
 
-func balancedServices(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
-	if err != nil {
-		return nil, err
-	}
-	names := []string{takeover.All}
-	for i := range list.Items {
-		names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
-	}
-	return names, nil
+// consentable are the words that --accept and --pin take: services and all of them.
+func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	names, err := balancedServices(ctx, kube)
+	return append([]string{takeover.All}, names...), err
 }
 
 // takeoverState says how far a takeover has come.

@@ -45,7 +45,7 @@ func TestMigrateRulesTranscript(t *testing.T) {
 		require.NoError(t, err)
 		_, err = client.Jobs().Wait(t.Context(), "createLoadBalancerRule", r.JobID)
 		require.NoError(t, err)
-		r, err = client.AssignToLoadBalancerRule(t.Context(), r.ID, members)
+		r, err = client.AssignToLoadBalancerRule(t.Context(), r.ID, cloudstack.VMs(members...))
 		require.NoError(t, err)
 		_, err = client.Jobs().Wait(t.Context(), "assignToLoadBalancerRule", r.JobID)
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ type API interface {
 	UpdateLoadBalancerRule(ctx context.Context, r cloudstack.UpdateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
 	CreateLoadBalancerRule(ctx context.Context, r cloudstack.CreateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
 	DeleteLoadBalancerRule(ctx context.Context, id string) (cloudstack.Submitted, error)
-	AssignToLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (cloudstack.Submitted, error)
+	AssignToLoadBalancerRule(ctx context.Context, ruleID string, members []cloudstack.MemberAddress) (cloudstack.Submitted, error)
 }
 
 // Waiter waits for a job to end; *cloudstack.JobWaiter is one.

@@ -127,7 +127,7 @@ func (a *Applier) create(ctx context.Context, s Step, id string, members []strin
 	if len(members) == 0 {
 		return nil
 	}
-	sub, err := a.API.AssignToLoadBalancerRule(ctx, id, members)
+	sub, err := a.API.AssignToLoadBalancerRule(ctx, id, cloudstack.VMs(members...))
 	if err != nil {
 		return fmt.Errorf("give it its members: %w", err)
 	}

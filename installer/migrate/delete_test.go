@@ -31,10 +31,10 @@ func (f *fakeAPI) DeleteLoadBalancerRule(_ context.Context, id string) (cloudsta
 	return cloudstack.Submitted{JobID: "job"}, f.updateErr
 }
 
-func (f *fakeAPI) AssignToLoadBalancerRule(_ context.Context, id string, vms []string) (cloudstack.Submitted, error) {
+func (f *fakeAPI) AssignToLoadBalancerRule(_ context.Context, id string, vms []cloudstack.MemberAddress) (cloudstack.Submitted, error) {
 	f.calls = append(f.calls, "assign")
 	for _, vm := range vms {
-		f.rules[id].Members = append(f.rules[id].Members, cloudstack.LoadBalancerMember{VMID: vm})
+		f.rules[id].Members = append(f.rules[id].Members, cloudstack.LoadBalancerMember{VMID: vm.VMID})
 	}
 	f.rules[id].State = "Active"
 	return cloudstack.Submitted{JobID: "job"}, nil

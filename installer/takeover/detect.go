@@ -137,7 +137,7 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 		if err != nil {
 			return fmt.Errorf("read network %s: %w", vm.NICs[0].NetworkName, err)
 		}
-		f.Networks[id] = networkOf(&n)
+		f.Networks[id] = loadbalancer.NetworkOf(&n)
 	}
 	// A role that may not ask gets the newer server's answer: then a rule is changed in place.
 	if c, err := s.API.Capabilities(ctx); err == nil {
@@ -146,17 +146,6 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 		return fmt.Errorf("ask for CloudStack's version: %w", err)
 	}
 	return nil
-}
-
-func networkOf(n *cloudstack.Network) loadbalancer.Network {
-	out := loadbalancer.Network{
-		ID: n.ID, Name: n.Name, VPCID: n.VPCID, Type: n.Type,
-		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
-	}
-	if providers := n.ServiceProviders["Lb"]; len(providers) > 0 {
-		out.Provider = providers[0]
-	}
-	return out
 }
 
 // olderThan compares the first two numbers of a version; what is no version is not older.

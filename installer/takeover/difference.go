@@ -258,7 +258,7 @@ func quiet(spec annotation.Spec, id loadbalancer.Service, d loadbalancer.Desired
 			break
 		}
 	}
-	if spec.ProxyProtocol && spec.Hostname == "" && len(id.StatusIPs) > 0 {
+	if spec.ProxyProtocol.Any() && spec.Hostname == "" && len(id.StatusIPs) > 0 {
 		out = append(out, Difference{Kind: KindIPMode, Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too"})
 	}
 	return out

@@ -138,7 +138,7 @@ func members(f *Facts) []loadbalancer.Member {
 		if err != nil || len(vm.NICs) == 0 {
 			continue
 		}
-		out = append(out, loadbalancer.Member{Node: n.Name, VMID: vm.ID, NetworkID: vm.NICs[0].NetworkID, NetworkName: vm.NICs[0].NetworkName})
+		out = append(out, loadbalancer.MemberOf(n, &vm))
 	}
 	return out
 }

@@ -35,8 +35,8 @@ func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]loadbalancer.Action
 	t.Helper()
 	inv := inventory.New(b.client, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(b.client), loadbalancer.Options{
-		ClusterID: func() string { return "kubernetes" }, Project: inv.ProjectID,
-		Network: func(_ context.Context, id string) (loadbalancer.Network, error) { return f.Networks[id], nil },
+		ClusterID: func() string { return "kubernetes" }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+		Network: func(_ context.Context, _, id string) (loadbalancer.Network, error) { return f.Networks[id], nil },
 	})
 	out := map[string][]loadbalancer.Action{}
 	services, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})

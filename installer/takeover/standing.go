@@ -125,7 +125,7 @@ func (w *world) network(a loadbalancer.Actual) *loadbalancer.Network {
 	id := ""
 	switch {
 	case len(w.members) > 0:
-		id = w.members[0].NetworkID
+		id = w.members[0].NICs[0].NetworkID
 	case len(a.Addresses) > 0:
 		id = a.Addresses[0].NetworkID
 	}

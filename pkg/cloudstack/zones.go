@@ -36,5 +36,7 @@ func (c *Client) ListProjects(ctx context.Context) ([]Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	return convert(raw, func(p *projectJSON) Project { return Project{ID: p.ID, Name: p.Name, State: p.State, DomainID: p.DomainID} }), nil
+	return convert(raw, func(p *projectJSON) Project {
+		return Project{ID: p.ID, Name: p.Name, State: p.State, DomainID: p.DomainID}
+	}), nil
 }

@@ -6,7 +6,6 @@ package provider
 import (
 	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -54,18 +53,7 @@ func (lb *loadBalancer) network(ctx context.Context, project, id string) (loadba
 	if err != nil {
 		return loadbalancer.Network{}, err
 	}
-	capability := n.Services["Lb"]
-	schemes := strings.ToLower(capability["LbSchemes"])
-	out := loadbalancer.Network{
-		ID: n.ID, Name: n.Name, VPCID: n.VPCID, Type: n.Type, ACLID: n.ACLID, ACLName: n.ACLName, Conserve: n.ConserveMode,
-		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
-		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
-		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
-	}
-	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
-		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))
-	}
-	return out, nil
+	return loadbalancer.NetworkOf(&n), nil
 }
 
 // vmsOf are the ids of the VMs in a network.

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	cpapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -118,34 +117,10 @@ func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []loadbalan
 			// CloudStack refuses it, and with it all others of the call. A stopped VM it takes: the router finds out.
 			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)})
 		default:
-			members = append(members, member(n, &vm))
+			members = append(members, loadbalancer.MemberOf(n, &vm))
 		}
 	}
 	return members, failed
-}
-
-func member(n *corev1.Node, vm *cloudstack.VirtualMachine) loadbalancer.Member {
-	m := loadbalancer.Member{Node: n.Name, VMID: vm.ID}
-	for _, nic := range vm.NICs {
-		m.NICs = append(m.NICs, loadbalancer.NIC{NetworkID: nic.NetworkID, NetworkName: nic.NetworkName, IP: nic.IPv4, Secondary: nic.SecondaryIP})
-	}
-	m.Addresses = nodeAddresses(n)
-	return m
-}
-
-// nodeAddresses are the addresses at which a node wants to be reached: what its kubelet was told, else what
-// the Node shows.
-func nodeAddresses(n *corev1.Node) []string {
-	if own := n.Annotations[cpapi.AnnotationAlphaProvidedIPAddr]; own != "" {
-		return strings.Split(own, ",")
-	}
-	var out []string
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			out = append(out, a.Address)
-		}
-	}
-	return out
 }
 
 // worthAnother tells whether a newer list could know more.
@@ -180,7 +155,7 @@ func (lb *loadBalancer) noteMissing(failed []unmatched) {
 func nodesKey(nodes []*corev1.Node) string {
 	keys := make([]string, 0, len(nodes))
 	for _, n := range nodes {
-		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(nodeAddresses(n), ","))
+		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(loadbalancer.NodeAddresses(n), ","))
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, "\n")

@@ -6,24 +6,31 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// taintBeingDeleted is the cluster autoscaler's mark on a node that goes.
-const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
-
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
-type Previewer struct{ lb *loadBalancer }
+type Previewer struct {
+	lb       *loadBalancer
+	recorder *noticeRecorder
+	cluster  string
+}
 
-// NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would.
+// NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
+// makes no call.
 func NewPreviewer(cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*Previewer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -33,49 +40,91 @@ func NewPreviewer(cfg *cloudstack.Config, o Options, client *cloudstack.Client, 
 		return nil, err
 	}
 	p.client = client
-	return &Previewer{newLoadBalancer(loadBalancerDeps{
-		API: loadbalancer.FromClient(client), Inventory: p.inventory, InventoryOf: p.inventoryOf, Kube: kube, Recorder: noEvents{},
-		ClusterID: p.clusterID, DriftPeriod: p.options.DriftPeriod, LeaveACLs: !o.ManageNetworkACLs, Clock: p.options.Clock,
-	})}, nil
+	recorder := &noticeRecorder{notices: map[types.UID][]loadbalancer.Notice{}}
+	return &Previewer{lb: newLoadBalancer(p.loadBalancerDeps(kube, recorder)), recorder: recorder, cluster: p.clusterID()}, nil
 }
 
-// Service says what would be done for a Service with these Nodes (all of the cluster). A refusal is part of the
-// answer; an error means that it could not be found out.
+// ClusterID is the name of the cluster in the tags of what is its own.
+func (p *Previewer) ClusterID() string { return p.cluster }
+
+// Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
+// is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
-	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []loadbalancer.Action{}}
-	var notices []loadbalancer.Notice
-	_, err := p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
-		preview, err := p.lb.reconciler.Preview(ctx, req)
-		notices, out = append(notices, preview.Notices...), preview
-		return loadbalancer.Result{}, err
-	})
-	out.Notices = notices
-	if errors.As(err, &out.Refusal) {
-		return out, nil
+	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []loadbalancer.Action{}}
+	var err error
+	if leaves(svc) {
+		spec, _ := annotation.Parse(svc) // what cannot be parsed would be deleted all the same
+		preview, err = p.lb.reconciler.PreviewDelete(ctx, p.lb.request(svc, spec, nil))
+	} else {
+		// The way of the controller itself, with another last step.
+		_, err = p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+			var err error
+			preview, err = p.lb.reconciler.Preview(ctx, req)
+			return loadbalancer.Result{}, err
+		})
 	}
-	return out, err
+	preview.Notices = append(p.recorder.take(svc.UID), preview.Notices...)
+	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
+		preview.Refusal, err = refusal, nil
+	}
+	return preview, err
 }
 
-// Handles tells whether a Service is one for this controller.
+// Handles tells whether the controller works on a Service: one that asks for a load balancer of no other class, or
+// one that had one and still holds the framework's finalizer.
 func Handles(svc *corev1.Service) bool {
-	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil && svc.DeletionTimestamp == nil
+	return leaves(svc) || svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
-// eligible are the nodes that the framework would hand to the controller.
+func leaves(svc *corev1.Service) bool {
+	return servicehelpers.HasLBFinalizer(svc) && (svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer)
+}
+
+// taintBeingDeleted is the cluster autoscaler's mark on a node that goes.
+const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// eligible are the nodes that the framework would hand to the controller; its own function for that is not exported.
 func eligible(nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool {
-		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
+			if excluded, err := strconv.ParseBool(v); err != nil || excluded {
+				return false
+			}
+		}
 		leaving := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted })
-		return !excluded && !leaving && n.DeletionTimestamp.IsZero()
+		return !leaving && n.DeletionTimestamp.IsZero()
 	})
 }
 
-// noEvents drops all Events.
-type noEvents struct{}
+// noticeRecorder keeps Events in place of writing them.
+type noticeRecorder struct {
+	mu      sync.Mutex
+	notices map[types.UID][]loadbalancer.Notice
+}
 
-var _ record.EventRecorder = noEvents{}
+func (r *noticeRecorder) Event(object runtime.Object, kind, reason, message string) {
+	svc, ok := object.(*corev1.Service)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notices[svc.UID] = append(r.notices[svc.UID], loadbalancer.Notice{
+		Warning: kind == corev1.EventTypeWarning, Reason: loadbalancer.Reason(reason), Message: message,
+	})
+}
 
-func (noEvents) Event(runtime.Object, string, string, string)          {}
-func (noEvents) Eventf(runtime.Object, string, string, string, ...any) {}
-func (noEvents) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+func (r *noticeRecorder) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+	r.Event(object, kind, reason, fmt.Sprintf(format, args...))
+}
+
+func (r *noticeRecorder) AnnotatedEventf(object runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
+	r.Eventf(object, kind, reason, format, args...)
+}
+
+func (r *noticeRecorder) take(uid types.UID) []loadbalancer.Notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer delete(r.notices, uid)
+	return r.notices[uid]
 }

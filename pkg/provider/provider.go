@@ -170,7 +170,17 @@ func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilde
 func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	recorder := newRecorder(kube, stop)
 	p.events.Store(newNodeEvents(recorder, p.options.Clock))
-	p.lb = newLoadBalancer(loadBalancerDeps{
+	p.lb = newLoadBalancer(p.loadBalancerDeps(kube, recorder))
+	if p.options.RegisterMetrics != nil {
+		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
+	}
+	go p.contact(wait.ContextForChannel(stop))
+	go p.lb.run(wait.ContextForChannel(stop))
+}
+
+// loadBalancerDeps is what Services are worked on with.
+func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder record.EventRecorder) loadBalancerDeps {
+	return loadBalancerDeps{
 		API:          loadbalancer.FromClient(p.client),
 		Inventory:    p.inventory,
 		InventoryOf:  p.inventoryOf,
@@ -182,12 +192,7 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 		LeaveACLs:    !p.options.ManageNetworkACLs,
 		CleanOrphans: p.options.CleanOrphans,
 		Clock:        p.options.Clock,
-	})
-	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
 	}
-	go p.contact(wait.ContextForChannel(stop))
-	go p.lb.run(wait.ContextForChannel(stop))
 }
 
 // inventoryOf is the inventory of a project that a Service names.

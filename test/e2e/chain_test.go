@@ -60,6 +60,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("the address changed from %s to %s", ip, now)
 		}
 	})
+	step("csccm plan finds nothing to do, and what a change would", func(t *testing.T) { testPlan(t, b) })
 	step("another Pod takes over", func(t *testing.T) { testFailover(t, b) })
 	step("a VM is stopped", func(t *testing.T) { testStopped(t, b, ip) })
 	step("a VM is destroyed", func(t *testing.T) { testDestroyed(t, b, ip) })

@@ -36,7 +36,12 @@ func StartCloudStack(world *simulator.World) (*CloudStack, error) {
 	if world == nil {
 		world = simulator.ExampleWorld()
 	}
-	sim, err := simulator.New(simulator.Options{World: world})
+	return StartCloudStackWith(simulator.Options{World: world})
+}
+
+// StartCloudStackWith serves a simulator of one's own making, for example one with latencies.
+func StartCloudStackWith(o simulator.Options) (*CloudStack, error) {
+	sim, err := simulator.New(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,178 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// exitToDo is plan's exit code when something is to do. Elsewhere 2 means usage; plan ends with 1 for that.
+const exitToDo = 2
+
+// planFlags are the flags of plan alone.
+type planFlags struct {
+	cloudConfig string
+	release     string
+	clusterID   string
+}
+
+func newPlanCommand(g *globals) *cobra.Command {
+	f := &planFlags{}
+	cmd := &cobra.Command{
+		Use:   "plan [NAMESPACE/NAME...]",
+		Short: "Show what the controller would do in CloudStack for each Service",
+		Long: `plan shows, for each Service of type LoadBalancer, the actions that the controller
+would take in CloudStack to bring it to what it asks for. It reads only: nothing is
+changed, in CloudStack or in the cluster. Services can be named; NAMESPACE/ stands for
+all of a namespace.
+
+It plans as the controller of --release would, with the flags of its Deployment, and
+without one with the defaults: before an installation it shows what the controller
+would find to do. + comes, ~ changes, - goes. A Service that would be refused is shown
+with the reason and the remedy.
+
+The credentials are those of the controller, in Secret cloudstack-secret of the
+namespace, or those of --cloud-config.
+
+Exit codes, the same in every format and other than those of the other commands:
+0 nothing to do, 1 error (also of usage), 2 something to do, or a Service is refused.`,
+		Example: `  # all Services
+  csccm plan
+
+  # one Service, and all of a namespace
+  csccm plan shop/web apps/
+
+  # in a pipeline: 2 means that something is to do
+  csccm plan -o json > plan.json
+
+  # before the installation, with credentials from a file
+  csccm plan --cloud-config ./cloud-config`,
+		Annotations:       outputs("text", "json", "yaml"),
+		ValidArgsFunction: completeFrom(g, balancedServices),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release whose settings count")
+	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return planError(&usageError{err}) })
+	cmd.RunE = g.runE(func(ctx context.Context, args []string) error { return planError(runPlan(ctx, g, f, args)) })
+	return cmd
+}
+
+// planError keeps exit code 2 for what the plan says.
+func planError(err error) error {
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: usage.err}, "see csccm plan --help"}
+	}
+	return err
+}
+
+func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) error {
+	format, err := g.wantOutput("text", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	cs, err := openCloud(ctx, c, f.cloudConfig)
+	if err != nil {
+		return err
+	}
+	defer cs.close()
+	r, err := makePlan(ctx, g, f, c, cs, names)
+	if err != nil {
+		return c.Explain(err)
+	}
+	if err := writePlan(g, format, r); err != nil {
+		return err
+	}
+	switch {
+	case r.Summary.Failed > 0:
+		return fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+	case r.ToDo():
+		return &report.ExitError{Code: exitToDo}
+	}
+	return nil
+}
+
+func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud, names []string) (*plan.Report, error) {
+	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, f.release)
+	if err != nil {
+		return nil, err
+	}
+	if f.clusterID != "" {
+		options.ClusterID = f.clusterID
+	}
+	previewer, err := provider.NewPreviewer(cs.config, options, cs.client, c.Kube)
+	if err != nil {
+		return nil, err
+	}
+	progress := report.Quiet()
+	if g.style(g.errOut).TTY {
+		progress = g.progress()
+	}
+	progress.Step("looking at the Services")
+	settings := plan.Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}
+	r, err := plan.Make(ctx, c.Kube, previewer, settings, names)
+	if err == nil {
+		progress.Done("%d", len(r.Services))
+	}
+	progress.Close()
+	var selection *plan.SelectionError
+	if errors.As(err, &selection) && selection.Form {
+		return nil, &usageError{err}
+	}
+	return r, err
+}
+
+func writePlan(g *globals, format string, r *plan.Report) error {
+	if format == "text" {
+		return r.WriteText(g.out, plan.TextOptions{Style: g.style(g.out), Verbose: g.verbosity > 0})
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if format == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+		_, err = g.out.Write(text)
+		return err
+	}
+	_, err = g.out.Write(append(text, '\n'))
+	return err
+}
+
+// balancedServices are the Services that plan takes, for the shell.
+func balancedServices(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		if provider.Handles(&list.Items[i]) {
+			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
+		}
+	}
+	return out, nil
+}

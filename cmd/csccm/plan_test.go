@@ -1,0 +1,119 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/plan"
+)
+
+// serviceForPlan is a Service of the example world that has no address yet.
+const serviceForPlan = `{"metadata":{"namespace":"default","name":"web","uid":"01234567-89ab-cdef-0123-456789abcdff"},
+	"spec":{"type":"LoadBalancer","ports":[{"name":"http","protocol":"TCP","port":8080,"nodePort":31080}]}}`
+
+const nodesForPlan = `[{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name":"demo-worker-2"}},
+	{"metadata":{"name":"demo-cp-1","labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}]`
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	sim, file, secretKey := cloudConfig(t)
+	a.set("/api/v1/nodes", nodesForPlan)
+	base := []string{"plan", "--server", a.url, "--cloud-config", file}
+
+	c := execute(t, base...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "No Service of type LoadBalancer.")
+
+	a.set("/api/v1/services", "["+serviceForPlan+"]")
+	c = execute(t, base...)
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Empty(t, c.errOut)
+	require.Contains(t, c.out, "+ acquire an address in network ")
+	require.Contains(t, c.out, "(8080 to node port 31080, tcp, roundrobin)")
+	require.Contains(t, c.out, "add 2 members to the rule of port 8080")
+	require.Contains(t, c.out, "1 Service: 1 with ")
+	for _, call := range sim.Ledger().Calls() {
+		require.True(t, strings.HasPrefix(call.Command, "list"), "%s is no read", call.Command)
+	}
+
+	for _, format := range []string{"json", "yaml"} {
+		c = execute(t, append(base, "-o", format, "default/web")...)
+		require.Equal(t, 2, c.code, c.errOut)
+		require.NotContains(t, c.out, secretKey)
+	}
+	require.Contains(t, c.out, "clusterID: kubernetes\n")
+	c = execute(t, append(base, "-o", "json", "--cluster-id", "other")...)
+	var r plan.Report
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.Equal(t, "other", r.Settings.ClusterID)
+	require.Equal(t, plan.Summary{Services: 1, Changing: 1, Actions: r.Summary.Actions}, r.Summary)
+	require.NotZero(t, r.Summary.Actions)
+
+	// Of a Service that is refused it says why, and what would be right.
+	a.set("/api/v1/services", "["+strings.NewReplacer(`"type":"LoadBalancer",`, `"type":"LoadBalancer","loadBalancerIP":"203.0.113.20",`, "8080", "80").Replace(serviceForPlan)+"]")
+	c = execute(t, base...)
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Contains(t, c.out, "refused: PortTaken")
+	require.Contains(t, c.out, "fix: ")
+}
+
+func TestPlanErrors(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file, _ := cloudConfig(t)
+	a.set("/api/v1/nodes", nodesForPlan)
+	a.set("/api/v1/services", "["+serviceForPlan+"]")
+	cs := []string{"--server", a.url, "--cloud-config", file}
+	for name, c := range map[string]struct {
+		code int
+		says string
+		args []string
+	}{
+		"unknown flag":     {1, "unknown flag: --nope", []string{"--nope"}},
+		"unknown format":   {1, "text, json, yaml", append([]string{"-o", "xml"}, cs...)},
+		"not a name":       {1, "NAMESPACE/NAME", append([]string{"web"}, cs...)},
+		"no such Service":  {1, "default/wbe is no Service of the cluster", append([]string{"default/wbe"}, cs...)},
+		"no credentials":   {1, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
+		"unreachable":      {1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
+		"time-out":         {124, "timed out", append([]string{"--timeout", "1ns"}, cs...)},
+		"kubectl's remedy": {1, "see csccm plan --help", []string{"--nope"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, append([]string{"plan"}, c.args...)...)
+			require.Equal(t, c.code, r.code, r.out+r.errOut)
+			require.Contains(t, r.errOut, c.says)
+			require.Empty(t, r.out)
+		})
+	}
+}
+
+// A CloudStack that cannot be read is an error, not a plan without actions.
+func TestPlanWithoutCloudStack(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	a.set("/api/v1/nodes", nodesForPlan)
+	a.set("/api/v1/services", "["+serviceForPlan+"]")
+	file := filepath.Join(t.TempDir(), "cloud-config")
+	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = http://127.0.0.1:1/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
+	c := execute(t, "plan", "--server", a.url, "--cloud-config", file)
+	require.Equal(t, 1, c.code, c.out+c.errOut)
+	require.Contains(t, c.out, "not known")
+	require.Contains(t, c.errOut, "1 of 1 Services could not be looked at")
+}
+
+func TestCompletionOfServices(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	a.set("/api/v1/services", "["+serviceForPlan+"]")
+	require.Contains(t, execute(t, "__complete", "--server", a.url, "plan", "").out, "default/web")
+}

@@ -1,0 +1,240 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan shows what the controller would do in CloudStack for the Services of a live cluster. It reads only.
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// workers is how many Services are looked at at once, as many as in the controller's own loop.
+const workers = 4
+
+// SchemaVersion is that of Report in JSON.
+const SchemaVersion = 1
+
+// Report is the plan for all Services that were selected.
+type Report struct {
+	SchemaVersion int        `json:"schemaVersion"`
+	Settings      Settings   `json:"settings"`
+	Services      []*Service `json:"services"` // sorted by name
+	Summary       Summary    `json:"summary"`
+}
+
+// Settings are those of the controller that the plan depends on.
+type Settings struct {
+	ClusterID string `json:"clusterID"`
+	Policy    string `json:"policy"`
+	ACLs      bool   `json:"manageNetworkACLs"`
+	// From is where they were found.
+	From string `json:"from"`
+}
+
+// Service is the plan for one Service.
+type Service struct {
+	loadbalancer.Preview
+	// Address is what the Service's status shows.
+	Address string   `json:"address,omitempty"`
+	Actions []Action `json:"actions"`
+	// Error says why there is no plan: a read failed.
+	Error string `json:"error,omitempty"`
+}
+
+// Action is a step towards what the Service asks for.
+type Action struct {
+	loadbalancer.Action
+	// Held is set when the controller's policy keeps the action from being done.
+	Held bool `json:"heldByPolicy,omitempty"`
+}
+
+// Summary counts Services, and the actions of all.
+type Summary struct {
+	Services int `json:"services"`
+	Settled  int `json:"settled"` // nothing to do
+	Changing int `json:"changing"`
+	Refused  int `json:"refused"`
+	Failed   int `json:"failed"` // not known
+	Actions  int `json:"actions"`
+	Held     int `json:"heldByPolicy"`
+}
+
+// ToDo tells whether anything is not as the Services ask for: there are actions, or refusals that somebody has to
+// resolve.
+func (r *Report) ToDo() bool { return r.Summary.Changing+r.Summary.Refused > 0 }
+
+// Previewer makes the plan for one Service; *provider.Previewer is one.
+type Previewer interface {
+	Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error)
+}
+
+// Make plans for the Services that the controller works on and that were selected. What fails for one Service is in
+// its plan; the error is of the whole: the cluster cannot be read, or a name names nothing.
+func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings Settings, names []string) (*Report, error) {
+	selected, err := parseSelection(names)
+	if err != nil {
+		return nil, err
+	}
+	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	services, err := selected.of(list.Items)
+	if err != nil {
+		return nil, err
+	}
+	nodeList, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*corev1.Node, 0, len(nodeList.Items))
+	for i := range nodeList.Items {
+		nodes = append(nodes, &nodeList.Items[i])
+	}
+	r := &Report{SchemaVersion: SchemaVersion, Settings: settings, Services: make([]*Service, len(services))}
+	gate := make(chan struct{}, workers)
+	var group sync.WaitGroup
+	for i, svc := range services {
+		gate <- struct{}{}
+		group.Go(func() {
+			defer func() { <-gate }()
+			preview, err := p.Service(ctx, svc, nodes)
+			r.Services[i] = newService(svc, preview, loadbalancer.Policy(settings.Policy), err)
+		})
+	}
+	group.Wait()
+	r.Summary = sum(r.Services)
+	return r, ctx.Err()
+}
+
+func newService(svc *corev1.Service, preview loadbalancer.Preview, policy loadbalancer.Policy, err error) *Service {
+	out := &Service{Preview: preview, Actions: mark(preview.Actions, policy)}
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if out.Address = cmp.Or(in.IP, in.Hostname); out.Address != "" {
+			break
+		}
+	}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+// mark notes which actions the policy holds back.
+func mark(actions []loadbalancer.Action, policy loadbalancer.Policy) []Action {
+	out := make([]Action, 0, len(actions))
+	done := policy.Filter(actions) // keeps the order
+	for i := range actions {
+		a := Action{Action: actions[i], Held: true}
+		if len(done) > 0 && done[0].Kind == a.Kind && done[0].Label == a.Label && done[0].RuleID == a.RuleID && done[0].FirewallID == a.FirewallID {
+			a.Held, done = false, done[1:]
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func sum(services []*Service) Summary {
+	s := Summary{Services: len(services)}
+	for _, svc := range services {
+		s.Actions += len(svc.Actions)
+		for i := range svc.Actions {
+			if svc.Actions[i].Held {
+				s.Held++
+			}
+		}
+		switch {
+		case svc.Error != "":
+			s.Failed++
+		case svc.Refusal != nil:
+			s.Refused++
+		case svc.todo():
+			s.Changing++
+		default:
+			s.Settled++
+		}
+	}
+	return s
+}
+
+// todo tells whether the controller would do anything for the Service. An acquisition whose outcome it does not know
+// it would ask for.
+func (s *Service) todo() bool { return len(s.Actions) > 0 || s.Pending > 0 }
+
+// selection is what the command line names.
+type selection []string
+
+// parseSelection takes NAMESPACE/NAME, and NAMESPACE/ for all of a namespace. None means all.
+func parseSelection(names []string) (selection, error) {
+	for _, n := range names {
+		if namespace, name, ok := strings.Cut(n, "/"); !ok || namespace == "" || strings.Contains(name, "/") {
+			return nil, &SelectionError{Name: n, What: "is not of the form NAMESPACE/NAME, or NAMESPACE/ for all of a namespace", Form: true}
+		}
+	}
+	return names, nil
+}
+
+// SelectionError is a name that selects nothing.
+type SelectionError struct {
+	Name, What, Fix string
+	// Form is set when the name cannot be read at all.
+	Form bool
+}
+
+func (e *SelectionError) Error() string { return fmt.Sprintf("%s %s", e.Name, e.What) }
+
+// Remedy says what would be right.
+func (e *SelectionError) Remedy() string { return e.Fix }
+
+// of returns the selected Services that the controller works on, sorted.
+func (s selection) of(all []corev1.Service) ([]*corev1.Service, error) {
+	byName := map[string]*corev1.Service{}
+	var concerned []*corev1.Service
+	for i := range all {
+		svc := &all[i]
+		byName[svc.Namespace+"/"+svc.Name] = svc
+		if provider.Handles(svc) {
+			concerned = append(concerned, svc)
+		}
+	}
+	for _, name := range s {
+		svc, found := byName[name]
+		switch {
+		case strings.HasSuffix(name, "/"):
+		case !found:
+			return nil, &SelectionError{Name: name, What: "is no Service of the cluster", Fix: "kubectl get services --all-namespaces"}
+		case !provider.Handles(svc):
+			return nil, &SelectionError{Name: name, What: "is none of the controller's: " + whyNot(svc)}
+		}
+	}
+	wanted := func(svc *corev1.Service) bool {
+		return len(s) == 0 || slices.Contains(s, svc.Namespace+"/"+svc.Name) || slices.Contains(s, svc.Namespace+"/")
+	}
+	concerned = slices.DeleteFunc(concerned, func(svc *corev1.Service) bool { return !wanted(svc) })
+	slices.SortFunc(concerned, func(a, b *corev1.Service) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return concerned, nil
+}
+
+func whyNot(svc *corev1.Service) string {
+	switch {
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return fmt.Sprintf("its type is %s", cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP))
+	case svc.Spec.LoadBalancerClass != nil:
+		return fmt.Sprintf("its loadBalancerClass is %s", *svc.Spec.LoadBalancerClass)
+	}
+	return "it is being deleted, and no load balancer of it is known"
+}

@@ -1,0 +1,77 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// Options finds the settings of the controller that runs as a Helm release: the flags of its Deployment or DaemonSet.
+// from says where they are from. Without a controller they are the defaults.
+func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
+	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
+	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
+	if err != nil {
+		return o, "", err
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if args, ok := flagsOf(&d.Spec.Template.Spec); ok {
+			o, err = parseFlags(args)
+			return o, "Deployment " + d.Namespace + "/" + d.Name, err
+		}
+	}
+	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
+	if err != nil {
+		return o, "", err
+	}
+	for i := range sets.Items {
+		d := &sets.Items[i]
+		if args, ok := flagsOf(&d.Spec.Template.Spec); ok {
+			o, err = parseFlags(args)
+			return o, "DaemonSet " + d.Namespace + "/" + d.Name, err
+		}
+	}
+	return provider.DefaultOptions(), "the defaults", nil
+}
+
+// flagsOf are the flags of the container that is a cloud controller manager.
+func flagsOf(pod *corev1.PodSpec) ([]string, bool) {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		all := append(append([]string{}, c.Command...), c.Args...)
+		for _, a := range all {
+			if strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=") {
+				return all, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// parseFlags reads those of the controller's flags that make its settings. The framework's others are passed over.
+func parseFlags(args []string) (provider.Options, error) {
+	o := provider.DefaultOptions()
+	flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	o.AddFlags(flags)
+	flags.StringVar(&o.ClusterName, "cluster-name", "", "")
+	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return o, fmt.Errorf("the controller's flags: %w", err)
+	}
+	return o, nil
+}

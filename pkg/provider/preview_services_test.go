@@ -1,0 +1,173 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// preview asks what would be done for the Service web, and makes sure that asking changed nothing.
+func (b *bed) preview(nodes ...string) loadbalancer.Preview {
+	b.t.Helper()
+	o := DefaultOptions()
+	o.ClusterID = "test"
+	p, err := NewPreviewer(&cloudstack.Config{}, o, b.client(testAPIKey, testSecret), b.kube)
+	require.NoError(b.t, err)
+	assert.Equal(b.t, "test", p.ClusterID())
+	before := b.get()
+	b.reset()
+	out, err := p.Service(b.t.Context(), before, nodesNamed(nodes...))
+	require.NoError(b.t, err)
+	for _, c := range b.calls() {
+		assert.True(b.t, strings.HasPrefix(c, "list"), "%s is no read", c)
+	}
+	assert.Equal(b.t, before, b.get(), "the Service is as it was")
+	return out
+}
+
+func kinds(actions []loadbalancer.Action) []loadbalancer.ActionKind {
+	var out []loadbalancer.ActionKind
+	for i := range actions {
+		out = append(out, actions[i].Kind)
+	}
+	return out
+}
+
+func TestPreviewIsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80, 81})
+	p := b.preview("w1", "w2")
+	assert.Equal(t, "default/web", p.Service)
+	assert.Contains(t, kinds(p.Actions), loadbalancer.AllocateAddress)
+	assert.Nil(t, p.Refusal)
+
+	b.mustSync("w1", "w2")
+	assert.Empty(t, b.preview("w1", "w2").Actions)
+
+	// What the preview says of a change is what a sync then does.
+	b.change(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
+	b.change(annotate(annotation.Algorithm, "leastconn"))
+	assert.Equal(t, []loadbalancer.ActionKind{loadbalancer.DeleteRule, loadbalancer.UpdateRule}, slices.DeleteFunc(kinds(b.preview("w1", "w2").Actions), ofFirewall))
+	b.mustSync("w1", "w2")
+	assert.Empty(t, b.preview("w1", "w2").Actions)
+
+	// A Service that goes: everything goes.
+	b.change(func(s *corev1.Service) {
+		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+		s.Spec.Type = corev1.ServiceTypeClusterIP
+	})
+	p = b.preview("w1", "w2")
+	assert.Contains(t, kinds(p.Actions), loadbalancer.ReleaseAddress)
+	assert.True(t, p.Desired.Absent)
+	require.NoError(t, b.remove())
+	assert.Empty(t, b.preview("w1", "w2").Actions)
+}
+
+func ofFirewall(k loadbalancer.ActionKind) bool {
+	return k == loadbalancer.OpenFirewall || k == loadbalancer.CloseFirewall
+}
+
+func TestPreviewRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.Service)
+		nodes  []string
+		reason loadbalancer.Reason
+		remedy bool
+	}{
+		"an annotation that does not parse": {annotate(annotation.Algorithm, "random"), []string{"w1"}, loadbalancer.ReasonInvalidAnnotation, false},
+		"UDP behind a virtual router":       {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []string{"w1"}, loadbalancer.ReasonUnsupportedProto, true},
+		"an address of another network":     {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.32" }, []string{"w1"}, loadbalancer.ReasonAddressUnavailable, true},
+		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, loadbalancer.ReasonPortTaken, true},
+		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, loadbalancer.ReasonNoBackends, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			b.service([]int{80}, c.change)
+			p := b.preview(c.nodes...)
+			require.NotNil(t, p.Refusal)
+			assert.Equal(t, c.reason, p.Refusal.Reason)
+			assert.Equal(t, c.remedy, p.Refusal.Remedy != "", p.Refusal.Error())
+			assert.Empty(t, p.Actions)
+		})
+	}
+}
+
+// The Events of a sync are in the preview: here of a node that has no VM, beside one that has.
+func TestPreviewTellsWhatEventsWould(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80})
+	p := b.preview("w1", "nobody")
+	require.NotEmpty(t, p.Notices)
+	assert.True(t, p.Notices[0].Warning)
+	assert.Contains(t, p.Notices[0].Message, "nobody")
+	assert.NotEmpty(t, p.Actions)
+	assert.Empty(t, b.events(), "and in no Event")
+}
+
+func TestHandles(t *testing.T) {
+	t.Parallel()
+	class := "other.example.org/lb"
+	now := metav1.Now()
+	finalizer := []string{servicehelpers.LoadBalancerCleanupFinalizer}
+	for name, c := range map[string]struct {
+		change func(*corev1.Service)
+		want   bool
+	}{
+		"load balancer":              {func(*corev1.Service) {}, true},
+		"of another class":           {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
+		"never one":                  {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
+		"no longer one":              {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
+		"being deleted":              {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
+		"being deleted, cleaned up":  {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
+		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
+		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, Handles(newService([]int{80}, c.change)))
+		})
+	}
+}
+
+func TestEligible(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"plain": {func(*corev1.Node) {}, true},
+		"not ready": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+		}, true},
+		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
+		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
+		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
+		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintBeingDeleted}} }, false},
+		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := k8sNode("w1", "")
+			c.change(n)
+			assert.Equal(t, c.want, len(eligible([]*corev1.Node{n})) == 1)
+		})
+	}
+}

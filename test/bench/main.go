@@ -1,0 +1,121 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures the controller as a process against a real API server and the simulator: how long Services
+// take, what they cost in API calls, and what the controller needs of the machine. It prints tables in Markdown;
+// docs/performance.md holds those of a run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// part is one of the tables.
+type part struct {
+	name, title string
+	run         func(context.Context, *bench) error
+}
+
+var parts = []part{
+	{"ports", "One Service by its number of ports (5 nodes)", byPorts},
+	{"nodes", "One Service of 5 ports by the number of nodes", byNodes},
+	{"concurrency", "50 Services of 2 ports created at once", byConcurrency},
+	{"scale", "The controller at 1,000 nodes, 500 Services, 5,000 VMs", atScale},
+}
+
+// bench is one run.
+type bench struct {
+	programs testbed.Binaries
+	plane    string
+	profile  string
+}
+
+func (b *bench) newBed(ctx context.Context, vms, nodes int, profile string) (*bare.Bed, error) {
+	return bare.New(ctx, bare.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile})
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	b := &bench{}
+	only := flag.String("only", "", "parts to run, comma separated, of: "+strings.Join(names, ", "))
+	bin := flag.String("bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
+	flag.StringVar(&b.profile, "profile", "simulator", "how long CloudStack's calls and jobs take: instant, simulator or production")
+	flag.Parse()
+	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	for _, w := range wanted {
+		if !slices.Contains(names, w) {
+			return fmt.Errorf("--only %s is none of %s", w, strings.Join(names, ", "))
+		}
+	}
+	var err error
+	if b.plane, err = plane.Ensure(ctx, plane.Print(os.Stderr)); err != nil {
+		return err
+	}
+	if b.programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+		return err
+	}
+	fmt.Printf("%s, %d CPUs%s, latency profile %s\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load(), b.profile)
+	for _, p := range parts {
+		if len(wanted) > 0 && !slices.Contains(wanted, p.name) {
+			continue
+		}
+		fmt.Printf("\n%s\n\n", p.title)
+		if err := p.run(ctx, b); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", p.name, err), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// load tells how busy the machine is with other things; durations suffer from it.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return ", load " + first
+}
+
+// row prints a line of a table.
+func row(cells ...any) {
+	text := make([]string, 0, len(cells))
+	for _, c := range cells {
+		text = append(text, fmt.Sprint(c))
+	}
+	fmt.Println("| " + strings.Join(text, " | ") + " |")
+}
+
+func header(cells ...any) {
+	row(cells...)
+	fmt.Println("|" + strings.Repeat("---|", len(cells)))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

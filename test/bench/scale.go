@@ -1,0 +1,130 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/test/bare"
+)
+
+// ticks a second in /proc/PID/stat; Linux has the same number on every architecture that Go knows.
+const ticks = 100
+
+// used is what a process has used of the machine. Where there is no /proc it is an error.
+type used struct {
+	cpu       time.Duration
+	now, peak int // resident memory, MiB
+}
+
+func usage(x *bare.Bed) (used, error) {
+	var u used
+	pid := strconv.Itoa(x.Controller.PID())
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return u, errors.Join(errors.New("CPU and memory are read from /proc, which is Linux's"), err)
+	}
+	// The second field, in parentheses, may hold blanks; user and system time are the 14th and 15th.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return u, fmt.Errorf("/proc/%s/stat is not understood", pid)
+	}
+	inUser, _ := strconv.Atoi(f[11])
+	inSystem, _ := strconv.Atoi(f[12])
+	u.cpu = time.Duration(inUser+inSystem) * time.Second / ticks
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(status)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		kib, _ := strconv.Atoi(f[1])
+		switch f[0] {
+		case "VmRSS:":
+			u.now = kib >> 10
+		case "VmHWM:":
+			u.peak = kib >> 10
+		}
+	}
+	return u, nil
+}
+
+// atScale measures the controller itself, so CloudStack answers at once and there is no limit of calls.
+func atScale(ctx context.Context, b *bench) error {
+	const vms, nodes, services, ports = 5000, 1000, 500, 1
+	x, err := b.newBed(ctx, vms, nodes, "instant")
+	if err != nil {
+		return err
+	}
+	defer x.Stop()
+	header("step", "takes", "CPU of the controller", "memory", "peak", "calls", "polls")
+	var last used
+	measure := func(what string, do func() error) error {
+		x.Spent()
+		begun := time.Now()
+		if err := do(); err != nil {
+			return err
+		}
+		took := time.Since(begun)
+		u, err := usage(x)
+		if err != nil {
+			return err
+		}
+		calls, polled := x.Spent()
+		row(what, seconds(took), seconds(u.cpu-last.cpu), fmt.Sprintf("%d MiB", u.now), fmt.Sprintf("%d MiB", u.peak), calls, polled)
+		last = u
+		return nil
+	}
+	const drift = 30 * time.Second
+	start := func() error { last = used{}; return x.Start(ctx, 0, "--drift-period="+drift.String()) }
+	settle := func(do func() error) func() error {
+		return func() error {
+			if err := do(); err != nil {
+				return err
+			}
+			return x.Idle(ctx)
+		}
+	}
+	steps := []struct {
+		what string
+		do   func() error
+	}{
+		{"start, no Service yet", start},
+		{fmt.Sprintf("%d Services are created", services), settle(func() error {
+			if err := x.Services(ctx, 1, services, ports); err != nil {
+				return err
+			}
+			return x.Served(ctx, services)
+		})},
+		{"two drift periods of 30 s, nothing to do", func() error { return pause(ctx, 2*drift) }},
+		{"a node joins", settle(func() error { return x.Join(ctx, nodes+1, nodes+1) })},
+		{"restart with all of it", settle(start)},
+		{"all Services are deleted", settle(func() error { return x.Clear(ctx) })},
+	}
+	for _, s := range steps {
+		if err := measure(s.what, s.do); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

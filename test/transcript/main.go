@@ -1,0 +1,128 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command transcript writes what a user of load balancers sees, docs/transcripts/loadbalancers.txt: kubectl against a
+// real API server with the controller, and the simulated CloudStack's own view. Everything in it is run; what differs
+// from run to run (ids, times) is left out of what is shown.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+func main() {
+	out := flag.String("o", "", "file to write; default stdout")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *out)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "transcript:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, file string) error {
+	control, err := plane.Ensure(ctx, plane.Print(os.Stderr))
+	if err != nil {
+		return err
+	}
+	programs, err := testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	if err != nil {
+		return err
+	}
+	x, err := bare.New(ctx, bare.Options{Programs: programs, Plane: control, VMs: 3, Nodes: 2, Profile: "simulator"})
+	if err != nil {
+		return err
+	}
+	defer x.Stop()
+	t := &transcript{bed: x, cli: programs.CLI}
+	err = t.story(ctx)
+	if file == "" {
+		_, werr := os.Stdout.Write(t.text.Bytes())
+		return errors.Join(err, werr)
+	}
+	if err != nil {
+		_, _ = os.Stderr.Write(t.text.Bytes())
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(file, t.text.Bytes(), 0o644) // #nosec G306 -- a page of the documentation
+}
+
+// transcript is a session under way.
+type transcript struct {
+	bed  *bare.Bed
+	cli  string
+	text bytes.Buffer
+}
+
+// say writes a paragraph of explanation.
+func (t *transcript) say(text string) {
+	fmt.Fprintf(&t.text, "\n# %s\n", strings.ReplaceAll(text, "\n", "\n# "))
+}
+
+// kubectl runs a command and shows it with its output.
+func (t *transcript) kubectl(ctx context.Context, stdin string, args ...string) error {
+	out, _, err := t.exec(ctx, t.bed.Kubectl, stdin, args...)
+	t.show("kubectl", stdin, args, out)
+	return err
+}
+
+// csccm is kubectl for the tool; want is the exit code.
+func (t *transcript) csccm(ctx context.Context, want int, args ...string) error {
+	out, code, err := t.exec(ctx, t.cli, "", append(args, "--cloud-config", t.bed.CloudConfig)...)
+	t.show("csccm", "", append(args, "--cloud-config", "cloud-config"), out)
+	fmt.Fprintf(&t.text, "$ echo $?\n%d\n", code)
+	if code != want {
+		return fmt.Errorf("csccm %v ended with %d, not %d: %w", args, code, want, err)
+	}
+	return nil
+}
+
+func (t *transcript) exec(ctx context.Context, program, stdin string, args ...string) (out string, code int, err error) {
+	cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- programs of the test bed
+	cmd.Env = []string{"KUBECONFIG=" + t.bed.Kubeconfig, "HOME=" + t.bed.Dir}
+	cmd.Stdin = strings.NewReader(stdin)
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %v: %w\n%s", filepath.Base(program), args, err, text)
+	}
+	return string(text), cmd.ProcessState.ExitCode(), err
+}
+
+func (t *transcript) show(program, stdin string, args []string, out string) {
+	words := []string{program}
+	for _, a := range args {
+		words = append(words, quote(a))
+	}
+	fmt.Fprintf(&t.text, "\n$ %s", strings.Join(words, " "))
+	if stdin != "" {
+		fmt.Fprintf(&t.text, " <<EOF\n%sEOF", stdin)
+	}
+	fmt.Fprintf(&t.text, "\n%s", t.withoutIDs(out))
+}
+
+// quote writes an argument as a shell needs it.
+func quote(arg string) string {
+	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
