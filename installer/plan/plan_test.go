@@ -118,7 +118,7 @@ func TestMake(t *testing.T) {
 			require.NoError(t, err)
 			var got []string
 			for _, s := range r.Services {
-				got = append(got, s.Preview.Service)
+				got = append(got, s.Service)
 			}
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.summary, r.Summary)

@@ -47,7 +47,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 // columns are the widths of names and addresses.
 func (r *Report) columns() (names, addresses int) {
 	for _, s := range r.Services {
-		names, addresses = max(names, utf8.RuneCountInString(s.Preview.Service)), max(addresses, utf8.RuneCountInString(s.address()))
+		names, addresses = max(names, utf8.RuneCountInString(s.Service)), max(addresses, utf8.RuneCountInString(s.address()))
 	}
 	return names, addresses
 }
@@ -65,10 +65,10 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	}
 	what, paint := s.verdict()
 	if columns := names + addresses + utf8.RuneCountInString(what) + 6; style.Width > 0 && columns > style.Width {
-		fmt.Fprintf(b, "%s\n", style.Paint(report.Strong, s.Preview.Service))
+		fmt.Fprintf(b, "%s\n", style.Paint(report.Strong, s.Service))
 		b.WriteString(style.Indented("  ", 2, s.address()+", "+what))
 	} else {
-		fmt.Fprintf(b, "%s   %s   %s\n", style.Paint(report.Strong, pad(s.Preview.Service, names)), pad(s.address(), addresses), style.Paint(paint, what))
+		fmt.Fprintf(b, "%s   %s   %s\n", style.Paint(report.Strong, pad(s.Service, names)), pad(s.address(), addresses), style.Paint(paint, what))
 	}
 	if s.Error != "" {
 		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, s.Error))
