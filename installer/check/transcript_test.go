@@ -42,7 +42,7 @@ func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Fa
 	path := filepath.Join("..", "..", "docs", "transcripts", name)
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // documentation
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err, "run go test ./installer/check -update")

@@ -50,10 +50,9 @@ func (s *Status) WriteText(w io.Writer, o TextOptions) error {
 			fmt.Sprintf("%d VMs", s.CloudStack.VMs), s.CloudStack.URL))
 	}
 	c := &s.Controller
-	switch {
-	case c.PodsWanted == 0:
+	if c.PodsWanted == 0 {
 		line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
-	default:
+	} else {
 		line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
 			label("leader ", c.Leader), ago(c)))
 		line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
