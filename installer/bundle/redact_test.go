@@ -57,7 +57,8 @@ func TestNamesAndAddresses(t *testing.T) {
 		require.NotContains(t, out, part)
 	}
 	require.Regexp(t, `^node node-[0-9a-f]{8} \(ip-[0-9a-f]{8}, ip-[0-9a-f]{8}\) and node-[0-9a-f]{8} serve default/service-[0-9a-f]{8} at https://host-[0-9a-f]{8}/client/api$`, out)
-	require.Equal(t, r.text("worker-1"), r.text("worker-1"), "the same in one bundle")
+	first, second := r.text("worker-1"), r.text("on worker-1")
+	require.Equal(t, "on "+first, second, "the same in one bundle")
 	require.NotEqual(t, r.text("worker-1"), redacts(t, false).text("worker-1"), "others in the next")
 	require.Equal(t, "node worker-1 10.1.1.21", redacts(t, true).text("node worker-1 10.1.1.21"))
 }

@@ -88,17 +88,17 @@ func decideContact(logs []logOf, now time.Time) Finding {
 	var last *podlog.Line
 	var pod string
 	failures, lines := 0, 0
-	for i := range logs {
-		lines += len(logs[i].lines)
-		for j := range logs[i].lines {
-			l := &logs[i].lines[j]
+	for _, log := range logs {
+		lines += len(log.lines)
+		for j := range log.lines {
+			l := &log.lines[j]
 			verdict := l.Message == contactMade || l.Message == contactFailed
 			broken := unreachable(l)
 			if broken && now.Sub(l.At) <= recentlyEnough {
 				failures++
 			}
 			if (verdict || broken) && (last == nil || !l.At.Before(last.At)) {
-				last, pod = l, logs[i].pod
+				last, pod = l, log.pod
 			}
 		}
 	}

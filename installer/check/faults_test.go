@@ -118,7 +118,7 @@ func faults() []fault {
 		}},
 		{code: "K8S-004", outcome: check.Warning, says: "1h0m0s in the future", together: true, inject: func(t *testing.T, w *world) {
 			w.changeNode(t, "demo-cp-1", func(n *corev1.Node) {
-				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(w.now.Add(time.Hour + time.Second/2))
+				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(w.now.Add(time.Hour))
 			})
 		}},
 		{code: "K8S-004", outcome: check.Warning, says: "30m0s behind", inject: func(_ *testing.T, w *world) {

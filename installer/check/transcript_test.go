@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/status"
 )
 
 var update = flag.Bool("update", false, "write the transcripts")
@@ -24,38 +25,44 @@ var update = flag.Bool("update", false, "write the transcripts")
 // fixed is the time of the transcripts.
 var fixed = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// transcript compares what doctor says with docs/transcripts.
-func transcript(t *testing.T, name string, w *world, r check.Report) {
+// transcript compares what doctor and status say with docs/transcripts.
+func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Facts) {
 	t.Helper()
 	var b bytes.Buffer
+	style := report.Style{Unicode: true, Width: 110}
 	b.WriteString("$ csccm doctor\n")
-	require.NoError(t, r.WriteText(&b, check.TextOptions{Style: report.Style{Unicode: true, Width: 110}}))
+	require.NoError(t, r.WriteText(&b, check.TextOptions{Style: style}))
+	b.WriteString("\n$ csccm status\n")
+	before := bytes.Count(b.Bytes(), []byte("\n"))
+	require.NoError(t, status.New(w.env, r, f).WriteText(&b, status.TextOptions{Style: style}))
+	const screen = 30
+	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen")
 	text := strings.ReplaceAll(b.String(), w.env.Cluster.Server, "https://192.0.2.10:6443")
 	text = strings.ReplaceAll(text, w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api")
 	path := filepath.Join("..", "..", "docs", "transcripts", name)
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // documentation
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err, "run go test ./installer/check -update")
 	require.Equal(t, string(want), text, "run go test ./installer/check -update")
 }
 
-func doctorAt(t *testing.T, w *world) check.Report {
+func doctorAt(t *testing.T, w *world) (check.Report, *check.Facts) {
 	t.Helper()
 	w.env.Clock = clocktesting.NewFakeClock(w.now)
-	r := check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	r, f := check.Inspect(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	noKeys(t, w, r)
-	return r
+	return r, f
 }
 
 func TestTranscriptOfAHealthyCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorldAt(t, fixed)
-	r := doctorAt(t, w)
+	r, f := doctorAt(t, w)
 	require.Zero(t, r.ExitCode(check.SeverityWarning))
-	transcript(t, "doctor-healthy.txt", w, r)
+	transcript(t, "doctor-healthy.txt", w, r, f)
 }
 
 // All faults that do not hide each other stand in one cluster, and each is found by its code.
@@ -70,11 +77,11 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, len(codes), 20)
-	r := doctorAt(t, w)
+	r, facts := doctorAt(t, w)
 	require.Equal(t, 3, r.ExitCode(check.SeverityError))
 	found := byCode(r)
 	for code, outcome := range codes {
 		require.Equal(t, outcome, found[code].Outcome, "%+v", found[code])
 	}
-	transcript(t, "doctor-broken.txt", w, r)
+	transcript(t, "doctor-broken.txt", w, r, facts)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	ktesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/check"
 )
@@ -64,7 +65,8 @@ func TestFaultsAreFound(t *testing.T) {
 		found[f.code] = true
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorldAt(t, fixed)
+			w.env.Clock = clocktesting.NewFakeClock(fixed)
 			f.inject(t, w)
 			phase := check.PhaseInstalled
 			if f.preflight {

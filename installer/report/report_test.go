@@ -197,6 +197,25 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.Close()
 }
 
+func TestRetitleAndClear(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	p := NewProgress(&out, Style{TTY: true, Width: 40}, clocktesting.NewFakeClock(time.Unix(0, 0)))
+	Retitle(p, "no step is open")
+	Clear(p)
+	require.Empty(t, out.String())
+	p.Step("one")
+	Retitle(p, "one, %d done", 3)
+	require.True(t, strings.HasSuffix(out.String(), "one, 3 done"), "%q", out.String())
+	Clear(p)
+	require.True(t, strings.HasSuffix(out.String(), "\r\x1b[K"), "%q", out.String())
+	p.Done("the step is gone: nothing")
+	p.Close()
+	require.NotContains(t, out.String(), "the step is gone")
+	Retitle(Quiet(), "x")
+	Clear(Quiet())
+}
+
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	p := Quiet()

@@ -50,10 +50,9 @@ func (s *Status) WriteText(w io.Writer, o TextOptions) error {
 			fmt.Sprintf("%d VMs", s.CloudStack.VMs), s.CloudStack.URL))
 	}
 	c := &s.Controller
-	switch {
-	case c.PodsWanted == 0:
+	if c.PodsWanted == 0 {
 		line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
-	default:
+	} else {
 		line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
 			label("leader ", c.Leader), ago(c)))
 		line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
@@ -100,7 +99,7 @@ func (s *Status) nodeTable(o TextOptions) report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, "none"), orElse(n.Zone, "-"), orElse(n.Type, "-"), orElse(strings.Join(n.Problems, " "), "-"))
+		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, "none"), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, o.All))
 	}
 	return t
 }
@@ -114,7 +113,7 @@ func (s *Status) serviceTable(o TextOptions) report.Table {
 		v := &s.Services.Items[i]
 		age := duration.HumanDuration(time.Duration(v.AgeSeconds * float64(time.Second)))
 		t.Add(v.Namespace+"/"+v.Name, orElse(strings.Join(v.Addresses, ","), "none"), strings.Join(v.Ports, ","),
-			fmt.Sprintf("%d/%d", v.Rules, len(v.Ports)), age, orElse(strings.Join(v.Problems, " "), "-"))
+			fmt.Sprintf("%d/%d", v.Rules, len(v.Ports)), age, codes(v.Problems, o.All))
 	}
 	return t
 }
@@ -134,7 +133,11 @@ func (s *Status) problems(b *strings.Builder, o TextOptions) {
 				continue
 			}
 			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
-			b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, c.Code+" "+c.Message))
+			text := c.Code + " " + c.Message
+			if !o.All { // a line each
+				text = cut(text, st.Width-st.SymbolWidth()-1)
+			}
+			b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
 		}
 	}
 	if hidden := shown - maxRows; hidden > 0 && !o.All {
@@ -143,6 +146,25 @@ func (s *Status) problems(b *strings.Builder, o TextOptions) {
 	if shown > 0 {
 		b.WriteString("csccm doctor says more, and what to do.\n")
 	}
+}
+
+// codes are those of the checks that name an object; the first two where not all are wanted.
+func codes(all []string, every bool) string {
+	const enough = 2
+	if len(all) <= enough || every {
+		return orElse(strings.Join(all, " "), "-")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], " "), len(all)-enough)
+}
+
+// cut shortens text to a width; 0 or less means no limit.
+func cut(text string, width int) string {
+	const dots = "..."
+	runes := []rune(text)
+	if width <= len(dots) || len(runes) <= width {
+		return text
+	}
+	return string(runes[:width-len(dots)]) + dots
 }
 
 func ago(c *Controller) string {
