@@ -29,7 +29,7 @@ func reserveIPAddress(c *call) (any, error) {
 	if ip == nil {
 		return nil, c.badRef("id", c.str("id"))
 	}
-	owner, err := c.newOwner()
+	owner, err := c.ownerToUse()
 	switch {
 	case err != nil:
 		return nil, err

@@ -15,15 +15,9 @@ const defaultRootDisk = 8
 
 // createKubernetesCluster stores a cluster; the job of a CloudManaged one makes its VMs.
 func createKubernetesCluster(c *call) (*jobSpec, error) {
-	owner, err := c.ownerArg(true)
+	owner, err := c.ownerToUse()
 	if err != nil {
 		return nil, err
-	}
-	if owner == nil {
-		owner = c.caller.account
-	}
-	if !c.access(owner) {
-		return nil, denied()
 	}
 	if n := arg[*network](c, "networkid"); n != nil {
 		if err := c.checkNetworkUse(n); err != nil {

@@ -32,8 +32,11 @@ func createNetwork(c *call) (any, error) {
 		return nil, err
 	}
 	var err error
-	if n.owner, err = c.newOwner(); err != nil {
-		return nil, err
+	n.owner = c.caller.account
+	if c.given("domainid") && c.str("account") != "" || c.given("projectid") { // an account alone names nobody
+		if n.owner, err = c.newOwner(); err != nil {
+			return nil, err
+		}
 	}
 	for _, check := range []func(*network) error{
 		c.checkNetworkScope, c.checkAddressing, c.checkNetworkRights, c.checkNetworkServices, c.checkTier, c.checkGuestNetwork,

@@ -118,12 +118,9 @@ func (c *call) readDeployment() (*deployment, error) {
 	if c.given("templateid") == (c.given("snapshotid") || c.given("volumeid")) {
 		return nil, c.internal(csRuntime, "Please provide only one of the following parameters - template ID, volume ID or snapshot ID")
 	}
-	owner, err := c.ownerArg(true)
+	owner, err := c.ownerOrCaller()
 	if err != nil {
 		return nil, err
-	}
-	if owner == nil {
-		owner = c.caller.account
 	}
 	d := &deployment{owner: owner, zone: arg[*zone](c, "zoneid"), offering: arg[*serviceOffering](c, "serviceofferingid"), template: arg[*template](c, "templateid")}
 	for _, check := range []func(*deployment) error{

@@ -33,7 +33,7 @@ func guestCIDR(p netip.Prefix) bool {
 func within(a, b netip.Prefix) bool { return a.Bits() >= b.Bits() && b.Contains(a.Addr()) }
 
 func createVPC(c *call) (*jobSpec, error) {
-	owner, err := c.newOwner()
+	owner, err := c.ownerToUse()
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (c *call) ownerScope(byID bool) (scope, *apiError) {
 	if c.given("domainid") {
 		dom = arg[*domain](c, "domainid")
 		if dom == nil || dom.removed {
-			return nil, invalid("Domain id=%s doesn't exist", c.str("domainid"))
+			return nil, invalid("Unable to find domain by id %d", c.refs["domainid"].id)
 		}
 		if !c.domainAccess(dom) {
 			return nil, denied()
@@ -124,7 +124,7 @@ func (c *call) ownerScope(byID bool) (scope, *apiError) {
 		}
 		a, ok := c.st.accountIn(in, name)
 		if !ok {
-			return nil, invalid("Unable to find account with name %s in domain id=%s", name, in.uuid)
+			return nil, invalid("could not find account %s in domain %s", name, in.text())
 		}
 		if !c.access(a) {
 			return nil, denied()
@@ -134,7 +134,7 @@ func (c *call) ownerScope(byID bool) (scope, *apiError) {
 	if dom != nil && !me.normal() {
 		recursive := c.boolOr("isrecursive", listAll)
 		return func(o *account) bool {
-			return o != nil && o.project == nil && (o.domain == dom || recursive && o.domain.within(dom))
+			return o != nil && (o.project == nil || byID) && (o.domain == dom || recursive && o.domain.within(dom))
 		}, nil
 	}
 	wide := listAll || byID
@@ -171,7 +171,7 @@ func (c *call) projectScope() (scope, *apiError) {
 		return nil, invalid("Unable to find project by id %s", c.projectRef())
 	}
 	if !c.access(p.account) {
-		return nil, errf(codeAccount, csPermission, "Account %s can't access project id=%s", accountText(me), p.uuid)
+		return nil, errf(codeAccount, csPermission, "Account %s can't access project id=%d", accountText(me), p.id)
 	}
 	return func(o *account) bool { return o == p.account }, nil
 }

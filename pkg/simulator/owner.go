@@ -20,7 +20,7 @@ func (c *call) ownerArg(active bool) (*account, error) {
 		case !ok:
 			return nil, invalid("Unable to find account by name %s in domain with specified id", name)
 		case active && a.state != stateEnabled:
-			return nil, errf(codeAccount, csPermission, "Can't add resources to the account id=%d in state=%s as it's no longer active", a.id, a.state)
+			return nil, errf(codeAccount, csPermission, "Can't add resources to the account %s in state=%s as it's no longer active", accountText(a), a.state)
 		}
 		return a, nil
 	}
@@ -37,24 +37,56 @@ func (c *call) ownerArg(active bool) (*account, error) {
 	return nil, nil
 }
 
-// newOwner is who will own the new object of a create command: the account
-// named by account and domainid, or the project, else the caller.
+// newOwner is who will own the new object of commands that do not look at the
+// state of the account or project: the one named, else the caller.
 func (c *call) newOwner() (*account, error) {
 	me, name := c.caller.account, c.str("account")
-	a, err := c.ownerArg(true)
+	d, p := arg[*domain](c, "domainid"), arg[*project](c, "projectid")
+	named := name != "" && c.given("domainid")
 	switch {
-	case err != nil:
-		return nil, err
-	case a == nil:
-		return me, nil
-	case name != "" && c.given("projectid"):
+	case named && c.given("projectid"):
 		return nil, invalid("ProjectId and account/domainId can't be specified together")
-	case name != "" && me.normal() && a != me:
-		return nil, errf(codeAccount, csPermission, "Can't create/list resources for account %s in domain %d, permission denied", name, a.domain.id)
-	case c.access(a):
-		return a, nil
-	case name != "":
+	case c.given("projectid") && (p == nil || p.removed):
+		return nil, invalid("Unable to find project by id=%s", c.projectRef())
+	case c.given("projectid") && !c.access(p.account):
+		return nil, errf(codeAccount, csPermission, "Account %s is unauthorised to use project id=%d", accountText(me), p.id)
+	case c.given("projectid"):
+		return p.account, nil
+	case name != "" && !named:
+		return nil, invalid("AccountName and domainId must be specified together")
+	case !named:
+		return me, nil
+	case !me.admin() && (name != me.name || d != me.domain):
+		return nil, errf(codeAccount, csPermission, "Can't create/list resources for account %s in domain %d, permission denied", name, c.refs["domainid"].id)
+	case !me.admin():
+		return me, nil
+	case d == nil || d.removed:
+		return nil, invalid("Unable to find the domain by id=%d", c.refs["domainid"].id)
+	}
+	a, ok := c.st.accountIn(d, name)
+	switch {
+	case !ok:
+		return nil, invalid("Unable to find account %s in domain %s", name, d.text())
+	case !c.domainAccess(d):
 		return nil, denied()
 	}
-	return nil, errf(codeAccount, csPermission, "Account %s is unauthorised to use project id=%s", accountText(me), a.project.uuid)
+	return a, nil
+}
+
+// ownerOrCaller is ownerArg of an account or project that takes new resources, with the caller for none.
+func (c *call) ownerOrCaller() (*account, error) {
+	a, err := c.ownerArg(true)
+	if a == nil && err == nil {
+		return c.caller.account, nil
+	}
+	return a, err
+}
+
+// ownerToUse is ownerOrCaller where the caller must have access to the owner.
+func (c *call) ownerToUse() (*account, error) {
+	a, err := c.ownerOrCaller()
+	if err == nil && !c.access(a) {
+		return nil, denied()
+	}
+	return a, err
 }

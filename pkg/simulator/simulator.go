@@ -127,13 +127,13 @@ type UserInfo struct {
 	Generated                   bool // the keys were made up because the world gave none
 }
 
-// Users lists the users in the order of their creation.
+// Users lists the users in the order of their creation, without the server's own.
 func (s *Simulator) Users() []UserInfo {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []UserInfo
 	for _, u := range s.st.users.rows {
-		if !u.removed && !u.account.system() {
+		if !u.removed && !u.account.system() && u.username != baremetalAccount {
 			out = append(out, UserInfo{
 				Name: u.username, Domain: u.account.domain.display(), Account: u.account.name, Role: u.account.role.name,
 				APIKey: u.apiKey, SecretKey: u.secretKey, Generated: u.printKeys,
