@@ -170,6 +170,7 @@ type vm struct {
 	dynScalable   bool
 	protected     bool
 	hidden        bool // displayvm=false
+	sampled       bool // it has had statistics before its last stop
 	bootKnown     bool // bootmode shows from deployment until the first stop
 	unplaced      bool // the root volume lies on no storage pool before the first start
 	wantHost      *host
