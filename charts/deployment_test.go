@@ -197,6 +197,7 @@ func TestPermissionsShrinkWithTheControllers(t *testing.T) {
 	services := []string{
 		" services get", " services list", " services watch", " services patch",
 		" services/status patch", " services/status update",
+		"discovery.k8s.io endpointslices get", "discovery.k8s.io endpointslices list", "discovery.k8s.io endpointslices watch",
 	}
 	initialise := []string{" nodes update", " nodes patch", " nodes/status patch", " nodes/status update"}
 	for name, tc := range map[string]struct {

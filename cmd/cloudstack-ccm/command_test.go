@@ -83,6 +83,8 @@ func TestHelpShowsOurDefaults(t *testing.T) {
 	assert.Zero(t, o.code)
 	for _, want := range []string{
 		"cloudstack-ccm [flags]", `(default "external-cloudstack")`, "--provider-id-format", "--instance-type-format", "--drift-period", "--cluster-id",
+		"--node-deletion-limit", "--node-internal-cidrs", "--node-labels", "--ca-bundle",
+		"apiserver. (default 200)", "apiserver. (default 400)", "(default 20)",
 		`leader election. (default "cloud-controller-manager")`, `leader election. (default "kube-system")`,
 	} {
 		assert.Contains(t, o.stdout, want)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +26,13 @@ type doctorFlags struct {
 	phase       string
 	release     string
 	cloudConfig string
+	watch       watchFlags
+	probe       probeFlags
 }
 
 const phaseAuto = "auto"
+
+var doctorFormats = []string{"text", "short", "json", "yaml", "junit"}
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	f := &doctorFlags{}
@@ -35,8 +40,8 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
-balancers. It changes nothing. Each check has a code; what it looks at and why it
-matters is in docs/checks.md.
+balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
+at and why it matters is in docs/checks.md.
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack
@@ -57,8 +62,12 @@ are warnings and --fail-on=warning is given.`,
   csccm doctor --only NODE,LB-001 -o json
 
   # in a pipeline: warnings fail too
-  csccm doctor --fail-on warning --skip CKS-001`,
-		Args: noArgs,
+  csccm doctor --fail-on warning --skip CKS-001 -o junit > doctor.xml
+
+  # again every ten seconds, while something is being repaired
+  csccm doctor -o short --watch`,
+		Args:        noArgs,
+		Annotations: outputs(doctorFormats...),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
@@ -67,6 +76,8 @@ are warnings and --fail-on=warning is given.`,
 	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
 	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	f.watch.add(cmd)
+	f.probe.add(cmd)
 	completeCodes := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return check.Codes(), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -83,17 +94,25 @@ func fixedCompletion(values ...string) cobra.CompletionFunc {
 }
 
 func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
-	format, err := g.wantOutput("text", "short", "json")
+	format, err := g.wantOutput(doctorFormats...)
 	if err != nil {
+		return err
+	}
+	if f.watch.on && format == "junit" {
+		return usagef("-o junit is one document: not with --watch")
+	}
+	if err := f.watch.validate(); err != nil {
+		return err
+	}
+	if err := f.probe.validate(); err != nil {
 		return err
 	}
 	sel := check.Selection{Only: f.only, Skip: f.skip}
 	if err := sel.Validate(); err != nil {
 		return usagef("%w", err)
 	}
-	failOn := check.Severity(f.failOn)
-	if failOn != check.SeverityError && failOn != check.SeverityWarning {
-		return usagef("--fail-on %q is none of error, warning", f.failOn)
+	if _, err := severity(f.failOn); err != nil {
+		return err
 	}
 	switch f.phase {
 	case phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled):
@@ -104,34 +123,67 @@ func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	progress := report.Quiet()
-	if g.style(g.errOut).TTY {
-		progress = g.progress()
+	if !f.watch.on {
+		return f.once(ctx, g, c, sel, format, g.out)
 	}
-	progress.Step("running checks")
-	sel.Phase = check.Phase(f.phase)
-	if f.phase == phaseAuto {
+	return g.watch(ctx, f.watch.interval, format, func(ctx context.Context, out io.Writer) error {
+		return f.once(ctx, g, c, sel, format, out)
+	})
+}
+
+// once runs the checks and writes their report.
+func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, sel check.Selection, format string, out io.Writer) error {
+	if sel.Phase = check.Phase(f.phase); f.phase == phaseAuto {
 		sel.Phase = phaseOf(ctx, c, f.release)
 	}
-	env, closeEnv := doctorEnv(ctx, c, f, sel.Phase)
+	env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, sel.Phase)
 	defer closeEnv()
-	r := check.Run(ctx, env, sel, nil)
-	progress.Done("%d", len(r.Checks))
-	progress.Close()
-	if err := writeReport(g, format, r); err != nil {
+	if env.ProbePod = f.probe.options(); env.ProbePod != nil {
+		sel.Timeout = probeTimeout
+	}
+	r := runChecks(ctx, g, env, sel)
+	if err := writeReport(g, out, format, r, check.Severity(f.failOn)); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("not all checks have ended: %w", err)
 	}
-	return r.Err(failOn)
+	return r.Err(check.Severity(f.failOn))
 }
 
-func writeReport(g *globals, format string, r check.Report) error {
-	if format == "json" {
-		return r.WriteJSON(g.out)
+// runChecks shows on a terminal how far it is.
+func runChecks(ctx context.Context, g *globals, env *check.Env, sel check.Selection) check.Report {
+	progress, step := g.checkProgress()
+	defer progress.Close()
+	r := check.Run(ctx, env, sel, step)
+	report.Clear(progress)
+	return r
+}
+
+// checkProgress counts on a terminal the checks that are done; elsewhere the report alone speaks.
+func (g *globals) checkProgress() (p report.Progress, step func(check.Result)) {
+	p = report.Quiet()
+	if g.style(g.errOut).TTY {
+		p = g.progress()
 	}
-	return r.WriteText(g.out, check.TextOptions{Style: g.style(g.out), Short: format == "short", Verbose: g.verbosity > 0})
+	p.Step("running checks")
+	done := 0
+	return p, func(r check.Result) {
+		done++
+		report.Retitle(p, "running checks: %d done, %s", done, r.Code)
+	}
+}
+
+func writeReport(g *globals, out io.Writer, format string, r check.Report, failOn check.Severity) error {
+	switch format {
+	case "json":
+		return r.WriteJSON(out)
+	case "yaml":
+		return r.WriteYAML(out)
+	case "junit":
+		return r.WriteJUnit(out, failOn)
+	}
+	return r.WriteText(out, check.TextOptions{Style: g.style(g.out), Short: format == "short", Verbose: g.verbosity > 0})
 }
 
 // phaseOf is PhaseInstalled when the cluster holds a record of the release. Where that cannot be
@@ -144,12 +196,14 @@ func phaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 	return check.PhaseInstalled
 }
 
-func doctorEnv(ctx context.Context, c *cluster.Cluster, f *doctorFlags, phase check.Phase) (env *check.Env, closeEnv func()) {
+// checkEnv is what checks work with. Without credentials the checks of CloudStack are skipped before an
+// installation, and fail after it.
+func checkEnv(ctx context.Context, c *cluster.Cluster, release, cloudConfig string, phase check.Phase) (env *check.Env, closeEnv func()) {
 	env = &check.Env{
-		Cluster: c, Namespace: c.Namespace, Release: f.release,
+		Cluster: c, Namespace: c.Namespace, Release: release,
 		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
 	}
-	cs, err := openCloud(ctx, c, f.cloudConfig)
+	cs, err := openCloud(ctx, c, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.client, cs.config
 		return env, cs.close

@@ -5,8 +5,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,18 +18,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // listKinds are the kinds of the lists that the commands read.
 var listKinds = map[string]string{
 	"nodes": "NodeList", "services": "ServiceList", "pods": "PodList", "secrets": "SecretList", "events": "EventList",
-	"leases": "LeaseList", "deployments": "DeploymentList", "daemonsets": "DaemonSetList",
+	"leases": "LeaseList", "persistentvolumes": "PersistentVolumeList", "replicasets": "ReplicaSetList", "deployments": "DeploymentList", "daemonsets": "DaemonSetList",
 }
 
 // fakeCluster is as much of an API server as doctor and migrate-rules need: lists and single objects
@@ -134,7 +141,7 @@ func TestDoctorOnAFreshCluster(t *testing.T) {
 	require.NotContains(t, c.out, secretKey)
 
 	// The same cluster, other formats, the same codes.
-	for _, format := range []string{"text", "short", "json"} {
+	for _, format := range doctorFormats {
 		c = execute(t, "doctor", "--server", a.url, "--cloud-config", file, "-o", format, "--phase", "installed", "--only", "CCM-001")
 		require.Equal(t, 3, c.code, format)
 		require.Contains(t, c.out, "CCM-001", format)
@@ -173,7 +180,12 @@ func TestDoctorExitCodes(t *testing.T) {
 		{"warnings are fine", 0, "", []string{"--server", a.url, "--cloud-config", file, "--only", "LB-002"}},
 		{"unreachable", 3, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
 		{"unknown check", 2, "NOPE-001", []string{"--server", a.url, "--only", "NOPE-001"}},
-		{"unknown format", 2, "text, short, json", []string{"--server", a.url, "-o", "xml"}},
+		{"near a check", 2, "did you mean NODE-001", []string{"--server", a.url, "--only", "NODE001"}},
+		{"near a group", 2, "did you mean NODE?", []string{"--server", a.url, "--skip", "nodes"}},
+		{"junit has an end", 2, "not with --watch", []string{"--server", a.url, "--watch", "-o", "junit"}},
+		{"interval", 2, "--interval 0s is too short", []string{"--server", a.url, "--watch", "--interval", "0"}},
+		{"probe without image", 2, "--probe-image", []string{"--server", a.url, "--probe-pod", "--probe-image", ""}},
+		{"unknown format", 2, "text, short, json, yaml, junit", []string{"--server", a.url, "-o", "xml"}},
 		{"unknown phase", 2, "preflight", []string{"--server", a.url, "--phase", "later"}},
 		{"unknown fail-on", 2, "error, warning", []string{"--server", a.url, "--fail-on", "anything"}},
 		{"unknown flag", 2, "--nope", []string{"--nope"}},
@@ -190,6 +202,72 @@ func TestDoctorExitCodes(t *testing.T) {
 			require.Contains(t, c.out+c.errOut, tt.says)
 		})
 	}
+}
+
+// Every format says the same, and is what it claims to be.
+func TestDoctorFormats(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	args := []string{"doctor", "--server", a.url, "--phase", "installed", "--only", "CCM-001,K8S-002,CS-003", "-o"}
+	c := execute(t, append(args, "yaml")...)
+	var r check.Report
+	require.NoError(t, yaml.UnmarshalStrict([]byte(c.out), &r))
+	require.Equal(t, 3, c.code)
+	require.Len(t, r.Checks, 3)
+
+	c = execute(t, append(args, "junit")...)
+	var suites struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Skipped  int `xml:"skipped,attr"`
+		Suites   []struct {
+			Name  string `xml:"name,attr"`
+			Cases []struct {
+				Name    string `xml:"name,attr"`
+				Failure *struct {
+					Type string `xml:"type,attr"`
+					Text string `xml:",chardata"`
+				} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	require.NoError(t, xml.Unmarshal([]byte(c.out), &suites))
+	require.Equal(t, 3, c.code)
+	require.Equal(t, 3, suites.Tests)
+	require.Equal(t, 1, suites.Failures)
+	require.Equal(t, 1, suites.Skipped)
+	require.Equal(t, "CCM-001", suites.Suites[2].Cases[0].Failure.Type)
+	require.Contains(t, suites.Suites[2].Cases[0].Failure.Text, "fix: run `csccm install`")
+}
+
+// A watch goes on whatever the checks say, and ends with ^C.
+func TestDoctorWatch(t *testing.T) {
+	t.Parallel()
+	for format, between := range map[string]string{"text": "\n\n", "yaml": "---\n", "json": "}\n{"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			g := newGlobals(streams{out: &out, errOut: &out, getenv: environment()})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			rounds := 0
+			err := g.watch(ctx, time.Nanosecond, format, func(_ context.Context, w io.Writer) error {
+				if rounds++; rounds == 3 {
+					cancel(errInterrupted)
+				}
+				_, err := fmt.Fprintf(w, "{%d\n}\n", rounds)
+				require.NoError(t, err)
+				return &report.ExitError{Code: 3}
+			})
+			require.Equal(t, 130, exitCode(err))
+			require.Contains(t, out.String(), "{1")
+			require.Contains(t, out.String(), "{2")
+			require.NotContains(t, out.String(), "\x1b")
+			require.Contains(t, out.String(), between)
+		})
+	}
+	g := newGlobals(streams{out: &bytes.Buffer{}, getenv: environment()})
+	broken := errors.New("no kubeconfig")
+	require.ErrorIs(t, g.watch(t.Context(), time.Nanosecond, "text", func(context.Context, io.Writer) error { return broken }), broken)
 }
 
 func TestCompletionOfCodes(t *testing.T) {

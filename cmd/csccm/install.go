@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
@@ -60,12 +61,11 @@ type installFlags struct {
 	adminAPIKeyFile, adminSecretKeyFile string
 	apiKeyFile, secretKeyFile           string
 	cloudConfig                         string
+	cmk                                 cmkFlags
 
-	chart, chartVersion string
-	valueFiles          []string
-	set, setString      []string
-	dryRun              string
-	plan                bool
+	charts chartFlags
+	dryRun string
+	plan   bool
 }
 
 func newInstallCommand(g *globals) *cobra.Command {
@@ -76,7 +76,7 @@ func newInstallCommand(g *globals) *cobra.Command {
 		Long:        installLong,
 		Example:     installExample,
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if g.interactive() && !cmd.Flags().Changed("timeout") {
 				g.timeout = 0 // a person may think as long as they like; each wait has its own limit
@@ -88,6 +88,17 @@ func newInstallCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
+// addAdmin are the flags of an administrator's login.
+func (f *installFlags) addAdmin(cmd *cobra.Command) {
+	flags, c := cmd.Flags(), &f.options.Credentials
+	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
+	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
+	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
+	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
+	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
+	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+}
+
 func (f *installFlags) add(cmd *cobra.Command) {
 	flags, o := cmd.Flags(), &f.options
 	c := &o.Credentials
@@ -95,12 +106,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.CAFile, "ca-file", "", "PEM certificates that the API's certificate is signed by")
 	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
 
-	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
-	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
-	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
-	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
-	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
-	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+	f.addAdmin(cmd)
 	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
 	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default ROOT)")
 	flags.BoolVar(&c.CreateAccount, "create-account", false, "make the account if there is none")
@@ -110,6 +116,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.apiKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.secretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
+	f.cmk.add(cmd)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
 	flags.StringVar(&o.Project, "project", "", "name or id of the project that owns the cluster's VMs")
@@ -118,24 +125,19 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
 	flags.StringVar(&o.Release, "release", install.DefaultRelease, "name of the Helm release")
-	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
-	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
-	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
-	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")
-	flags.StringArrayVar(&f.setString, "set-string", nil, "chart value that is a string, name=value; may be repeated")
+	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
-	flags.DurationVar(&o.RolloutTimeout, "rollout-timeout", install.DefaultRolloutTimeout, "how long the controller's Pods may take to start")
+	flags.DurationVar(&o.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of the nodes before they change (default the user's state folder)")
-	flags.StringVar(&f.dryRun, "dry-run", "", "client: check and show the plan, change nothing")
-	flags.Lookup("dry-run").NoOptDefVal = "client"
+	flags.StringVar(&o.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
+	addDryRun(cmd, &f.dryRun)
 	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
 
-	completeFlag(cmd, "dry-run", cobra.FixedCompletions([]string{"client"}, cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
 	for _, name := range []string{"zone", "account", "project", "domain", "user", "region", "api-url"} {
 		completeFlag(cmd, name, cobra.NoFileCompletions)
@@ -145,20 +147,17 @@ func (f *installFlags) add(cmd *cobra.Command) {
 // complete reads files, environment and stdin, and checks what can be checked
 // without a connection.
 func (f *installFlags) complete(ctx context.Context, g *globals) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
 	o := &f.options
-	o.JSON, o.Yes = format == "json", g.yes
-	switch f.dryRun {
-	case "":
-	case "client":
-		o.DryRun = true
-	default:
-		return usagef("--dry-run=%s is not known; there is --dry-run=client", f.dryRun)
+	o.Output, o.Yes = format, g.yes
+	if o.DryRun, o.DryRunServer, err = dryRunOf(f.dryRun); err != nil {
+		return err
 	}
 	o.DryRun = o.DryRun || f.plan
+	o.Journal = journalPath(g, o.Journal, install.Command)
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
 	}
@@ -171,7 +170,9 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if err := f.secrets(g); err != nil {
 		return err
 	}
-	return f.chartAndValues(ctx)
+	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
+	o.Chart, o.Values, err = f.charts.load(ctx)
+	return err
 }
 
 // secrets reads passwords and keys; none of them comes from argv.
@@ -183,8 +184,11 @@ func (f *installFlags) secrets(g *globals) error {
 	if f.cloudConfig != "" && (f.apiKeyFile != "" || f.secretKeyFile != "") {
 		return usagef("--cloud-config and key files are both given; give one")
 	}
-	admin := c.AdminUser != "" || f.adminAPIKeyFile != "" || f.adminSecretKeyFile != ""
-	existing := f.cloudConfig != "" || f.apiKeyFile != "" || f.secretKeyFile != ""
+	if err := f.cmk.read(g, c); err != nil {
+		return err
+	}
+	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || f.adminAPIKeyFile != "" || f.adminSecretKeyFile != ""
+	existing := c.Keys.APIKey != "" || f.cloudConfig != "" || f.apiKeyFile != "" || f.secretKeyFile != ""
 	if admin && existing {
 		return usagef("credentials of an administrator and keys of the controller are both given; give one")
 	}
@@ -205,12 +209,14 @@ func (f *installFlags) secrets(g *globals) error {
 		if *file.to, err = credentials.ReadSecretFile(file.flag, file.path); err != nil {
 			return err
 		}
+		c.Origin = append(c.Origin, file.flag, file.path)
 	}
 	switch {
 	case f.adminPasswordStdin && !g.interactive():
 		if c.AdminPassword, err = credentials.ReadSecretFrom("--admin-password-stdin", g.in); err != nil {
 			return err
 		}
+		c.Origin = append(c.Origin, "--admin-password-stdin")
 	case c.AdminPassword == "" && c.AdminUser != "":
 		c.AdminPassword = g.getenv("CSCCM_ADMIN_PASSWORD")
 	}
@@ -242,6 +248,7 @@ func (f *installFlags) readCloudConfig() error {
 	o := &f.options
 	c := &o.Credentials
 	c.Keys.APIKey, c.Keys.SecretKey = cfg.APIKey, cfg.SecretKey
+	c.Origin = []string{"--cloud-config", f.cloudConfig}
 	c.SSLNoVerify = c.SSLNoVerify || cfg.SSLNoVerify
 	for _, s := range []struct {
 		to   *string
@@ -255,33 +262,6 @@ func (f *installFlags) readCloudConfig() error {
 		}
 	}
 	return nil
-}
-
-func (f *installFlags) chartAndValues(ctx context.Context) error {
-	o := &f.options
-	var err error
-	if o.Values, err = helm.ParseValues(f.valueFiles, f.set, f.setString); err != nil {
-		return &usageError{err}
-	}
-	for _, v := range f.valueFiles {
-		o.ValueFlags = append(o.ValueFlags, "--values", v)
-	}
-	for _, v := range f.set {
-		o.ValueFlags = append(o.ValueFlags, "--set", v)
-	}
-	for _, v := range f.setString {
-		o.ValueFlags = append(o.ValueFlags, "--set-string", v)
-	}
-	o.ChartRef = f.chart
-	if f.chart == "" {
-		if f.chartVersion != "" {
-			return usagef("--version needs --chart; the chart that csccm carries has one version")
-		}
-		o.Chart, err = helm.Embedded()
-		return err
-	}
-	o.Chart, err = helm.LoadContext(ctx, f.chart, f.chartVersion)
-	return err
 }
 
 func (f *installFlags) run(ctx context.Context, g *globals) error {
@@ -303,7 +283,7 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 		Out: g.out, ErrOut: g.errOut,
 		Connect: func(cfg *cloudstack.Config) (install.CloudStack, error) { return cloudstack.NewClient(cfg) },
 		Login:   login, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
-		Checks: check.Run, Kubelets: kubelet.Verify, PodLogs: podLogs(c),
+		Checks: check.Run, Kubelets: kubelet.Verify, PodLogs: podLogs(c), Diff: differ(g, c),
 	}
 	return in.Run(ctx)
 }

@@ -95,11 +95,19 @@ func TestHelp(t *testing.T) {
 	visit(root)
 }
 
+func everyCommand(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, everyCommand(sub)...)
+	}
+	return all
+}
+
 // No flag takes a secret: command lines are seen by everybody on the machine.
 func TestNoFlagTakesASecret(t *testing.T) {
 	t.Parallel()
 	root := newRootCommand(streams{getenv: environment()})
-	for _, c := range append(root.Commands(), root) {
+	for _, c := range everyCommand(root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if c == root || f.Name == "token" { // kubectl's own, hidden
 				return
@@ -130,7 +138,7 @@ func TestUsageErrors(t *testing.T) {
 		"negative timeout":     {[]string{"version", "--timeout", "-1s"}, "--timeout -1s is negative"},
 		"no shell":             {[]string{"completion"}, "name one shell"},
 		"unknown shell":        {[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},
-		"dry run":              {[]string{"install", "--dry-run=server"}, "--dry-run=server is not known"},
+		"dry run":              {[]string{"install", "--dry-run=both"}, "--dry-run=both is not known"},
 		"parallel":             {[]string{"install", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
 		"unknown check":        {[]string{"install", "--skip-check", "NOPE-1"}, "--skip-check"},
 		"two sources":          {[]string{"install", "--admin-user", "a", "--api-key-file", file}, "both given"},

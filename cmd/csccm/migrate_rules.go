@@ -31,6 +31,7 @@ type migrateFlags struct {
 	cloudConfig         string
 	loadBalancers       []string
 	includeUnattributed bool
+	deleteOrphans       bool
 	dryRun              bool
 	journal, undo       string
 }
@@ -47,6 +48,11 @@ keeps its id, address, members and traffic; a rule without a protocol gets tcp.
 It shows its plan first. On a terminal it then asks; elsewhere it changes nothing
 without --yes. By default it renames rules of this cluster's Services only; rules
 that belong to none are shown, and are renamed when --lb names their load balancer.
+
+Where several rules serve one port of a Service, the one on the Service's address
+stays, and the others are deleted once it is seen to serve. Rules of Services that
+are gone are deleted with --delete-orphans, when all their members are nodes of
+this cluster. Rules of other clusters, and what cannot be attributed, are left alone.
 
 What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 		Example: `  # look only
@@ -66,6 +72,7 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	flags.StringSliceVar(&f.loadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
 	flags.BoolVar(&f.includeUnattributed, "include-unattributed", false, "rename all rules with an old name, whosever they are")
+	flags.BoolVar(&f.deleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
 	flags.StringVar(&f.journal, "journal", "", "file for the journal, which must not exist (default csccm-migrate-rules-TIME.jsonl here)")
 	flags.StringVar(&f.undo, "undo", "", "undo what this journal records")
@@ -102,8 +109,8 @@ func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
 	if g.yes && f.dryRun {
 		return usagef("--yes and --dry-run exclude each other")
 	}
-	if f.undo != "" && (len(f.loadBalancers) > 0 || f.includeUnattributed) {
-		return usagef("--undo goes back by its journal alone: leave out --lb and --include-unattributed")
+	if f.undo != "" && (len(f.loadBalancers) > 0 || f.includeUnattributed || f.deleteOrphans) {
+		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
 	}
 	m := &migration{g: g, f: f, json: format == "json"}
 	if m.cluster, err = g.cluster(ctx); err != nil {
@@ -151,7 +158,9 @@ func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate
 			in.NodeVMs[vm.ID] = true
 		}
 	}
-	plan := migrate.MakePlan(in, migrate.Selection{LoadBalancers: m.f.loadBalancers, IncludeUnattributed: m.f.includeUnattributed})
+	plan := migrate.MakePlan(in, migrate.Selection{
+		LoadBalancers: m.f.loadBalancers, IncludeUnattributed: m.f.includeUnattributed, DeleteOrphans: m.f.deleteOrphans,
+	})
 	return plan, m.allowed(ctx, &plan)
 }
 
@@ -173,15 +182,20 @@ func (m *migration) undoPlan() (migrate.Plan, error) {
 	return migrate.Plan{Items: []migrate.Item{}, Steps: steps}, nil
 }
 
-// allowed refuses to rename the rules of a provider that still works.
+// allowed refuses to change the rules of a provider that still works: it would make them anew.
 func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
-	leaseweb := 0
+	touched := 0
 	for i := range p.Items {
-		if p.Items[i].Family == migrate.FamilyLeaseweb && p.Items[i].Verdict == migrate.VerdictRename {
-			leaseweb++
+		if it := &p.Items[i]; it.Family == migrate.FamilyLeaseweb && it.Verdict == migrate.VerdictRename {
+			touched++
 		}
 	}
-	if leaseweb == 0 || m.f.dryRun {
+	for i := range p.Steps {
+		if p.Steps[i].Action == migrate.ActionDelete {
+			touched++
+		}
+	}
+	if touched == 0 || m.f.dryRun {
 		return nil
 	}
 	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
@@ -196,7 +210,7 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 		}
 	}
 	return fmt.Errorf("another cloud controller manager may still work with %d of the rules (%s): stop it first, it would make them anew",
-		leaseweb, strings.Join(where, ", "))
+		touched, strings.Join(where, ", "))
 }
 
 func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
@@ -206,7 +220,7 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 			return err
 		}
 	}
-	goOn, err := m.confirm(ctx, len(plan.Steps))
+	goOn, err := m.confirm(ctx, plan.Steps)
 	if err != nil {
 		return err
 	}
@@ -225,19 +239,19 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 }
 
 // confirm decides whether to go on: never with --dry-run, always with --yes, else by asking.
-func (m *migration) confirm(ctx context.Context, steps int) (bool, error) {
+func (m *migration) confirm(ctx context.Context, steps []migrate.Step) (bool, error) {
 	switch {
-	case steps == 0 || m.f.dryRun:
+	case len(steps) == 0 || m.f.dryRun:
 		return false, nil
 	case m.g.yes:
 		return true, nil
 	case m.json || !m.g.interactive():
-		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes renames %s\n", rules(steps))
+		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes would %s\n", toDo(steps))
 		return false, nil
 	}
 	yes, err := m.g.prompter().Confirm(ctx, prompt.Question{
-		Message: "Rename " + rules(steps), Flag: "--yes",
-		Help: "Each rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
+		Message: capital(toDo(steps)), Flag: "--yes",
+		Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
 	})
 	if err == nil && !yes {
 		_, _ = fmt.Fprintln(m.g.errOut, "nothing has been changed")
@@ -261,28 +275,19 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 	progress := m.g.progress()
 	defer progress.Close()
 	a := &migrate.Applier{API: m.cloud.client, Jobs: m.cloud.client.Jobs(), ProjectID: m.project, Journal: journal}
-	a.Starting = func(s migrate.Step) { progress.Step("%s -> %s", s.From, s.To) }
+	a.Starting = func(s migrate.Step) { progress.Step("%s", describeStep(s)) }
 	a.Progress = func(_ migrate.Step, what string) { progress.Done("%s", what) }
 	result.Done, err = a.Apply(ctx, steps)
 	if err != nil {
 		progress.Fail("%v", err)
 		back := "run the command again to go on, or undo with: csccm migrate-rules --undo " + path
-		return &remediedError{fmt.Errorf("%s of %d renamed: %w", rules(result.Done), len(steps), err), back}
+		return &remediedError{fmt.Errorf("%s of %d done: %w", rules(result.Done), len(steps), err), back}
 	}
 	if !m.json {
-		_, err = fmt.Fprintf(m.g.out, "%s renamed; journal: %s\n", rules(result.Done), path)
+		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\n", done(steps), path)
 	}
 	return err
 }
-
-// remediedError is an error with the way to go on.
-type remediedError struct {
-	error
-	remedy string
-}
-
-func (e *remediedError) Remedy() string { return e.remedy }
-func (e *remediedError) Unwrap() error  { return e.error }
 
 // show prints the plan for a person.
 func (m *migration) show(p *migrate.Plan) error {
@@ -290,7 +295,11 @@ func (m *migration) show(p *migrate.Plan) error {
 	if m.f.undo != "" {
 		t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
 		for _, s := range p.Steps {
-			t.Add(s.From, s.To, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
+			becomes := s.To
+			if s.Action == migrate.ActionCreate {
+				becomes = "made again"
+			}
+			t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
 		}
 		return t.Write(out, style)
 	}
@@ -323,7 +332,7 @@ func (m *migration) notes(out io.Writer, style report.Style, p *migrate.Plan, fo
 		it := &p.Items[i]
 		y := report.SymbolWarning
 		switch it.Verdict {
-		case migrate.VerdictUnattributed:
+		case migrate.VerdictUnattributed, migrate.VerdictOrphan, migrate.VerdictSurplus:
 		case migrate.VerdictDuplicate:
 			y = report.SymbolFailed
 		case migrate.VerdictRename, migrate.VerdictCurrent, migrate.VerdictForeign:
@@ -331,33 +340,18 @@ func (m *migration) notes(out io.Writer, style report.Style, p *migrate.Plan, fo
 		}
 		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, it.Name+": "+it.Reason))
 	}
-	fmt.Fprintf(&b, "%d to rename, %d with the current name, %d unattributed, %d duplicate, %d of others\n",
-		len(p.Steps), p.Count(migrate.VerdictCurrent), p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))
+	deletions := 0
+	for i := range p.Steps {
+		if p.Steps[i].Action == migrate.ActionDelete {
+			deletions++
+		}
+	}
+	fmt.Fprintf(&b, "%d to rename, %d to delete, %d with the current name, %d orphan, %d unattributed, %d duplicate, %d of others\n",
+		p.Count(migrate.VerdictRename), deletions, p.Count(migrate.VerdictCurrent), p.Count(migrate.VerdictOrphan),
+		p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))
 	if foreign > 0 && len(p.Steps) == 0 && foreign == len(p.Items) {
 		b.WriteString("no rule is named by a cloud provider for Kubernetes\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func action(it *migrate.Item) string {
-	switch it.Verdict {
-	case migrate.VerdictRename:
-		return "rename to " + it.NewName
-	case migrate.VerdictCurrent:
-		return "none"
-	case migrate.VerdictDuplicate:
-		return "none: duplicate"
-	case migrate.VerdictUnattributed:
-		return "none: no Service of this cluster"
-	case migrate.VerdictForeign:
-	}
-	return "none: not of Kubernetes"
-}
-
-func rules(n int) string {
-	if n == 1 {
-		return "1 rule"
-	}
-	return fmt.Sprintf("%d rules", n)
 }

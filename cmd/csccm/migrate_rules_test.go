@@ -73,7 +73,7 @@ func TestMigrateRulesWithoutTheService(t *testing.T) {
 	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--yes", "--journal", filepath.Join(t.TempDir(), "j")}
 	c := execute(t, base...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "0 to rename, 0 with the current name, 2 unattributed")
+	require.Contains(t, c.out, "0 to rename, 0 to delete, 0 with the current name, 2 orphan, 0 unattributed")
 	require.Contains(t, c.out, "all its members are nodes of this cluster")
 	require.Contains(t, c.out, "--lb "+oldLB)
 	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))

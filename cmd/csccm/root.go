@@ -48,8 +48,20 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 
 	root.AddCommand(
 		newInstallCommand(g),
+		newUpgradeCommand(g),
+		newRollbackCommand(g),
+		newRotateKeysCommand(g),
+		newUninstallCommand(g),
+		newTemplateCommand(g),
+		newImagesCommand(g),
+		newChartCommand(g),
 		newDoctorCommand(g),
+		newStatusCommand(g),
+		newSupportBundleCommand(g),
 		newMigrateRulesCommand(g),
+		newTakeoverCommand(g),
+		newTaintCommand(g),
+		newCKSCommand(g),
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)

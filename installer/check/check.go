@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -111,6 +113,9 @@ type Env struct {
 	RequiredCommands, OptionalCommands []string
 	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
 	Manifest string
+	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
+	// only thing that a check changes.
+	ProbePod *kubelet.ProbeOptions
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
 
@@ -119,12 +124,7 @@ type Env struct {
 
 // API is the part of *cloudstack.Client that checks read with.
 type API interface {
-	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
-	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
-	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
+	credentials.User
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)

@@ -37,7 +37,7 @@ func cloudStackChecks() []Check {
 					return e.withoutCloudStack()
 				}
 				c, err := e.facts.capabilities.get(ctx)
-				return decideEndpoint(e.CloudConfig, c, err)
+				return decideEndpoint(e.CloudConfig, c, cause(err))
 			},
 		},
 		{
@@ -77,15 +77,16 @@ func cloudStackChecks() []Check {
 			Why:    "A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.",
 			Remedy: "use a network offering with Lb, SourceNat and Firewall (isolated network) or Lb and NetworkACL (VPC tier) for the nodes; without LoadBalancer Services ignore this",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, vms, err := e.nodesAndVMs(ctx)
-				if err != nil {
-					return unread("nodes and VMs", err)
-				}
-				networks, err := e.facts.networks.get(ctx)
-				if err != nil {
-					return unread("the networks", err)
-				}
-				return decideNetworks(nodes, vms, networks)
+				return judge3(ctx, e.facts.nodes, e.facts.vms, e.facts.networks, decideNetworks)
+			},
+		},
+		{
+			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "The controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
+			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
+			Remedy: "the controller's log says why: kubectl -n NAMESPACE logs POD",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge(ctx, e.facts.logs, func(logs []logOf) Finding { return decideContact(logs, e.Clock.Now()) })
 			},
 		},
 	}
@@ -108,14 +109,12 @@ func (e *Env) withoutCloudStack() Finding {
 	return skip("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, e.SecretName)
 }
 
-// nodesAndVMs reads what most checks of nodes need.
-func (e *Env) nodesAndVMs(ctx context.Context) ([]corev1.Node, *inventory.VMSnapshot, error) {
-	nodes, err := e.facts.nodes.get(ctx)
-	if err != nil {
-		return nil, nil, err
+// secrets are what must show nowhere.
+func (e *Env) secrets() []string {
+	if e.CloudConfig == nil {
+		return nil
 	}
-	vms, err := e.facts.vms.get(ctx)
-	return nodes, vms, err
+	return []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
 }
 
 func decideEndpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Finding {
@@ -168,11 +167,11 @@ var adminCommands = []string{"createZone", "createRole", "createDomain"}
 func decideKeys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr error) Finding {
 	for _, err := range []error{capabilitiesErr, apisErr} {
 		if cloudstack.IsKind(err, cloudstack.KindAuth) {
-			return bad("%v", err)
+			return bad("%v", cause(err))
 		}
 	}
 	if capabilitiesErr != nil && !cloudstack.IsKind(capabilitiesErr, cloudstack.KindNotPermitted) {
-		return unread("the answer to the keys", capabilitiesErr)
+		return unread(capabilitiesErr)
 	}
 	for _, c := range adminCommands {
 		if _, can := apis[c]; can {
@@ -192,7 +191,7 @@ func decideCommands(required, optional []string, apis map[string]cloudstack.API,
 			fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
 	}
 	if err != nil {
-		return unread("the allowed commands", err)
+		return unread(err)
 	}
 	var missing, lesser []string
 	for _, c := range required {
@@ -252,9 +251,9 @@ func decideScope(s scopeFacts) Finding {
 	}
 	switch {
 	case cloudstack.IsKind(s.vmsErr, cloudstack.KindNotPermitted), cloudstack.IsKind(s.vmsErr, cloudstack.KindNotFound), cloudstack.IsKind(s.vmsErr, cloudstack.KindInvalid):
-		return bad("%v", s.vmsErr)
+		return bad("%v", cause(s.vmsErr))
 	case s.vmsErr != nil:
-		return unread("the VMs", s.vmsErr)
+		return unread(s.vmsErr)
 	case s.vms.Len() == 0:
 		return bad("no VMs in %s", s.vms.Scope())
 	}

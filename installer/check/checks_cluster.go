@@ -39,7 +39,7 @@ func clusterChecks() []Check {
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
 				v, err := e.facts.version.get(ctx)
-				return decideReachable(e.Cluster, v, err)
+				return decideReachable(e.Cluster, v, cause(err))
 			},
 		},
 		{
@@ -48,33 +48,27 @@ func clusterChecks() []Check {
 			Why:    "Older clusters lack what the controller and its chart rely on.",
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", minMinor),
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx)
-				if err != nil {
-					return unread("the version", err)
-				}
-				return decideVersion(v)
+				return judge(ctx, e.facts.version, decideVersion)
 			},
 		},
 		{
 			Code: "K8S-003", Category: catCluster, Title: "Permissions of the caller", Severity: SeverityError, Phases: []Phase{PhasePreflight}, Needs: []string{"K8S-001"},
-			What:   "The user of the kubeconfig may do everything that an installation does.",
+			What:   "The user of the kubeconfig may do everything that an installation does, and the API server would take each object of the chart from them (server-side dry run).",
 			Why:    "An installation that fails half-way for lack of a right leaves something behind.",
 			Remedy: "use a kubeconfig of a cluster administrator, or have the named rights granted",
 			Run:    runPermissions,
 		},
 		{
 			Code: "K8S-004", Category: catCluster, Title: "Clocks agree", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "The heartbeats of Ready nodes are neither in the future nor old, by the clock of this machine.",
+			What:   "The heartbeats of Ready nodes are neither in the future nor old, by the clock of this machine, and CloudStack's clock shows the same time.",
 			Why:    "Signed CloudStack calls expire and leader election leases are judged by time: clocks that differ break both.",
 			Remedy: "run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				// Without the leases the slower node status says it.
-				leases, _ := e.facts.heartbeats.get(ctx)
-				return decideClocks(nodes, leases, e.Clock.Now())
+				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
+					// Without the leases the slower node status says it.
+					leases, _ := e.facts.heartbeats.get(ctx)
+					return decideClocks(nodes, leases, e.Clock.Now(), e.cloudClock(ctx))
+				})
 			},
 		},
 		{
@@ -93,15 +87,7 @@ func clusterChecks() []Check {
 			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx)
-				if err != nil {
-					return unread("the version", err)
-				}
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideKubeletVersions(v, nodes)
+				return judge2(ctx, e.facts.version, e.facts.nodes, decideKubeletVersions)
 			},
 		},
 	}
@@ -156,7 +142,43 @@ const (
 	statusSkew = 7 * time.Minute
 )
 
-func decideClocks(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time) Finding {
+// cloudSkew is how far CloudStack's clock may be off; signed calls stand at least five minutes.
+const cloudSkew = 2 * time.Minute
+
+// cloudClock is how far CloudStack's clock is ahead; nil where no answer told.
+func (e *Env) cloudClock(ctx context.Context) *time.Duration {
+	api, known := e.CloudStack.(interface{ ClockOffset() (time.Duration, bool) })
+	if !known {
+		return nil
+	}
+	_, _ = e.facts.capabilities.get(ctx) // even a refusal has a date
+	if d, known := api.ClockOffset(); known {
+		return &d
+	}
+	return nil
+}
+
+func decideClocks(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time, cloud *time.Duration) Finding {
+	f := decideHeartbeats(nodes, leases, now)
+	if cloud == nil {
+		return f
+	}
+	f = f.evidence("CloudStack", fmt.Sprintf("%s ahead", cloud.Round(time.Second)))
+	if cloud.Abs() <= cloudSkew {
+		return f
+	}
+	direction := "ahead of"
+	if *cloud < 0 {
+		direction = "behind"
+	}
+	o := Object{Kind: "CloudStack", Name: "API", Message: fmt.Sprintf("its clock is %s %s this machine's", cloud.Abs().Round(time.Second), direction)}
+	if f.Outcome == OK || f.Outcome == Skipped {
+		f.Outcome, f.Message = "", "CloudStack's clock differs from this machine's"
+	}
+	return f.about(o)
+}
+
+func decideHeartbeats(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time) Finding {
 	renewed := make(map[string]time.Time, len(leases))
 	for i := range leases {
 		if t := leases[i].Spec.RenewTime; t != nil {
@@ -203,7 +225,7 @@ func decidePodSecurity(name string, n *corev1.Namespace, err error) Finding {
 		return ok("namespace %s is not there yet", name)
 	}
 	if err != nil {
-		return unread("namespace "+name, err)
+		return unread(err)
 	}
 	level := n.Labels[label]
 	f := ok("namespace %s allows hostNetwork", name)

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/kubelet"
@@ -23,19 +24,13 @@ func controllerChecks() []Check {
 	return []Check{
 		{
 			Code: "CCM-001", Category: catController, Title: "Pods ready", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "All Pods of the controller are ready and do not restart.",
+			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
 			Remedy: "kubectl -n NAMESPACE describe pod and logs of the named Pods say why",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				pods, err := e.facts.pods.get(ctx)
-				if err != nil {
-					return unread("the Pods", err)
-				}
-				return decidePods(e.Release, e.Namespace, workloads, pods)
+				return judge2(ctx, e.facts.workloads, e.facts.pods, func(workloads []workload, pods []corev1.Pod) Finding {
+					return decidePods(e.Release, e.Namespace, workloads, pods)
+				})
 			},
 		},
 		{
@@ -44,65 +39,63 @@ func controllerChecks() []Check {
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
 			Remedy: "look at the controller's log; where another provider holds a lease, stop it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				leases, err := e.facts.leases.get(ctx)
-				if err != nil {
-					return unread("the leases", err)
-				}
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				pods, err := e.facts.pods.get(ctx)
-				if err != nil {
-					return unread("the Pods", err)
-				}
-				return decideLeader(leaderFacts{
-					leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
-					others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+				return judge3(ctx, e.facts.leases, e.facts.workloads, e.facts.pods, func(leases []coordinationv1.Lease, workloads []workload, pods []corev1.Pod) Finding {
+					return decideLeader(leaderFacts{
+						leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
+						others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+					})
 				})
 			},
 		},
 		{
 			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "No Deployment or DaemonSet of another cloud controller manager wants Pods, and k3s and RKE2 run without their own.",
+			What:   "No Deployment, DaemonSet or static Pod of another cloud controller manager is there, and k3s and RKE2 run without their own.",
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
 			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
-				workloads, err := e.facts.workloads.get(ctx)
-				if err != nil {
-					return unread("Deployments and DaemonSets", err)
-				}
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideOthers(otherControllers(e.Release, e.Namespace, workloads), nodes)
+				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
+					return decideOthers(otherControllers(e.Release, e.Namespace, workloads), loosePods(pods), nodes)
+				})
 			},
 		},
 		{
-			Code: "CCM-005", Category: catController, Title: "No open errors in Events", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success.",
-			Why:    "Events say what the controller could not do, and why.",
-			Remedy: "follow the message of the Event; kubectl describe shows all of them",
+			Code: "CCM-004", Category: catController, Title: "Health and metrics answer", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CCM-001"},
+			What:   "/healthz of every Pod says ok and /metrics is served, asked through the API server; where it does not get there, the kubelet's probe counts.",
+			Why:    "Kubelets restart a Pod by /healthz, and alerts rest on /metrics.",
+			Remedy: "look at the controller's log; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
 			Run: func(ctx context.Context, e *Env) Finding {
-				events, err := e.facts.events.get(ctx)
-				if err != nil {
-					return unread("the Events", err)
-				}
-				return decideEvents(events, e.Clock.Now())
+				return judge(ctx, e.facts.answers, decideAnswers)
+			},
+		},
+		{
+			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success, and no error is in the controller's log three times within the last ten minutes.",
+			Why:    "Events and log say what the controller could not do, and why.",
+			Remedy: "follow the message; kubectl describe shows all Events of an object, kubectl logs the whole log",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge(ctx, e.facts.events, func(events []corev1.Event) Finding {
+					logs, err := e.facts.logs.get(ctx)
+					f := decideErrors(events, logs, e.Clock.Now())
+					if err != nil {
+						f = f.evidence("log", err.Error())
+					}
+					return f
+				})
 			},
 		},
 		{
 			Code: "CKS-001", Category: catController, Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "The cluster was not made by CKS, or what CKS does to a cloud provider is taken care of.",
+			What:   "The cluster was not made by CKS, or a Pod of the controller is named cloud-controller-manager and all kubelets run with --cloud-provider=external.",
 			Why:    "CKS installs its own provider again on start and upgrade unless a Pod is named cloud-controller-manager, and nodes that it adds run without --cloud-provider=external.",
 			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and set the kubelet flag on nodes that CKS adds (NODE-001)",
 			Run: func(ctx context.Context, e *Env) Finding {
-				d, by, err := e.theDistribution(ctx)
-				if err != nil {
-					return unread("the distribution", err)
-				}
-				return decideCKS(d, by)
+				return judge2(ctx, e.facts.distribution, e.facts.ownPods, func(d distribution, pods []corev1.Pod) Finding {
+					var kubelets []kubelet.NodeVerdict // only explains
+					if d.name == cluster.CKS {
+						kubelets, _ = e.facts.kubelets.get(ctx)
+					}
+					return decideCKS(d, pods, kubelets)
+				})
 			},
 		},
 	}
@@ -124,14 +117,18 @@ func otherControllers(release, namespace string, workloads []workload) []workloa
 		if w.isOurs(release, namespace) || w.wanted == 0 {
 			continue
 		}
-		named := strings.Contains(w.name, "cloud-controller-manager") || slices.ContainsFunc(w.images, func(image string) bool {
-			return slices.ContainsFunc(foreignImages, func(part string) bool { return strings.Contains(image, part) })
-		})
-		if named {
+		if isController(w.name, w.images) {
 			out = append(out, *w)
 		}
 	}
 	return out
+}
+
+// isController tells a cloud controller manager by its name or its images.
+func isController(name string, images []string) bool {
+	return strings.Contains(name, "cloud-controller-manager") || slices.ContainsFunc(images, func(image string) bool {
+		return slices.ContainsFunc(foreignImages, func(part string) bool { return strings.Contains(image, part) })
+	})
 }
 
 // ownPods are the Pods of the release's workloads.
@@ -167,6 +164,7 @@ const manyRestarts = 3
 func decidePods(release, namespace string, workloads []workload, pods []corev1.Pod) Finding {
 	var wanted, ready int32
 	var objects []Object
+	var images []string
 	found := false
 	for i := range workloads {
 		w := &workloads[i]
@@ -175,6 +173,7 @@ func decidePods(release, namespace string, workloads []workload, pods []corev1.P
 		}
 		found = true
 		wanted, ready = wanted+w.wanted, ready+w.ready
+		images = append(images, w.images...)
 		if w.ready < w.wanted || w.wanted == 0 {
 			o := w.object()
 			o.Message = fmt.Sprintf("%d of %d Pods ready", w.ready, w.wanted)
@@ -190,6 +189,9 @@ func decidePods(release, namespace string, workloads []workload, pods []corev1.P
 		if why := notReady(&p); why != "" {
 			o.Message = why
 			objects = append(objects, o)
+		} else if why := otherImage(&p, images); why != "" {
+			o.Message = why
+			restarts = append(restarts, o)
 		} else if n := restartsOf(&p); n >= manyRestarts {
 			o.Message = fmt.Sprintf("restarted %d times", n)
 			restarts = append(restarts, o)
@@ -203,9 +205,27 @@ func decidePods(release, namespace string, workloads []workload, pods []corev1.P
 		}
 		return f
 	case len(restarts) > 0:
-		return warn("Pods restart").about(restarts...)
+		return warn("%s restarting, or with another image than wanted", count(len(restarts), "Pod")).about(restarts...)
 	}
 	return ok("%s", count(int(ready), "Pod"))
+}
+
+// otherImage says that a Pod runs something else than its Deployment wants; "" when it does not.
+func otherImage(p *corev1.Pod, wanted []string) string {
+	for i := range p.Spec.Containers {
+		image := p.Spec.Containers[i].Image
+		if !slices.Contains(wanted, image) {
+			return fmt.Sprintf("runs image %s, wanted is %s", image, strings.Join(wanted, ", "))
+		}
+		_, digest, pinned := strings.Cut(image, "@")
+		for j := range p.Status.ContainerStatuses {
+			s := &p.Status.ContainerStatuses[j]
+			if pinned && s.Name == p.Spec.Containers[i].Name && s.ImageID != "" && !strings.Contains(s.ImageID, digest) {
+				return fmt.Sprintf("runs %s, wanted is digest %s", s.ImageID, digest)
+			}
+		}
+	}
+	return ""
 }
 
 // notReady says why a Pod is not ready; "" when it is.
@@ -256,7 +276,7 @@ func decideLeader(f leaderFacts) Finding {
 	holder := ""
 	for i := range f.leases {
 		l := &f.leases[i]
-		if !strings.Contains(l.Name, "cloud-controller-manager") || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil {
+		if !isElection(l) {
 			continue
 		}
 		limit := leaseGrace
@@ -286,6 +306,11 @@ func decideLeader(f leaderFacts) Finding {
 	return ok("%s", fresh[0].Message).evidence("lease", fresh[0].String())
 }
 
+// isElection tells a cloud controller manager's lease that somebody holds.
+func isElection(l *coordinationv1.Lease) bool {
+	return strings.Contains(l.Name, "cloud-controller-manager") && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" && l.Spec.RenewTime != nil
+}
+
 // holds tells whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
 // name, or its node's with hostNetwork.
 func holds(holder string, pods []corev1.Pod) bool {
@@ -296,8 +321,29 @@ func holds(holder string, pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
 }
 
-func decideOthers(others []workload, nodes []corev1.Node) Finding {
+// loosePods are Pods of cloud controller managers that no Deployment or DaemonSet makes: static Pods of
+// the control plane, most of all.
+func loosePods(pods []corev1.Pod) []corev1.Pod {
+	var out []corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+		var images []string
+		for j := range p.Spec.Containers {
+			images = append(images, p.Spec.Containers[j].Image)
+		}
+		if !owned && p.DeletionTimestamp == nil && p.Labels["app.kubernetes.io/name"] != "cloudstack-ccm" && isController(p.Name, images) {
+			out = append(out, *p)
+		}
+	}
+	return out
+}
+
+func decideOthers(others []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
 	var objects []Object
+	for i := range pods {
+		objects = append(objects, Object{Kind: "Pod", Namespace: pods[i].Namespace, Name: pods[i].Name, Message: "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"})
+	}
 	for i := range others {
 		o := others[i].object()
 		o.Message = fmt.Sprintf("%s, image %s", count(int(others[i].wanted), "Pod"), strings.Join(others[i].images, ", "))
@@ -314,76 +360,25 @@ func decideOthers(others []workload, nodes []corev1.Node) Finding {
 	return ok("none")
 }
 
-// eventWindow is how far back Events count.
-const eventWindow = time.Hour
-
-// cloudComponents report Events of cloud controllers.
-var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
-
-// successes are the reasons that end what a warning began.
-var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
-
-func decideEvents(events []corev1.Event, now time.Time) Finding {
-	success := map[string]time.Time{} // last, by object
-	for i := range events {
-		e := &events[i]
-		if slices.Contains(successes, e.Reason) && eventTime(e).After(success[objectKey(e)]) {
-			success[objectKey(e)] = eventTime(e)
+func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
+	if d.name != cluster.CKS {
+		return ok("distribution: %s (%s)", d.name, d.by).evidence("distribution", string(d.name))
+	}
+	named := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
+	var without []Object
+	for _, v := range kubelets {
+		if v.Verdict == kubelet.NotExternal {
+			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
 		}
 	}
-	latest := map[string]*corev1.Event{}
-	for i := range events {
-		e := &events[i]
-		at := eventTime(e)
-		if e.Type != corev1.EventTypeWarning || now.Sub(at) > eventWindow || !fromCloud(e) || !success[objectKey(e)].Before(at) {
-			continue
-		}
-		if known := latest[objectKey(e)]; known == nil || at.After(eventTime(known)) {
-			latest[objectKey(e)] = e
-		}
+	f := bad("the cluster was made by CKS (%s)", d.by)
+	switch {
+	case !named && len(pods) > 0:
+		f.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
+	case !named:
+		f.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
+	case len(without) == 0:
+		return ok("made by CKS; its provider stays away, and all kubelets are external").evidence("distribution", string(d.name))
 	}
-	var objects []Object
-	for _, key := range sortedKeys(latest) {
-		e := latest[key]
-		objects = append(objects, Object{
-			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
-			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), oneLine(e.Message)),
-		})
-	}
-	if len(objects) > 0 {
-		return bad("%s with an open warning", count(len(objects), "object")).about(objects...)
-	}
-	return ok("none in the last hour")
-}
-
-func fromCloud(e *corev1.Event) bool {
-	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
-}
-
-func objectKey(e *corev1.Event) string {
-	o := &e.InvolvedObject
-	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
-}
-
-func eventTime(e *corev1.Event) time.Time {
-	t := e.LastTimestamp.Time
-	if e.EventTime.After(t) {
-		t = e.EventTime.Time
-	}
-	if e.Series != nil && e.Series.LastObservedTime.After(t) {
-		t = e.Series.LastObservedTime.Time
-	}
-	if t.IsZero() {
-		t = e.CreationTimestamp.Time
-	}
-	return t
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func decideCKS(d cluster.Distribution, by string) Finding {
-	if d == cluster.CKS {
-		return bad("the cluster was made by CKS (%s)", by)
-	}
-	return ok("distribution: %s (%s)", d, by).evidence("distribution", string(d))
+	return f.about(without...).evidence("distribution", string(d.name))
 }

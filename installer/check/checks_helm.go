@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -16,11 +17,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 )
 
 const catHelm = "Helm release"
@@ -33,11 +30,9 @@ func helmChecks() []Check {
 			Why:    "A revision that is pending (an installation was killed) blocks every further one; a failed one means that the cluster runs something else than the release says.",
 			Remedy: "run `csccm install` again: it repairs a pending or failed release",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx)
-				if err != nil {
-					return unread("Helm's records", err)
-				}
-				return decideRelease(e.Release, e.Namespace, records, e.facts.phase)
+				return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
+					return decideRelease(e.Release, e.Namespace, records, e.facts.phase)
+				})
 			},
 		},
 		{
@@ -48,20 +43,21 @@ func helmChecks() []Check {
 			Run:    runConflicts,
 		},
 		{
+			Code: "HELM-003", Category: catHelm, Title: "Cluster is as the release says", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "Every object of the deployed revision is in the cluster and has the fields that the release gives it, as a server-side dry run of applying it says.",
+			Why:    "What somebody changed by hand is undone by the next upgrade, and what is missing does not work.",
+			Remedy: "run `csccm upgrade` or `csccm install` to bring back what the release says, or put the change into the chart's values",
+			Run:    runDrift,
+		},
+		{
 			Code: "HELM-004", Category: catHelm, Title: "Release holds no credentials", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "None of the revisions that Helm keeps holds the CloudStack keys, in values or manifests.",
 			Why:    "Helm stores all values and manifests of a release in Secrets, for years: keys among them outlive every rotation.",
 			Remedy: "keep the keys in a Secret of your own (existingSecret), rotate them, and delete the named Secrets of old revisions",
 			Run: func(ctx context.Context, e *Env) Finding {
-				records, err := e.facts.releases.get(ctx)
-				if err != nil {
-					return unread("Helm's records", err)
-				}
-				var secrets []string
-				if e.CloudConfig != nil {
-					secrets = []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
-				}
-				return decideLeaks(records, secrets)
+				return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
+					return decideLeaks(records, e.secrets())
+				})
 			},
 		},
 	}
@@ -75,6 +71,28 @@ type releaseRecord struct {
 	// text is the decoded record: values, manifest and chart.
 	text string
 	err  error // why text is empty
+}
+
+// releaseContent is the part of a decoded record that checks read.
+type releaseContent struct {
+	Manifest string `json:"manifest"`
+	Chart    struct {
+		Metadata struct {
+			Name       string `json:"name"`
+			Version    string `json:"version"`
+			AppVersion string `json:"appVersion"`
+		} `json:"metadata"`
+	} `json:"chart"`
+	Info struct {
+		LastDeployed string `json:"last_deployed"`
+	} `json:"info"`
+}
+
+func (r *releaseRecord) content() (c releaseContent, err error) {
+	if r.err != nil {
+		return c, r.err
+	}
+	return c, json.Unmarshal([]byte(r.text), &c)
 }
 
 // releaseRecords reads Helm's Secrets, the newest revision last.
@@ -170,66 +188,25 @@ func runConflicts(ctx context.Context, e *Env) Finding {
 	if e.Manifest == "" {
 		return skip("no manifest is about to be applied")
 	}
-	if e.Cluster.REST == nil {
-		return skip("no connection for objects of any kind")
-	}
-	client, err := dynamic.NewForConfig(e.Cluster.REST)
+	client, err := e.objects()
 	if err != nil {
-		return unread("the chart's objects", e.Cluster.Explain(err))
+		return skip("%v", err)
 	}
 	wanted, err := parseManifest(e.Manifest)
 	if err != nil {
-		return unread("the manifest", err)
+		return unread(&unreadError{"the manifest", err})
 	}
 	var there []unstructured.Unstructured
 	for i := range wanted {
-		o := &wanted[i]
-		// The chart holds kinds of Kubernetes itself only, whose plurals follow the rule.
-		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-		var r dynamic.ResourceInterface = client.Resource(resource)
-		if ns := namespaceOf(o, e.Namespace); ns != "" {
-			r = client.Resource(resource).Namespace(ns)
-		}
-		live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{})
-		if isNotFound(err) {
-			continue
-		}
+		live, err := client.get(ctx, &wanted[i])
 		if err != nil {
-			return unread(o.GetKind()+" "+o.GetName(), e.Cluster.Explain(err))
+			return unread(err)
 		}
-		there = append(there, *live)
+		if live != nil {
+			there = append(there, *live)
+		}
 	}
 	return decideConflicts(len(wanted), there, e.Release, e.Namespace)
-}
-
-// clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
-
-func namespaceOf(o *unstructured.Unstructured, release string) string {
-	switch {
-	case slices.Contains(clusterKinds, o.GetKind()):
-		return ""
-	case o.GetNamespace() != "":
-		return o.GetNamespace()
-	}
-	return release
-}
-
-// separator is the line between two documents of a manifest.
-var separator = regexp.MustCompile(`(?m)^---\s*$`)
-
-func parseManifest(manifest string) ([]unstructured.Unstructured, error) {
-	var out []unstructured.Unstructured
-	for _, doc := range separator.Split(manifest, -1) {
-		var m map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &m); err != nil {
-			return nil, fmt.Errorf("rendered chart: %w", err)
-		}
-		if o := (unstructured.Unstructured{Object: m}); len(m) > 0 && o.GetKind() != "" {
-			out = append(out, o)
-		}
-	}
-	return out, nil
 }
 
 func decideConflicts(wanted int, there []unstructured.Unstructured, release, namespace string) Finding {

@@ -32,12 +32,10 @@ func loadBalancerChecks() []Check {
 			Why:    "A port without a rule, or a rule without the right members, loses traffic.",
 			Remedy: "look at the Events of the named Services (kubectl describe service) and at the controller's log; the controller repairs rules and members by itself within its drift period",
 			Run: func(ctx context.Context, e *Env) Finding {
-				in, err := e.balanceFacts(ctx)
-				if err != nil {
-					return unread("Services and rules", err)
-				}
-				in.events, _ = e.facts.events.get(ctx) // only explain
-				return decideServices(in)
+				return judge(ctx, e.facts.balance, func(in balanceFacts) Finding {
+					in.events, _ = e.facts.events.get(ctx) // only explain
+					return decideServices(in)
+				})
 			},
 		},
 		{
@@ -53,15 +51,9 @@ func loadBalancerChecks() []Check {
 			Why:    "Orphans hold addresses and ports, cost money, and keep ports of Services that are gone open.",
 			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, delete the rules and release their addresses in CloudStack",
 			Run: func(ctx context.Context, e *Env) Finding {
-				in, err := e.balanceFacts(ctx)
-				if err != nil {
-					return unread("Services and rules", err)
-				}
-				addresses, err := e.facts.addresses.get(ctx)
-				if err != nil {
-					return unread("the addresses", err)
-				}
-				return decideOrphans(in, addresses, e.clusterID())
+				return judge2(ctx, e.facts.balance, e.facts.addresses, func(in balanceFacts, addresses []cloudstack.PublicIP) Finding {
+					return decideOrphans(in, addresses, e.clusterID())
+				})
 			},
 		},
 		{
@@ -92,9 +84,12 @@ type balanceFacts struct {
 	now       time.Time
 }
 
-func (e *Env) balanceFacts(ctx context.Context) (in balanceFacts, err error) {
+func (e *Env) readBalance(ctx context.Context) (in balanceFacts, err error) {
 	in.now = e.Clock.Now()
-	if in.nodes, in.vms, err = e.nodesAndVMs(ctx); err != nil {
+	if in.nodes, err = e.facts.nodes.get(ctx); err != nil {
+		return in, err
+	}
+	if in.vms, err = e.facts.vms.get(ctx); err != nil {
 		return in, err
 	}
 	if in.services, err = e.facts.services.get(ctx); err != nil {
@@ -120,11 +115,7 @@ func (in *balanceFacts) plan() migrate.Plan {
 
 func runPlan(decide func(p migrate.Plan) Finding) func(context.Context, *Env) Finding {
 	return func(ctx context.Context, e *Env) Finding {
-		in, err := e.balanceFacts(ctx)
-		if err != nil {
-			return unread("Services and rules", err)
-		}
-		return decide(in.plan())
+		return judge(ctx, e.facts.balance, func(in balanceFacts) Finding { return decide(in.plan()) })
 	}
 }
 
@@ -139,7 +130,7 @@ func decideOldNames(p migrate.Plan) Finding {
 		switch {
 		case it.Verdict == migrate.VerdictRename:
 			objects = append(objects, ruleObject(it, "Service "+it.Service))
-		case it.Verdict == migrate.VerdictUnattributed && it.OurNodes && it.Family == migrate.FamilyLegacy:
+		case it.Verdict == migrate.VerdictOrphan && it.Family == migrate.FamilyLegacy:
 			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
 		}
 	}
@@ -153,12 +144,12 @@ func decideDuplicates(p migrate.Plan) Finding {
 	var objects []Object
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
+		if it.Verdict == migrate.VerdictSurplus || it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
 			objects = append(objects, ruleObject(it, it.Reason))
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s share ports", count(len(objects), "rule")).about(objects...)
+		return bad("%s too many for a port", count(len(objects), "rule")).about(objects...)
 	}
 	return ok("none")
 }
@@ -218,7 +209,7 @@ func decideServices(in balanceFacts) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		return bad("%d of %s", len(objects), count(checked, "Service")).about(objects...)
+		return bad("something is missing or wrong for %d of %s", len(objects), count(checked, "Service")).about(objects...)
 	case checked == 0 && pending == 0:
 		return ok("no Services of type LoadBalancer")
 	case pending > 0:

@@ -29,11 +29,7 @@ func nodeChecks() []Check {
 			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				verdicts, err := e.facts.kubelets.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideKubelets(verdicts)
+				return judge(ctx, e.facts.kubelets, decideKubelets)
 			},
 		},
 		{
@@ -42,11 +38,7 @@ func nodeChecks() []Check {
 			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, vms, err := e.nodesAndVMs(ctx)
-				if err != nil {
-					return unread("nodes and VMs", err)
-				}
-				return decideMatches(nodes, vms)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, decideMatches)
 			},
 		},
 		{
@@ -55,11 +47,9 @@ func nodeChecks() []Check {
 			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
 			Remedy: "delete the Node object and restart its kubelet to have it registered anew",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, vms, err := e.nodesAndVMs(ctx)
-				if err != nil {
-					return unread("nodes and VMs", err)
-				}
-				return decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+					return decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
+				})
 			},
 		},
 		{
@@ -68,15 +58,13 @@ func nodeChecks() []Check {
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
 			Remedy: "look at the controller's log and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				var vms *inventory.VMSnapshot // only explains
-				if e.CloudStack != nil {
-					vms, _ = e.facts.vms.get(ctx)
-				}
-				return decideUninitialised(nodes, vms, e.Clock.Now())
+				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
+					var vms *inventory.VMSnapshot // only explains
+					if e.CloudStack != nil {
+						vms, _ = e.facts.vms.get(ctx)
+					}
+					return decideUninitialised(nodes, vms, e.Clock.Now())
+				})
 			},
 		},
 		{
@@ -85,12 +73,22 @@ func nodeChecks() []Check {
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
 			Remedy: "remove the taint: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized:NoExecute-",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, err := e.facts.nodes.get(ctx)
-				if err != nil {
-					return unread("the nodes", err)
-				}
-				return decideNoExecute(nodes)
+				return judge(ctx, e.facts.nodes, decideNoExecute)
 			},
+		},
+		{
+			Code: "NODE-006", Category: catNode, Title: "Nobody fights over addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
+			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
+			Why:    "A kubelet without --cloud-provider=external writes its own addresses every few seconds, the controller writes them back: external addresses come and go, and with them what rests on them.",
+			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
+			Run:    runAddressFight,
+		},
+		{
+			Code: "NODE-007", Category: catNode, Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
+			Why:    "Only an initialisation changes these labels. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
+			Remedy: "have the node initialised again: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized=true:PreferNoSchedule; before that, look for volumes with the old value",
+			Run:    runLabels,
 		},
 		{
 			Code: "NODE-008", Category: catNode, Title: "No node is about to be deleted", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
@@ -98,11 +96,7 @@ func nodeChecks() []Check {
 			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
 			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
 			Run: func(ctx context.Context, e *Env) Finding {
-				nodes, vms, err := e.nodesAndVMs(ctx)
-				if err != nil {
-					return unread("nodes and VMs", err)
-				}
-				return decideDoomed(nodes, vms)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, decideDoomed)
 			},
 		},
 	}
@@ -283,7 +277,7 @@ func decideNoExecute(nodes []corev1.Node) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s evict Pods", count(len(objects), "node")).about(objects...)
+		return bad("Pods are evicted from %s", count(len(objects), "node")).about(objects...)
 	}
 	return ok("%s", count(len(nodes), "node"))
 }

@@ -105,7 +105,7 @@ func TestDecideClocks(t *testing.T) {
 		{"NotReady nodes say nothing", []corev1.Node{nodeWith("a", beat(time.Hour), notReadyNode)}, nil, expect{Skipped, "no Ready node", nil}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.want.verify(t, decideClocks(tt.nodes, tt.leases, now)) })
+		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.want.verify(t, decideClocks(tt.nodes, tt.leases, now, nil)) })
 	}
 }
 
@@ -139,11 +139,11 @@ func TestDecidePermissions(t *testing.T) {
 	t.Parallel()
 	rights := installRights()
 	denied := make([]bool, len(rights))
-	expect{OK, "all", nil}.verify(t, decidePermissions(rights, denied, "kube-system"))
+	expect{OK, "all", nil}.verify(t, decidePermissions(rights, denied, nil, "kube-system"))
 	for i, r := range rights {
 		denied[i] = r.String() == "get nodes/proxy" || r.String() == "create secrets"
 	}
-	f := decidePermissions(rights, denied, "infra")
+	f := decidePermissions(rights, denied, nil, "infra")
 	expect{"", "the caller may not: create secrets in infra, get nodes/proxy", nil}.verify(t, f)
 	require.Equal(t, "patch roles.rbac.authorization.k8s.io", right{"patch", "rbac.authorization.k8s.io", "roles", "", true}.String())
 }

@@ -100,10 +100,10 @@ func TestDecideOthers(t *testing.T) {
 		{kind: "Deployment", namespace: "kube-system", name: "coredns", wanted: 2, images: []string{"coredns"}},
 	}
 	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
-	expect{OK, "none", nil}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads[:1]), []corev1.Node{nodeWith("a")}))
+	expect{OK, "none", nil}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads[:1]), nil, []corev1.Node{nodeWith("a")}))
 	expect{"", "another", []string{
 		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Node s1: built-in",
-	}}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads), []corev1.Node{k3s}))
+	}}.verify(t, decideOthers(otherControllers("r", "kube-system", workloads), nil, []corev1.Node{k3s}))
 	require.Len(t, otherControllers("another-release", "kube-system", workloads), 3, "a second release of ours is another one too")
 }
 
@@ -118,30 +118,30 @@ func event(kind, name, component, reason, level string, ago time.Duration) corev
 func TestDecideEvents(t *testing.T) {
 	t.Parallel()
 	failed := event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 10*time.Minute)
-	expect{OK, "none", nil}.verify(t, decideEvents(nil, now))
-	expect{"", "1 object", []string{"Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"}}.verify(t, decideEvents([]corev1.Event{failed}, now))
+	expect{OK, "none", nil}.verify(t, decideErrors(nil, nil, now))
+	expect{"", "1 object", []string{"Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"}}.verify(t, decideErrors([]corev1.Event{failed}, nil, now))
 	for _, e := range []corev1.Event{
 		event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 9*time.Minute),
 	} {
-		expect{OK, "", nil}.verify(t, decideEvents([]corev1.Event{failed, e}, now))
+		expect{OK, "", nil}.verify(t, decideErrors([]corev1.Event{failed, e}, nil, now))
 	}
 	earlier := event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 11*time.Minute)
-	expect{"", "", []string{"Service default/web: "}}.verify(t, decideEvents([]corev1.Event{earlier, failed}, now))
-	expect{OK, "", nil}.verify(t, decideEvents([]corev1.Event{
+	expect{"", "", []string{"Service default/web: "}}.verify(t, decideErrors([]corev1.Event{earlier, failed}, nil, now))
+	expect{OK, "", nil}.verify(t, decideErrors([]corev1.Event{
 		event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 2*time.Hour),
 		event("Node", "a", "kubelet", "Rebooted", "Warning", time.Minute),
 		event("Service", "web", "service-controller", "EnsuringLoadBalancer", "Normal", time.Minute),
-	}, now))
+	}, nil, now))
 	newStyle := failed
 	newStyle.Source, newStyle.LastTimestamp = corev1.EventSource{}, metav1.Time{}
 	newStyle.ReportingController, newStyle.EventTime = "cloud-node-controller", metav1.NewMicroTime(now.Add(-time.Minute))
-	expect{"", "", []string{"Service default/web: 1m0s ago"}}.verify(t, decideEvents([]corev1.Event{newStyle}, now))
+	expect{"", "", []string{"Service default/web: 1m0s ago"}}.verify(t, decideErrors([]corev1.Event{newStyle}, nil, now))
 }
 
 func TestDecideCKS(t *testing.T) {
 	t.Parallel()
-	expect{"", "made by CKS", nil}.verify(t, decideCKS(cluster.CKS, "node names"))
-	expect{OK, "kubeadm (a ConfigMap)", nil}.verify(t, decideCKS(cluster.Kubeadm, "a ConfigMap"))
+	expect{"", "made by CKS", nil}.verify(t, decideCKS(distribution{cluster.CKS, "node names"}, nil, nil))
+	expect{OK, "kubeadm (a ConfigMap)", nil}.verify(t, decideCKS(distribution{cluster.Kubeadm, "a ConfigMap"}, nil, nil))
 }
 
 // ---- load balancers
@@ -260,7 +260,7 @@ func TestDecideRuleNames(t *testing.T) {
 	expect{"", "2 rules", []string{
 		"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone",
 	}}.verify(t, decideOldNames(in.plan()))
-	expect{"", "2 rules", []string{"LoadBalancerRule " + lbWeb + "-443: another rule", "LoadBalancerRule " + lbWeb + "-tcp-443: another rule"}}.verify(t, decideDuplicates(in.plan()))
+	expect{"", "1 rule", []string{"LoadBalancerRule " + lbWeb + "-443: another rule"}}.verify(t, decideDuplicates(in.plan()))
 
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
 		return cloudstack.PublicIP{Address: address, Tags: map[string]string{loadbalancer.TagCluster: clusterID, loadbalancer.TagServiceUID: uid, loadbalancer.TagService: "default/old"}}

@@ -116,7 +116,7 @@ func TestDecideUninitialised(t *testing.T) {
 func TestDecideNoExecute(t *testing.T) {
 	t.Parallel()
 	expect{OK, "", nil}.verify(t, decideNoExecute([]corev1.Node{nodeWith("a", taint(corev1.TaintEffectNoSchedule))}))
-	expect{"", "1 node", []string{"Node b: NoExecute"}}.verify(t, decideNoExecute([]corev1.Node{
+	expect{"", "from 1 node", []string{"Node b: NoExecute"}}.verify(t, decideNoExecute([]corev1.Node{
 		nodeWith("a"), nodeWith("b", taint(corev1.TaintEffectNoSchedule), taint(corev1.TaintEffectNoExecute)),
 	}))
 }

@@ -39,10 +39,50 @@ func (s Selection) Validate() error { return s.validate(All()) }
 func (s Selection) validate(catalogue []Check) error {
 	for _, code := range slices.Concat(s.Only, s.Skip) {
 		if !slices.ContainsFunc(catalogue, func(c Check) bool { return matches(code, c.Code) }) {
-			return fmt.Errorf("check %q is not known; see the codes in docs/checks.md, for example %s", code, catalogue[0].Code)
+			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(nearest(code, catalogue), " or "))
 		}
 	}
 	return nil
+}
+
+// nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
+func nearest(code string, catalogue []Check) []string {
+	code = strings.ToUpper(code)
+	var known []string
+	for _, c := range catalogue {
+		group, _, _ := strings.Cut(c.Code, "-")
+		known = append(known, group, c.Code)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	least := len(code) + len(known)
+	for _, k := range known {
+		least = min(least, distance(code, k))
+	}
+	near := slices.DeleteFunc(known, func(k string) bool { return distance(code, k) > least })
+	const enough = 3
+	return near[:min(len(near), enough)]
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
 }
 
 func matches(pattern, code string) bool {
@@ -70,6 +110,11 @@ type task struct {
 }
 
 func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) Report {
+	return runThen(ctx, env, catalogue, sel, progress, func(*Env) {})
+}
+
+// runThen calls then with what the checks worked with, once all have ended.
+func runThen(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result), then func(*Env)) Report {
 	work := *env
 	if work.Clock == nil {
 		work.Clock = clock.RealClock{}
@@ -94,7 +139,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 	for _, t := range tasks {
 		wg.Go(func() {
 			defer close(t.ended)
-			t.result = t.do(ctx, &work, byCode, slots, timeout)
+			t.result = t.do(ctx, &work, byCode, slots, timeout).without(work.secrets())
 		})
 	}
 	var results []Result
@@ -109,6 +154,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 		}
 	}
 	wg.Wait()
+	then(&work)
 	return newReport(&work, sel, results, work.Clock.Since(began))
 }
 
@@ -252,11 +298,6 @@ func skip(format string, args ...any) Finding {
 
 func unknown(format string, args ...any) Finding {
 	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
-}
-
-// unread is the finding when facts could not be read.
-func unread(what string, err error) Finding {
-	return unknown("%s could not be read: %v", what, err)
 }
 
 func (f Finding) about(objects ...Object) Finding {

@@ -159,7 +159,7 @@ func TestEndOfTheRun(t *testing.T) {
 	stuck.Run = func(ctx context.Context, _ *Env) Finding {
 		cancel() // ^C
 		<-ctx.Done()
-		return unread("it", ctx.Err())
+		return unread(ctx.Err())
 	}
 	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, ok(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
@@ -187,7 +187,7 @@ func TestFactIsReadOnce(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	release := make(chan struct{})
-	f := newFact(t.Context(), func(ctx context.Context) (int, error) {
+	f := newFact(t.Context(), "it", func(ctx context.Context) (int, error) {
 		reads.Add(1)
 		select {
 		case <-release:
@@ -208,7 +208,7 @@ func TestFactIsReadOnce(t *testing.T) {
 	}
 	require.EqualValues(t, 1, reads.Load())
 
-	broken := newFact(t.Context(), func(context.Context) (int, error) { panic("oops") })
+	broken := newFact(t.Context(), "it", func(context.Context) (int, error) { panic("oops") })
 	_, err = broken.get(t.Context())
 	require.ErrorContains(t, err, "oops")
 }

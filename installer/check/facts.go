@@ -5,7 +5,6 @@ package check
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -28,14 +27,19 @@ type facts struct {
 	phase Phase
 
 	version      *fact[*kversion.Info]
-	distribution *fact[string]
+	distribution *fact[distribution]
 	nodes        *fact[[]corev1.Node]
+	volumes      *fact[[]corev1.PersistentVolume]
 	heartbeats   *fact[[]coordinationv1.Lease]
 	kubelets     *fact[[]kubelet.NodeVerdict]
 	namespace    *fact[*corev1.Namespace]
 	services     *fact[[]corev1.Service]
 	workloads    *fact[[]workload]
 	pods         *fact[[]corev1.Pod]
+	systemPods   *fact[[]corev1.Pod]
+	ownPods      *fact[[]corev1.Pod]
+	logs         *fact[[]logOf]
+	answers      *fact[[]answerOf]
 	leases       *fact[[]coordinationv1.Lease]
 	events       *fact[[]corev1.Event]
 	releases     *fact[[]releaseRecord]
@@ -47,6 +51,7 @@ type facts struct {
 	networks     *fact[[]cloudstack.Network]
 	addresses    *fact[[]cloudstack.PublicIP]
 	balancers    *fact[balancers]
+	balance      *fact[balanceFacts]
 }
 
 // workload is a Deployment or DaemonSet of any namespace.
@@ -99,18 +104,23 @@ type balancers struct {
 // newFacts makes the facts of a run; nothing is read yet.
 func newFacts(run context.Context, env *Env) *facts {
 	f := &facts{}
-	f.version = newFact(run, env.readVersion)
-	f.distribution = newFact(run, env.readDistribution)
-	f.nodes = newFact(run, env.readNodes)
-	f.heartbeats = newFact(run, env.readHeartbeats)
-	f.kubelets = newFact(run, env.readKubelets)
-	f.namespace = newFact(run, env.readNamespace)
-	f.services = newFact(run, env.readServices)
-	f.workloads = newFact(run, env.readWorkloads)
-	f.pods = newFact(run, env.readPods)
-	f.leases = newFact(run, env.readLeases)
-	f.events = newFact(run, env.readEvents)
-	f.releases = newFact(run, env.readReleases)
+	f.version = newFact(run, "the version", env.readVersion)
+	f.distribution = newFact(run, "the distribution", env.readDistribution)
+	f.nodes = newFact(run, "the nodes", env.readNodes)
+	f.volumes = newFact(run, "the volumes", env.readVolumes)
+	f.heartbeats = newFact(run, "the nodes' leases", env.readHeartbeats)
+	f.kubelets = newFact(run, "the kubelets", env.readKubelets)
+	f.namespace = newFact(run, "the namespace", env.readNamespace)
+	f.services = newFact(run, "the Services", env.readServices)
+	f.workloads = newFact(run, "Deployments and DaemonSets", env.readWorkloads)
+	f.pods = newFact(run, "the Pods", env.readPods)
+	f.systemPods = newFact(run, "the Pods of kube-system", env.readSystemPods)
+	f.ownPods = newFact(run, "the controller's Pods", env.readOwnPods)
+	f.logs = newFact(run, "the controller's log", env.readLogs)
+	f.answers = newFact(run, "the controller's health", env.readAnswers)
+	f.leases = newFact(run, "the leases", env.readLeases)
+	f.events = newFact(run, "the Events", env.readEvents)
+	f.releases = newFact(run, "Helm's records", env.readReleases)
 
 	if env.CloudStack != nil {
 		o := inventory.Options{Clock: env.Clock}
@@ -119,54 +129,14 @@ func newFacts(run context.Context, env *Env) *facts {
 		}
 		f.inventory = inventory.New(env.CloudStack, o)
 	}
-	f.capabilities = newFact(run, env.readCapabilities)
-	f.apis = newFact(run, env.readAPIs)
-	f.vms = newFact(run, env.readVMs)
-	f.networks = newFact(run, env.readNetworks)
-	f.addresses = newFact(run, env.readAddresses)
-	f.balancers = newFact(run, env.readBalancers)
+	f.capabilities = newFact(run, "the answer to the keys", env.readCapabilities)
+	f.apis = newFact(run, "the allowed commands", env.readAPIs)
+	f.vms = newFact(run, "the VMs", env.readVMs)
+	f.networks = newFact(run, "the networks", env.readNetworks)
+	f.addresses = newFact(run, "the addresses", env.readAddresses)
+	f.balancers = newFact(run, "the load balancer rules", env.readBalancers)
+	f.balance = newFact(run, "Services and rules", env.readBalance)
 	return f
-}
-
-// fact is something that is read once, however many checks ask for it.
-type fact[T any] struct {
-	run   context.Context // of the whole run
-	read  func(ctx context.Context) (T, error)
-	token chan struct{} // holds one token: who takes it reads
-	done  chan struct{} // closed when value and err are set
-	value T
-	err   error
-}
-
-func newFact[T any](run context.Context, read func(ctx context.Context) (T, error)) *fact[T] {
-	f := &fact[T]{run: run, read: read, token: make(chan struct{}, 1), done: make(chan struct{})}
-	f.token <- struct{}{}
-	return f
-}
-
-// get gives the value, reading it if nobody did. Reading goes on under the context of the
-// whole run when the check that asked first has run out of time: others wait for it too.
-func (f *fact[T]) get(ctx context.Context) (T, error) {
-	select {
-	case <-f.token:
-		go func() {
-			defer close(f.done)
-			defer func() {
-				if p := recover(); p != nil {
-					f.err = fmt.Errorf("csccm broke while reading it (%v): please report this", p)
-				}
-			}()
-			f.value, f.err = f.read(f.run)
-		}()
-	default:
-	}
-	select {
-	case <-f.done:
-		return f.value, f.err
-	case <-ctx.Done():
-		var zero T
-		return zero, fmt.Errorf("not read in time: %w", ctx.Err())
-	}
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

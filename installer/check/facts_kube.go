@@ -39,23 +39,19 @@ func all[T any](ctx context.Context, o metav1.ListOptions, list func(context.Con
 
 func (e *Env) readVersion(ctx context.Context) (*kversion.Info, error) { return e.Cluster.Ping(ctx) }
 
-func (e *Env) readDistribution(ctx context.Context) (string, error) {
-	nodes, err := e.facts.nodes.get(ctx)
-	if err != nil {
-		return "", err
-	}
-	d, by, err := e.Cluster.Distribution(ctx, nodes)
-	if err != nil {
-		return "", err
-	}
-	return string(d) + "\x00" + by, nil
+// distribution is how the cluster was made, and what told so.
+type distribution struct {
+	name cluster.Distribution
+	by   string
 }
 
-// theDistribution splits what readDistribution gives.
-func (e *Env) theDistribution(ctx context.Context) (d cluster.Distribution, by string, err error) {
-	s, err := e.facts.distribution.get(ctx)
-	name, by, _ := strings.Cut(s, "\x00")
-	return cluster.Distribution(name), by, err
+func (e *Env) readDistribution(ctx context.Context) (distribution, error) {
+	nodes, err := e.facts.nodes.get(ctx)
+	if err != nil {
+		return distribution{}, err
+	}
+	d, by, err := e.Cluster.Distribution(ctx, nodes)
+	return distribution{d, by}, err
 }
 
 func (e *Env) readNodes(ctx context.Context) ([]corev1.Node, error) {
@@ -68,6 +64,16 @@ func (e *Env) readNodes(ctx context.Context) ([]corev1.Node, error) {
 	})
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, err
+}
+
+func (e *Env) readVolumes(ctx context.Context) ([]corev1.PersistentVolume, error) {
+	return all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.PersistentVolume, string, error) {
+		l, err := e.Cluster.Kube.CoreV1().PersistentVolumes().List(ctx, o)
+		if err != nil {
+			return nil, "", e.Cluster.Explain(err)
+		}
+		return l.Items, l.Continue, nil
+	})
 }
 
 func (e *Env) leasesOf(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
@@ -99,7 +105,7 @@ func (e *Env) readKubelets(ctx context.Context) ([]kubelet.NodeVerdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kubelet.Verify(ctx, e.Cluster, nodes), nil
+	return kubelet.VerifyWith(ctx, e.Cluster, nodes, e.ProbePod), nil
 }
 
 func (e *Env) readNamespace(ctx context.Context) (*corev1.Namespace, error) {
@@ -152,9 +158,19 @@ func (e *Env) readWorkloads(ctx context.Context) ([]workload, error) {
 }
 
 // readPods reads the pods of the controller's namespace.
-func (e *Env) readPods(ctx context.Context) ([]corev1.Pod, error) {
+func (e *Env) readPods(ctx context.Context) ([]corev1.Pod, error) { return e.podsOf(ctx, e.Namespace) }
+
+// readSystemPods reads those of kube-system, where other providers and static Pods are.
+func (e *Env) readSystemPods(ctx context.Context) ([]corev1.Pod, error) {
+	if e.Namespace == metav1.NamespaceSystem {
+		return e.facts.pods.get(ctx)
+	}
+	return e.podsOf(ctx, metav1.NamespaceSystem)
+}
+
+func (e *Env) podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	return all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.Pod, string, error) {
-		l, err := e.Cluster.Kube.CoreV1().Pods(e.Namespace).List(ctx, o)
+		l, err := e.Cluster.Kube.CoreV1().Pods(namespace).List(ctx, o)
 		if err != nil {
 			return nil, "", e.Cluster.Explain(err)
 		}

@@ -93,12 +93,57 @@ func runPermissions(ctx context.Context, e *Env) Finding {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return unread("the permissions", err)
+		return unread(&unreadError{"the permissions", err})
 	}
-	return decidePermissions(rights, denied, e.Namespace)
+	refused, err := e.refusedObjects(ctx)
+	if err != nil {
+		return unread(err)
+	}
+	return decidePermissions(rights, denied, refused, e.Namespace)
 }
 
-func decidePermissions(rights []right, denied []bool, namespace string) Finding {
+// refusedObjects are the objects of the manifest that the API server would not take from the caller:
+// admission webhooks, quotas and policies refuse what the caller's rights allow.
+func (e *Env) refusedObjects(ctx context.Context) ([]Object, error) {
+	if e.Manifest == "" || e.Cluster.REST == nil {
+		return nil, nil
+	}
+	wanted, err := parseManifest(e.Manifest)
+	if err != nil {
+		return nil, &unreadError{"the manifest", err}
+	}
+	client, err := e.objects()
+	if err != nil {
+		return nil, err
+	}
+	reasons := make([]string, len(wanted))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(objectsAtOnce)
+	for i := range wanted {
+		group.Go(func() error {
+			_, err := client.dryRun(gctx, &wanted[i])
+			if err == nil || isNotFound(err) { // the namespace is still to be made
+				return nil
+			}
+			if reasons[i] = reasonOf(err); reasons[i] == "" {
+				return &unreadError{"the answer to " + wanted[i].GetKind() + " " + wanted[i].GetName(), e.Cluster.Explain(err)}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var out []Object
+	for i, why := range reasons {
+		if why != "" {
+			out = append(out, objectOf(&wanted[i], e.Namespace, "%s", why))
+		}
+	}
+	return out, nil
+}
+
+func decidePermissions(rights []right, denied []bool, refused []Object, namespace string) Finding {
 	var missing []string
 	for i, r := range rights {
 		if !denied[i] {
@@ -110,9 +155,12 @@ func decidePermissions(rights []right, denied []bool, namespace string) Finding 
 		}
 		missing = append(missing, text)
 	}
+	if len(missing) == 0 && len(refused) > 0 {
+		return bad("the API server would refuse %s of the chart", count(len(refused), "object")).about(refused...)
+	}
 	if len(missing) == 0 {
 		return ok("all %d rights of an installation", len(rights))
 	}
 	slices.Sort(missing)
-	return bad("the caller may not: %s", strings.Join(missing, ", "))
+	return bad("the caller may not: %s", strings.Join(missing, ", ")).about(refused...)
 }

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/csccm/csccm/installer/report"
@@ -62,6 +63,25 @@ func (c *Check) result(f Finding, took time.Duration) Result {
 	}
 	if r.Evidence == nil {
 		r.Evidence = map[string]string{}
+	}
+	return r
+}
+
+// without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
+func (r Result) without(secrets []string) Result {
+	var pairs []string
+	for _, s := range secrets {
+		if s != "" {
+			pairs = append(pairs, s, "***")
+		}
+	}
+	clean := strings.NewReplacer(pairs...).Replace
+	r.Message, r.Remedy = clean(r.Message), clean(r.Remedy)
+	for i := range r.Objects {
+		r.Objects[i].Message = clean(r.Objects[i].Message)
+	}
+	for k, v := range r.Evidence {
+		r.Evidence[k] = clean(v)
 	}
 	return r
 }

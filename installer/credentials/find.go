@@ -58,13 +58,38 @@ func normalPath(s string) string {
 
 func findProject(ctx context.Context, api interface {
 	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-}, want string,
+}, want, domainID string,
 ) (cloudstack.Project, error) {
 	projects, err := api.ListProjects(ctx)
 	if err != nil {
 		return cloudstack.Project{}, explain("listing projects", err)
 	}
-	return pickProject(projects, want)
+	return pickProject(inDomain(projects, domainID), want)
+}
+
+// inDomain leaves the projects of a domain; an id or an unknown domain filters nothing.
+func inDomain(projects []cloudstack.Project, domainID string) []cloudstack.Project {
+	if domainID == "" {
+		return projects
+	}
+	return slices.DeleteFunc(slices.Clone(projects), func(p cloudstack.Project) bool {
+		return p.DomainID != "" && p.DomainID != domainID
+	})
+}
+
+// domainByID is the domain with that id; a zero one when there is none.
+func domainByID(ctx context.Context, admin Admin, id string) (cloudstack.Domain, error) {
+	domains, err := admin.ListDomains(ctx)
+	if err != nil {
+		return cloudstack.Domain{}, explain("listing domains", err)
+	}
+	for _, d := range domains {
+		if d.ID == id {
+			d.Path = domainPath(d)
+			return d, nil
+		}
+	}
+	return cloudstack.Domain{}, nil
 }
 
 func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project, error) {
@@ -90,7 +115,7 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 	}
 	return cloudstack.Project{}, &Error{
 		What: fmt.Sprintf("%d projects are named %q", len(named), want),
-		Fix:  fmt.Sprintf("give the id with --project, for example %s", named[0].ID),
+		Fix:  fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID),
 	}
 }
 

@@ -49,6 +49,9 @@ type Provision struct {
 // Changes tells whether Apply changes anything in CloudStack.
 func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 
+// NewKeys tells whether Apply registers keys, which no Secret holds yet.
+func (p *Provision) NewKeys() bool { return p.register }
+
 // Plan reads what exists and says what is missing. It changes nothing.
 func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 	p := &Provision{Account: r.Account, User: r.User}
@@ -57,7 +60,7 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		return nil, err
 	}
 	if r.Project != "" {
-		if p.Project, err = findProject(ctx, admin, r.Project); err != nil {
+		if err := p.planProject(ctx, admin, r); err != nil {
 			return nil, err
 		}
 		if p.Account == "" {
@@ -87,6 +90,41 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		return p, p.planAccount(ctx, admin, r)
 	}
 	return p, p.planUser(ctx, admin, r)
+}
+
+// planProject finds the project, and with it the domain of the account: CloudStack
+// looks for a member by its name in the project's own domain and nowhere else.
+func (p *Provision) planProject(ctx context.Context, admin Admin, r Request) error {
+	domainID := ""
+	if r.Domain != "" {
+		domainID = p.Domain.ID
+	}
+	var err error
+	if p.Project, err = findProject(ctx, admin, r.Project, domainID); err != nil {
+		return err
+	}
+	if p.Project.DomainID == "" || p.Project.DomainID == p.Domain.ID {
+		return nil
+	}
+	domain, err := domainByID(ctx, admin, p.Project.DomainID)
+	if err != nil {
+		return err
+	}
+	if r.Domain != "" || domain.ID == "" {
+		return &Error{
+			What: fmt.Sprintf("project %q is of domain %s, and its members must be of the same domain", p.Project.Name, orUnknown(domain.Path)),
+			Fix:  "leave out --domain, or log in as an administrator of that domain",
+		}
+	}
+	p.Domain = domain
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "(one that this administrator does not see)"
+	}
+	return s
 }
 
 // planAccount is the plan for an account that does not exist: minimal role,
@@ -241,7 +279,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 	switch {
 	case p.newAccount:
 		account, err := admin.CreateAccount(ctx, cloudstack.CreateAccountRequest{
-			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
+			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", RoleID: roleID, DomainID: p.Domain.ID,
 		})
 		if err != nil {
@@ -258,7 +296,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 		done(fmt.Sprintf("account %q with user %q", p.Account, p.User))
 	case p.newUser:
 		user, err := admin.CreateUser(ctx, cloudstack.CreateUserRequest{
-			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
+			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", DomainID: p.Domain.ID,
 		})
 		if err != nil {
@@ -282,8 +320,8 @@ func (p *Provision) join(ctx context.Context, admin Admin) error {
 	return explain(doing, err)
 }
 
-// unusablePassword is for users that only ever work by keys: nobody knows it.
-func unusablePassword() string {
+// UnusablePassword is for users that only ever work by keys: nobody knows it.
+func UnusablePassword() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)

@@ -42,6 +42,7 @@ accounts:
   - {name: twin, role: User, domain: ROOT/tenants, users: [{name: twin-owner, password: password}]}
 projects:
   - {name: shop, owner: other}
+  - {name: tenant-shop, owner: twin}
 networks:
   - {name: k8s-net, account: k8s, cidr: 10.1.1.0/24}
   - {name: quiet-net, account: quiet, cidr: 10.1.2.0/24}

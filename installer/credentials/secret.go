@@ -128,6 +128,19 @@ func KeepSecret(s *Secret) *SecretPlan {
 // Apply carries the plan out. Overwriting keeps the object's other keys, labels
 // and annotations, and fails when somebody changed it since it was read.
 func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface) error {
+	return p.apply(ctx, kube, nil)
+}
+
+// DryRun has the API server judge the plan without a change.
+func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {
+	_, err := kube.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // it is made first
+	}
+	return p.apply(ctx, kube, []string{metav1.DryRunAll})
+}
+
+func (p *SecretPlan) apply(ctx context.Context, kube kubernetes.Interface, dryRun []string) error {
 	secrets := kube.CoreV1().Secrets(p.Namespace)
 	switch p.Action {
 	case SecretKeep:
@@ -140,7 +153,7 @@ func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface) error
 			},
 			Type: corev1.SecretTypeOpaque,
 			Data: p.data,
-		}, metav1.CreateOptions{FieldManager: managedByValue})
+		}, metav1.CreateOptions{FieldManager: managedByValue, DryRun: dryRun})
 		if err != nil {
 			return fmt.Errorf("creating Secret %s/%s: %w", p.Namespace, p.Name, err)
 		}
@@ -157,12 +170,28 @@ func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface) error
 		if object.Labels[managedByLabel] == "" {
 			object.Labels[managedByLabel] = managedByValue
 		}
-		if _, err := secrets.Update(ctx, object, metav1.UpdateOptions{FieldManager: managedByValue}); err != nil {
+		if _, err := secrets.Update(ctx, object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun}); err != nil {
 			return fmt.Errorf("updating Secret %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		return nil
 	}
 	return fmt.Errorf("secret action %q is not known", p.Action)
+}
+
+// EnsureNamespace makes the namespace of the Secret when there is none: Helm
+// would, but comes later.
+func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace string) error {
+	_, err := kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return nil // it is there, or who may not look finds out by the Secret
+	}
+	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{managedByLabel: managedByValue},
+	}}, metav1.CreateOptions{FieldManager: managedByValue})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	return nil
 }
 
 // ApplyCA keeps the certificates in a ConfigMap for the controller's Pods.

@@ -33,6 +33,11 @@ type Want struct {
 	Optional []string // commands without which it works with less
 }
 
+// Without are the commands that are not among others.
+func Without(commands, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return slices.Contains(others, c) })
+}
+
 // Finding is one verified fact.
 type Finding struct {
 	OK      bool // false: works, but see Text
@@ -95,7 +100,12 @@ func (v *Verified) server(ctx context.Context, api User, w Want) error {
 			Err:  err,
 		}
 	}
-	return explain(fmt.Sprintf("asking the CloudStack at %s for its version", w.APIURL), err)
+	err = explain(fmt.Sprintf("asking the CloudStack at %s for its version", w.APIURL), err)
+	var known *Error
+	if errors.As(err, &known) && known.Fix == "" {
+		known.Fix = "check --api-url: it usually ends in /client/api"
+	}
+	return err
 }
 
 func (v *Verified) project(ctx context.Context, api User, w Want) error {
@@ -140,24 +150,36 @@ func (v *Verified) zone(ctx context.Context, api User, w Want) error {
 	if w.Zone == "" {
 		return nil
 	}
-	zones, err := api.ListZones(ctx)
+	z, err := FindZone(ctx, api, w.Zone)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		v.found(false, "zone", "%s: the role may not list zones", w.Zone)
 		return nil
 	}
 	if err != nil {
-		return explain("listing zones", err)
+		return err
+	}
+	v.Zone = z
+	v.found(true, "zone", "%s", z.Name)
+	return nil
+}
+
+// FindZone is the zone of that name or id.
+func FindZone(ctx context.Context, api interface {
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
+}, want string,
+) (cloudstack.Zone, error) {
+	zones, err := api.ListZones(ctx)
+	if err != nil {
+		return cloudstack.Zone{}, explain("listing zones", err)
 	}
 	known := make([]string, 0, len(zones))
 	for _, z := range zones {
-		if z.ID == w.Zone || z.Name == w.Zone {
-			v.Zone = z
-			v.found(true, "zone", "%s", z.Name)
-			return nil
+		if z.ID == want || z.Name == want {
+			return z, nil
 		}
 		known = append(known, z.Name)
 	}
-	return &Error{What: fmt.Sprintf("there is no zone %q", w.Zone), Fix: "name one of these with --zone: " + some(known)}
+	return cloudstack.Zone{}, &Error{What: fmt.Sprintf("there is no zone %q", want), Fix: "name one of these with --zone: " + some(known)}
 }
 
 // commands compares what the role allows with what the controller calls.

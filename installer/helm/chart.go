@@ -137,3 +137,6 @@ func (c *Chart) Files() map[string][]byte {
 	}
 	return maps.Clone(out)
 }
+
+// Annotation is one of Chart.yaml; "" when it is not there.
+func (c *Chart) Annotation(name string) string { return c.chart.Metadata.Annotations[name] }

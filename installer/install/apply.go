@@ -5,8 +5,6 @@ package install
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/installer/taint"
 )
 
@@ -22,6 +21,12 @@ import (
 // its release records.
 func (in *Installer) applySecret(ctx context.Context) error {
 	in.Progress.Step("Secret %s/%s", in.plan.Secret.Namespace, in.plan.Secret.Name)
+	if err := credentials.EnsureNamespace(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	in.journal.Publish(ctx)
+	in.note("%s %s/%s", in.plan.secret.Action, in.plan.Secret.Namespace, in.plan.Secret.Name)
 	err := shielded(ctx, func(ctx context.Context) error {
 		if in.caPEM != nil {
 			if err := credentials.ApplyCA(ctx, in.Cluster.Kube, in.Cluster.Namespace, in.caPEM); err != nil {
@@ -56,8 +61,32 @@ func (in *Installer) applyChart(ctx context.Context) error {
 		return in.Cluster.Explain(err)
 	}
 	in.facts.release = release
+	in.note("revision %d, chart %s", release.Revision, release.ChartVersion)
 	in.Progress.Done("revision %d, chart %s", release.Revision, release.ChartVersion)
 	return nil
+}
+
+// rollout waits until the controller's Pods run.
+func (in *Installer) rollout(ctx context.Context) error {
+	w := &rollout.Waiter{
+		Cluster: in.Cluster, Release: in.Options.Release, Clock: in.Clock, Progress: in.Progress,
+		Limit: in.Options.RolloutTimeout, PodLogs: in.PodLogs, Scrub: in.scrub,
+	}
+	return w.Wait(ctx)
+}
+
+// scrub removes the keys from text of others. The controller never writes them;
+// this is the second lock.
+func (in *Installer) scrub(text string) string {
+	if in.config == nil {
+		return text
+	}
+	for _, secret := range []string{in.config.APIKey, in.config.SecretKey} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
 }
 
 // awaitNodes waits until the controller has initialised the nodes that carry
@@ -126,8 +155,10 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		in.note("the nodes as they were: %s", path)
 		in.Progress.Info("the nodes as they were: %s", path)
 	}
+	in.note("%s to initialise, %s first", count(1+len(plan.Rest), "node"), plan.Canary)
 	e := in.executor()
 	in.Progress.Step("Initialising node %s, alone at first", plan.Canary)
 	if err := e.Canary(ctx, plan); err != nil {
@@ -154,122 +185,4 @@ func (in *Installer) postflight(ctx context.Context) error {
 		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace,
 		Release: in.Options.Release, RequiredCommands: in.Required, OptionalCommands: in.Optional, Clock: in.Clock,
 	}, check.PhaseInstalled)
-}
-
-// Result is what a finished install says.
-type Result struct {
-	SchemaVersion int      `json:"schemaVersion"`
-	Release       string   `json:"release"`
-	Namespace     string   `json:"namespace"`
-	Revision      int      `json:"revision"`
-	ChartVersion  string   `json:"chartVersion"`
-	AppVersion    string   `json:"appVersion"`
-	Nodes         int      `json:"nodes"`
-	Initialised   int      `json:"initialised"`
-	Command       []string `json:"command"` // that repeats the install, without secrets
-}
-
-func (in *Installer) summary(ctx context.Context) error {
-	release := in.facts.release
-	r := Result{
-		SchemaVersion: 1, Release: release.Name, Namespace: in.Cluster.Namespace, Revision: release.Revision,
-		ChartVersion: release.ChartVersion, AppVersion: release.AppVersion, Command: in.FlagLine(),
-	}
-	plan, err := in.taintPlan(ctx)
-	if err != nil {
-		return err
-	}
-	r.Nodes, r.Initialised = len(plan.Items), done(plan)
-	if in.Options.JSON {
-		e := json.NewEncoder(in.Out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
-Check it at any time:  csccm doctor%s
-The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), in.namespaceFlag(), shellLine(r.Command))
-	return err
-}
-
-func done(p *taint.Plan) int {
-	n := 0
-	for _, it := range p.Items {
-		if it.State == taint.StateDone {
-			n++
-		}
-	}
-	return n
-}
-
-func (in *Installer) namespaceFlag() string {
-	if in.Cluster.Namespace == "kube-system" {
-		return ""
-	}
-	return " -n " + in.Cluster.Namespace
-}
-
-// FlagLine is the command that repeats this install without questions. It names
-// where secrets come from, never what they are.
-func (in *Installer) FlagLine() []string {
-	o, c := &in.Options, &in.Options.Credentials
-	line := []string{"csccm", "install"}
-	add := func(flag, value string) {
-		if value != "" {
-			line = append(line, flag, value)
-		}
-	}
-	if in.Cluster.Namespace != "kube-system" {
-		add("--namespace", in.Cluster.Namespace)
-	}
-	if o.Release != DefaultRelease {
-		add("--release", o.Release)
-	}
-	if c.Source != SourceSecret {
-		add("--api-url", c.APIURL)
-		add("--ca-file", c.CAFile)
-		if c.SSLNoVerify {
-			line = append(line, "--ssl-no-verify")
-		}
-	}
-	switch c.Source {
-	case SourceAdmin:
-		if c.AdminUser != "" {
-			add("--admin-user", c.AdminUser)
-			add("--admin-domain", c.AdminDomain)
-			add("--admin-password-file", "FILE")
-		} else {
-			line = append(line, "--admin-api-key-file", "FILE", "--admin-secret-key-file", "FILE")
-		}
-		add("--domain", c.Domain)
-		add("--account", c.Account)
-		add("--user", c.User)
-		add("--role-name", c.Role)
-		if c.CreateAccount {
-			line = append(line, "--create-account")
-		}
-	case SourceKeys:
-		line = append(line, "--api-key-file", "FILE", "--secret-key-file", "FILE")
-	case SourceSecret, SourceUnset:
-	}
-	add("--project", o.Project)
-	add("--zone", o.Zone)
-	add("--region", o.Region)
-	add("--cluster-id", o.ClusterID)
-	add("--chart", o.ChartRef)
-	line = append(line, o.ValueFlags...)
-	return append(line, "--yes")
-}
-
-// shellLine quotes for a POSIX shell where needed.
-func shellLine(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

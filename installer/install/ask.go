@@ -30,6 +30,9 @@ type CredentialOptions struct {
 
 	// SourceKeys: the controller's own keys.
 	Keys Keys
+
+	// Origin are the flags that name where secrets come from, for the flag line; never what they are.
+	Origin []string
 }
 
 // Keys is a key pair; it prints as nothing.

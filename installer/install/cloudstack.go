@@ -120,6 +120,13 @@ func (in *Installer) planProvision(ctx context.Context) error {
 		return credentials.ExplainLogin(c.APIURL, c.AdminUser, domain, err)
 	}
 	in.admin = admin
+	if in.Options.Zone != "" {
+		// Before anything is made; the user's own rights are proven later.
+		if _, err := credentials.FindZone(ctx, admin, in.Options.Zone); err != nil {
+			in.Progress.Fail("")
+			return err
+		}
+	}
 	plan, err := credentials.Plan(ctx, admin, credentials.Request{
 		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
 		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
@@ -164,20 +171,29 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 	if in.provision == nil {
 		return nil
 	}
-	if in.provision.Changes() {
-		if err := in.confirmProvision(ctx); err != nil {
-			return err
-		}
-		in.Progress.Step("User for the controller in CloudStack")
+	if !in.provision.Changes() {
+		return in.takeKeys(ctx)
 	}
+	if err := in.confirmProvision(ctx); err != nil {
+		return err
+	}
+	in.Progress.Step("User for the controller in CloudStack")
+	if err := in.recorded("the user in CloudStack", in.takeKeys).do(ctx); err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.Progress.Done("%q", in.provision.User)
+	return nil
+}
+
+func (in *Installer) takeKeys(ctx context.Context) error {
 	return shielded(ctx, func(ctx context.Context) error {
-		keys, err := in.provision.Apply(ctx, in.admin, func(what string) { in.Progress.Info("made %s", what) })
+		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
+			in.note("made %s", what)
+			in.Progress.Info("made %s", what)
+		})
 		if err != nil {
-			in.Progress.Fail("")
 			return err
-		}
-		if in.provision.Changes() {
-			in.Progress.Done("%q", in.provision.User)
 		}
 		in.config.APIKey, in.config.SecretKey = keys.APIKey, keys.SecretKey
 		return nil
@@ -223,7 +239,7 @@ func (in *Installer) verify(ctx context.Context) error {
 	}
 	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
 		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone,
-		Required: slices.DeleteFunc(slices.Clone(in.Required), func(c string) bool { return slices.Contains(in.Optional, c) }),
+		Required: credentials.Without(in.Required, in.Optional),
 		Optional: in.Optional,
 	})
 	for _, f := range in.verified.Findings {

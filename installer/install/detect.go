@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/journal"
 	"github.com/csccm/csccm/installer/kubelet"
 )
 
@@ -56,6 +57,9 @@ func (in *Installer) detect(ctx context.Context) error {
 	}
 	in.facts = f
 	in.Progress.Done("Kubernetes %s, %s, %s", f.version, f.distribution, count(len(f.nodes), "node"))
+	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
+		in.Progress.Info("%s", text)
+	}
 	return in.judgeKubelets(ctx)
 }
 

@@ -20,7 +20,9 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/journal"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -53,12 +55,14 @@ type Options struct {
 	SkipTaint       bool          // leave existing nodes as they are
 	MaxParallel     int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode         time.Duration // 0 = taint.DefaultPerNode
-	RolloutTimeout  time.Duration // 0 = DefaultRolloutTimeout
+	RolloutTimeout  time.Duration // 0 = rollout.DefaultTimeout
 	SnapshotDir     string        // of the nodes before they are tainted
+	Journal         string        // file for the record of the run; "" = only the cluster's copy
 
-	DryRun bool // stop after the plan
-	Yes    bool
-	JSON   bool // plan and result as JSON
+	DryRun       bool // stop after the plan
+	DryRunServer bool // with DryRun: have the API server judge each object too
+	Yes          bool
+	Output       string // of plan and result: text (also ""), json, yaml
 }
 
 // CloudStack is what a running install asks of CloudStack with the
@@ -71,6 +75,7 @@ type CloudStack interface {
 // AdminSession is an administrator's session; Logout ends it.
 type AdminSession interface {
 	credentials.Admin
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
 	Logout(ctx context.Context) error
 }
 
@@ -102,6 +107,8 @@ type Installer struct {
 
 	Checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
 	Kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
+	// Diff asks the API server what a manifest would change, without a change; old is the deployed one. nil = not asked.
+	Diff func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error)
 	// PodLogs returns the last lines of a container's log, for the cause of a failed rollout; may be nil.
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 
@@ -115,7 +122,9 @@ type Installer struct {
 	verified  *credentials.Verified
 	facts     *facts
 	plan      *Plan
-	warned    map[string]bool // warnings of checks that were shown
+	journal   *journal.Journal // nil until something is changed
+	did       []string         // details of the step in progress
+	warned    map[string]bool  // warnings of checks that were shown
 }
 
 // stepTimeout bounds a step that ^C does not interrupt.
@@ -123,7 +132,7 @@ const stepTimeout = 3 * time.Minute
 
 // Run is the whole install. Its errors have a remedy and an exit code where
 // they can.
-func (in *Installer) Run(ctx context.Context) error {
+func (in *Installer) Run(ctx context.Context) (err error) {
 	if in.Options.Release == "" {
 		in.Options.Release = DefaultRelease
 	}
@@ -132,6 +141,7 @@ func (in *Installer) Run(ctx context.Context) error {
 	}
 	in.warned = map[string]bool{}
 	defer in.cleanup(ctx)
+	defer func() { in.journal.Close(ctx, err) }()
 	if err := in.steps(ctx, []step{
 		{"looking at the cluster", in.detect},
 		{"credentials", in.credentials},
@@ -142,18 +152,24 @@ func (in *Installer) Run(ctx context.Context) error {
 	if in.Options.DryRun {
 		return in.dryRun(ctx)
 	}
-	return in.steps(ctx, []step{
+	if err := in.steps(ctx, []step{
+		{"checks before the user is made", in.checksBeforeUser},
 		{"the user in CloudStack", in.provisionKeys},
 		{"checking the credentials", in.verify},
 		{"checks before the install", in.preflight},
 		{"plan of the nodes", in.planNodes},
+		{"dry run on the API server", in.diffObjects},
 		{"confirmation", in.confirm},
-		{"Secret", in.applySecret},
-		{"Helm release", in.applyChart},
-		{"rollout", in.rollout},
-		{"initialisation of new nodes", in.awaitNodes},
-		{"initialisation of existing nodes", in.taintNodes},
-		{"checks after the install", in.postflight},
+	}); err != nil {
+		return err
+	}
+	return in.steps(ctx, []step{
+		in.recorded("Secret", in.applySecret),
+		in.recorded("Helm release", in.applyChart),
+		in.recorded("rollout", in.rollout),
+		in.recorded("initialisation of new nodes", in.awaitNodes),
+		in.recorded("initialisation of existing nodes", in.taintNodes),
+		in.recorded("checks after the install", in.postflight),
 		{"summary", in.summary},
 	})
 }
@@ -170,9 +186,14 @@ func (in *Installer) dryRun(ctx context.Context) error {
 			return err
 		}
 	}
-	unfit := in.step(ctx, "checks before the install", in.preflight)
+	unfit := in.step(ctx, step{"checks before the install", in.preflight})
 	if keys {
-		if err := in.step(ctx, "plan of the nodes", in.planNodes); unfit == nil {
+		if err := in.step(ctx, step{"plan of the nodes", in.planNodes}); unfit == nil {
+			unfit = err
+		}
+	}
+	if in.Options.DryRunServer {
+		if err := in.step(ctx, step{"dry run on the API server", in.diffObjects}); unfit == nil {
 			unfit = err
 		}
 	}
@@ -189,7 +210,7 @@ type step struct {
 
 func (in *Installer) steps(ctx context.Context, list []step) error {
 	for _, s := range list {
-		if err := in.step(ctx, s.name, s.do); err != nil {
+		if err := in.step(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -197,36 +218,53 @@ func (in *Installer) steps(ctx context.Context, list []step) error {
 }
 
 // step runs one step and stops between steps once the run is to end.
-func (in *Installer) step(ctx context.Context, name string, do func(context.Context) error) error {
+func (in *Installer) step(ctx context.Context, s step) error {
 	if ctx.Err() != nil {
-		return stopped(ctx, name)
+		return in.stopped(ctx, s.name)
 	}
-	err := do(ctx)
-	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		return stopped(ctx, name)
+	err := s.do(ctx)
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
+		return in.stopped(ctx, s.name)
 	}
 	return err
 }
 
 // StoppedError is a run that ended before its time.
 type StoppedError struct {
-	Step  string
-	Cause error
+	Step    string
+	Journal string // file that says what was done; "" when nothing was
+	Changed bool   // something was changed
+	Cause   error
 }
 
-func stopped(ctx context.Context, step string) error {
-	return &StoppedError{step, context.Cause(ctx)}
+func (in *Installer) stopped(ctx context.Context, step string) error {
+	e := &StoppedError{Step: step, Cause: context.Cause(ctx)}
+	if in.journal != nil {
+		e.Changed, e.Journal = true, in.journal.Path()
+	}
+	return e
 }
 
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("stopped before the end of step %q: %v", e.Step, e.Cause)
+	s := fmt.Sprintf("stopped before the end of step %q: %v", e.Step, e.Cause)
+	if !e.Changed {
+		s += "; nothing was changed"
+	}
+	return s
 }
 
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// Remedy says how to go on.
+// Remedy says how to go on, and how to go back.
 func (e *StoppedError) Remedy() string {
-	return "run the same command again: it continues where it stopped"
+	s := "run the same command again: it continues where it stopped"
+	if e.Changed {
+		s += "; csccm uninstall takes the controller away again"
+	}
+	if e.Journal != "" {
+		s += "; what was done is in " + e.Journal
+	}
+	return s
 }
 
 // shielded runs do to its end although ctx is cancelled meanwhile: what it does

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
@@ -30,10 +31,12 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -56,6 +59,7 @@ type bench struct {
 	mu       sync.Mutex
 	running  bool // the controller
 	failing  []check.Result
+	diff     func(context.Context, string, string, string) ([]diff.Change, error)
 	verdicts func([]corev1.Node) []kubelet.NodeVerdict
 }
 
@@ -182,7 +186,7 @@ func (h *fakeHelm) Template(_ context.Context, r helm.ApplyRequest) (string, err
 	return "manifest " + r.Chart.Version() + string(b), err
 }
 
-func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error) {
+func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (_ *helm.Release, err error) {
 	h.applied++
 	if h.fail != nil {
 		return nil, h.fail
@@ -191,6 +195,11 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Releas
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			h.release.Status = "failed"
+		}
+	}()
 	h.release = &helm.Release{
 		Name: r.Name, Namespace: "kube-system", Revision: h.applied, Status: "deployed",
 		ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Manifest: manifest, Values: r.Values,
@@ -210,9 +219,11 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Releas
 			}
 		}
 	}
-	if _, err := h.bench.kube.AppsV1().Deployments("kube-system").Create(ctx, d, metav1.CreateOptions{}); err != nil {
+	_, err = h.bench.kube.AppsV1().Deployments("kube-system").Create(ctx, d, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
+	err = nil
 	h.bench.mu.Lock()
 	h.bench.running = d.Status.AvailableReplicas > 0
 	h.bench.mu.Unlock()
@@ -470,7 +481,7 @@ func TestInstallDryRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, demoNodes()...)
 	o := b.admin()
-	o.Yes, o.DryRun, o.JSON = false, true, true
+	o.Yes, o.DryRun, o.Output = false, true, "json"
 	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
 	var p Plan
 	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
@@ -483,7 +494,7 @@ func TestInstallDryRun(t *testing.T) {
 	// With keys, the nodes are planned too.
 	b.out.Reset()
 	o = b.keys(t)
-	o.DryRun, o.JSON = true, true
+	o.DryRun, o.Output = true, "json"
 	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
 	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
 	require.Equal(t, "demo-worker-1", p.Nodes.Canary)
@@ -591,7 +602,7 @@ func TestRolloutFailures(t *testing.T) {
 				return
 			}
 			require.EqualError(t, err, tc.err)
-			var e *RolloutError
+			var e *rollout.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, tc.code, e.ExitCode())
 			require.Contains(t, e.Remedy(), "kubectl -n kube-system describe deployment")

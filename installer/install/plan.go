@@ -6,21 +6,14 @@ package install
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // Plan is what an install would do, complete enough to be shown and agreed to.
@@ -33,6 +26,8 @@ type Plan struct {
 	Chart         PlanChart      `json:"chart"`
 	// Nodes is nil as long as the controller's credentials do not exist.
 	Nodes *taint.Plan `json:"nodes,omitempty"`
+	// Objects is what the API server says would become of the chart's objects; nil when it was not asked.
+	Objects []diff.Change `json:"objects,omitempty"`
 
 	secret   *credentials.SecretPlan
 	manifest string
@@ -157,254 +152,33 @@ func normal(values map[string]any) any {
 	return out
 }
 
-// preflight runs the checks that make sense before an install; a failed one
-// ends it.
-func (in *Installer) preflight(ctx context.Context) error {
-	in.Progress.Step("Checks before the install")
-	env := &check.Env{
-		Cluster: in.Cluster, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Options.Release,
-		RequiredCommands: in.Required, OptionalCommands: in.Optional, Manifest: in.plan.manifest, Clock: in.Clock,
-	}
-	if in.cloud != nil {
-		env.CloudStack = in.cloud
-	} else {
-		env.CloudConfig = nil
-		env.NoCloudStack = "the controller's user is not made yet"
-	}
-	return in.runChecks(ctx, env, check.PhasePreflight)
-}
-
-// ChecksError is a check that does not pass.
-type ChecksError struct {
-	Failed []check.Result
-	Phase  check.Phase
-}
-
-func (e *ChecksError) Error() string {
-	codes := make([]string, len(e.Failed))
-	for i := range e.Failed {
-		codes[i] = e.Failed[i].Code
-	}
-	if e.Phase == check.PhasePreflight {
-		return fmt.Sprintf("nothing was installed: %s failed: %s", strings.Join(codes, ", "), e.Failed[0].Message)
-	}
-	return fmt.Sprintf("installed, but %s failed: %s", strings.Join(codes, ", "), e.Failed[0].Message)
-}
-
-// Remedy is that of the first failed check.
-func (e *ChecksError) Remedy() string {
-	r := e.Failed[0].Remedy
-	if e.Phase == check.PhasePreflight {
-		r += fmt.Sprintf(" (or pass over it with --skip-check %s)", e.Failed[0].Code)
-	}
-	return strings.TrimSpace(r)
-}
-
-// ExitCode is that of a failed check.
-func (e *ChecksError) ExitCode() int { return report.ExitCheckFailed }
-
-func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
-	result := in.Checks(ctx, env, check.Selection{Phase: phase, Skip: in.Options.SkipChecks}, nil)
-	if ctx.Err() != nil {
-		in.Progress.Fail("")
-		return context.Cause(ctx)
-	}
-	var failed []check.Result
-	for i := range result.Checks {
-		c := &result.Checks[i]
-		switch c.Outcome {
-		case check.Failed:
-			failed = append(failed, *c)
-			in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
-			in.sayObjects(c)
-		case check.Warning:
-			if in.warned[c.Code+c.Message] {
-				continue // said before the install already
-			}
-			in.warned[c.Code+c.Message] = true
-			in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
-			in.sayObjects(c)
-		case check.OK, check.Skipped, check.Unknown:
-		}
-	}
-	s := result.Summary
-	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, count(s.Warning, "warning"), s.Failed)
-	if len(failed) > 0 {
-		in.Progress.Fail("%s", text)
-		return &ChecksError{Failed: failed, Phase: phase}
-	}
-	in.Progress.Done("%s", text)
-	return nil
-}
-
-func (in *Installer) sayObjects(c *check.Result) {
-	for i, o := range c.Objects {
-		if i == 5 {
-			in.Progress.Info("... and %d more", len(c.Objects)-i)
-			return
-		}
-		in.Progress.Info("%s %s", o.String(), o.Message)
-	}
-}
-
-// planNodes says which existing nodes are to be initialised, and the Secret's
-// exact fate, now that the credentials are known.
-func (in *Installer) planNodes(ctx context.Context) error {
-	secret := credentials.KeepSecret(in.existing)
-	var err error
-	if in.Options.Credentials.Source != SourceSecret || in.changesSecret() {
-		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {
-			return err
-		}
-	}
-	in.plan.secret = secret
-	in.plan.Secret.Action, in.plan.Secret.Differences = string(secret.Action), secret.Differences
-	in.plan.CloudStack.Project = in.config.ProjectID
-	plan, err := in.taintPlan(ctx)
-	if err != nil {
-		return err
-	}
-	in.plan.Nodes = plan
-	if len(plan.Problems) > 0 && !in.Options.SkipTaint {
-		for _, p := range plan.Problems {
-			in.Progress.Warn("%s", p.Text)
-			in.Progress.Info("fix: %s", p.Remedy)
-		}
-		return &taint.BlockedError{Problems: plan.Problems}
-	}
-	return nil
-}
-
-// changesSecret tells whether flags change the configuration of the Secret.
-func (in *Installer) changesSecret() bool {
-	local := *in.config
-	local.CAFile = in.existing.Config.CAFile
-	return len(credentials.Differences(in.existing.Config, &local)) > 0
-}
-
-// taintPlan reads nodes and VMs as they are now.
-func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
-	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, in.Cluster.Explain(err)
-	}
-	in.facts.nodes = list.Items
-	inv := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID, Zone: in.config.Zone, Clock: in.Clock})
-	vms, err := inv.VMs(ctx, 0)
-	if err != nil {
-		return nil, fmt.Errorf("listing virtual machines: %w", err)
-	}
-	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region}), nil
-}
-
-// confirm shows the plan and asks.
-func (in *Installer) confirm(ctx context.Context) error {
-	if in.plan.secret.Action == credentials.SecretOverwrite && !in.Options.OverwriteSecret {
-		name := in.plan.Secret.Namespace + "/" + in.plan.Secret.Name
-		question := fmt.Sprintf("Overwrite Secret %s (%s)", name, strings.Join(in.plan.Secret.Differences, "; "))
-		refusal := &usageError{
-			fmt.Sprintf("Secret %s exists and differs: %s", name, strings.Join(in.plan.Secret.Differences, "; ")),
-			"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
-		}
-		if in.Options.Yes {
-			return refusal // --yes agrees to the plan, not to the loss of somebody's credentials
-		}
-		if err := in.agreed(ctx, question); err != nil {
-			var missing interface{ ExitCode() int }
-			if errors.As(err, &missing) && missing.ExitCode() == report.ExitUsage {
-				return refusal
-			}
-			return err
-		}
-	}
-	if in.Options.Yes {
+// diffObjects has the API server judge every object of the plan by dry runs:
+// what it refuses ends the install before the first write.
+func (in *Installer) diffObjects(ctx context.Context) error {
+	if in.Diff == nil {
 		return nil
 	}
-	if err := in.printText(in.ErrOut); err != nil {
+	in.Progress.Step("Dry run on the API server")
+	old := ""
+	if in.facts.release != nil {
+		old = in.facts.release.Manifest
+	}
+	changes, err := in.Diff(ctx, in.Cluster.Namespace, old, in.plan.manifest)
+	if err == nil && in.plan.secret != nil {
+		err = in.plan.secret.DryRun(ctx, in.Cluster.Kube)
+	}
+	if err != nil {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	in.plan.Objects = changes
+	if err := diff.Refused(changes); err != nil {
+		in.Progress.Fail("")
 		return err
 	}
-	return in.agreed(ctx, "Go on")
-}
-
-func (in *Installer) printPlan() error {
-	if in.Options.JSON {
-		e := json.NewEncoder(in.Out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(in.plan)
+	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {
+		in.plan.Chart.Action = "upgrade" // somebody deleted an object of the release
 	}
-	return in.printText(in.Out)
-}
-
-func (in *Installer) printText(w io.Writer) error {
-	p := in.plan
-	var b strings.Builder
-	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, count(p.Cluster.Nodes, "node"))
-	for _, s := range p.CloudStack.Steps {
-		fmt.Fprintf(&b, "  CloudStack  %s\n", s)
-	}
-	fmt.Fprintf(&b, "  Secret      %s %s/%s\n", p.Secret.Action, p.Secret.Namespace, p.Secret.Name)
-	for _, d := range p.Secret.Differences {
-		fmt.Fprintf(&b, "              - %s\n", d)
-	}
-	from := ""
-	if p.Chart.From != "" && p.Chart.Action == "upgrade" {
-		from = " from " + p.Chart.From
-	}
-	fmt.Fprintf(&b, "  Helm        %s release %s/%s%s: chart %s %s, controller %s\n",
-		p.Chart.Action, p.Chart.Namespace, p.Chart.Release, from, p.Chart.Chart, p.Chart.Version, p.Chart.AppVersion)
-	for _, line := range flatten("", p.Chart.Values) {
-		fmt.Fprintf(&b, "              %s\n", line)
-	}
-	switch {
-	case in.Options.SkipTaint:
-		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint)\n")
-	case p.Nodes == nil:
-		fmt.Fprintf(&b, "  Nodes       planned once the credentials are there\n")
-	default:
-		b.WriteString(describeNodes(p.Nodes))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func describeNodes(p *taint.Plan) string {
-	var b strings.Builder
-	for _, it := range p.Items {
-		what := map[taint.State]string{
-			taint.StateDone:    "is initialised",
-			taint.StateWaiting: "waits for the controller",
-			taint.StateForeign: "keeps its provider ID",
-			taint.StateNeeds:   "is initialised by a taint (PreferNoSchedule)",
-		}[it.State]
-		if it.Name == p.Canary {
-			what += ", first"
-		}
-		fmt.Fprintf(&b, "  Node        %s %s; VM %s, zone %s, %s\n", it.Name, what, orNone(it.VM), orNone(it.Zone), orNone(it.Type))
-		for _, n := range it.Notes {
-			fmt.Fprintf(&b, "              ! %s\n", n)
-		}
-	}
-	return b.String()
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-// flatten shows values as --set writes them.
-func flatten(prefix string, values map[string]any) []string {
-	var out []string
-	for key, v := range values {
-		if m, ok := v.(map[string]any); ok {
-			out = append(out, flatten(prefix+key+".", m)...)
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s%s=%v", prefix, key, v))
-	}
-	slices.Sort(out)
-	return out
+	in.Progress.Done("%s", diff.Summary(changes))
+	return nil
 }

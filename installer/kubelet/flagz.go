@@ -87,7 +87,7 @@ const (
 // Answer is what a kubelet said of its flags.
 type Answer struct {
 	Flags   map[string]string
-	Form    string  // one of the forms above; "" with a Failure
+	Form    string  // one of the forms above, or the probe's
 	Failure Failure // "" when Flags are there
 	Detail  string  // of a failure
 }

@@ -227,6 +227,16 @@ func TestUnauthorised(t *testing.T) {
 	require.Equal(t, FailureForbidden, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").Failure)
 }
 
+// addressesBy is a node whose addresses were written by managers, one after the other.
+func addressesBy(managers ...string) []metav1.ManagedFieldsEntry {
+	var out []metav1.ManagedFieldsEntry
+	for i, m := range managers {
+		at := metav1.NewTime(time.Unix(int64(i), 0))
+		out = append(out, metav1.ManagedFieldsEntry{Manager: m, Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)})
+	}
+	return out
+}
+
 func TestJudgeLadder(t *testing.T) {
 	t.Parallel()
 	off := Answer{Failure: FailureGateOff}
@@ -285,6 +295,18 @@ func TestJudgeLadder(t *testing.T) {
 		{"k3s agent of such a server", Facts{Node: args("k3s.io/node-args", "agent"), Flagz: off, CloudControllerDisabled: true}, NotExternal, "--disable-cloud-controller"},
 		{"RKE2 with the flag", Facts{Node: args("rke2.io/node-args", "agent", "--kubelet-arg=cloud-provider=external"), Flagz: off, CloudControllerDisabled: true}, External, "rke2.io/node-args"},
 		{"RKE2 with another value", Facts{Node: args("rke2.io/node-args", "agent", "--kubelet-arg=cloud-provider=aws"), Flagz: off}, NotExternal, "aws"},
+		{"RKE2 with its own option", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name", "external"), Flagz: off, CloudControllerDisabled: true}, External, "--cloud-provider-name=external"},
+		{"RKE2 with another provider's name", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name=harvester"), Flagz: off}, Unknown, ""},
+		{"managedFields: the kubelet writes the addresses", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet") }), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: with --node-ip an external kubelet writes them too", Facts{Node: with(func(n *corev1.Node) {
+			n.ManagedFields = addressesBy("kubelet")
+			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
+		}), Flagz: off}, External, "provided-node-ip"},
+		{"managedFields: a controller writes them", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet", "cloudstack-ccm") }), Flagz: off}, Unknown, ""},
+		{"managedFields: a registered host name", Facts{Node: with(func(n *corev1.Node) {
+			n.ManagedFields = addressesBy("kubelet")
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
+		}), Flagz: off}, External, "host name only"},
 		{"annotation that is no JSON", Facts{Node: with(func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }), Flagz: off}, Unknown, ""},
 	}
 	for _, tt := range tests {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -30,7 +31,7 @@ const (
 
 // Evidence is one observation. Says is what it proves, Unknown when it proves nothing by itself.
 type Evidence struct {
-	Source string  `json:"source"` // /flagz, annotation ..., taint ...
+	Source string  `json:"source"` // /flagz, probe Pod, annotation ..., managedFields, taint ...
 	Detail string  `json:"detail"`
 	Says   Verdict `json:"says"`
 }
@@ -70,8 +71,15 @@ type Facts struct {
 
 // Judge decides about one kubelet.
 func Judge(f Facts) NodeVerdict {
-	v := NodeVerdict{Node: f.Node.Name, Verdict: Unknown, Failure: f.Flagz.Failure}
+	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
 	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
+	v.settle(f.Distribution)
+	return v
+}
+
+// settle takes the first evidence that says something.
+func (v *NodeVerdict) settle(d cluster.Distribution) {
+	v.Verdict, v.Remedy = Unknown, ""
 	for _, e := range v.Evidence {
 		if e.Says != Unknown {
 			v.Verdict = e.Says
@@ -81,21 +89,23 @@ func Judge(f Facts) NodeVerdict {
 	switch v.Verdict {
 	case External:
 	case NotExternal:
-		v.Remedy = Remedy(f.Distribution)
+		v.Remedy = Remedy(d)
 	case Unknown:
 		v.Remedy = v.Failure.remedy()
 	}
-	return v
 }
 
 func fromFlags(a Answer) []Evidence {
-	const flag = "cloud-provider"
-	if a.Failure != "" {
-		return []Evidence{{Source: "/flagz", Detail: a.Failure.text(a.Detail), Says: Unknown}}
-	}
+	const flag = flagCloudProvider
 	source := "/flagz"
-	if a.Form == formText {
+	switch a.Form {
+	case formText:
 		source = "/flagz (text)"
+	case formProbe:
+		source = probeSource
+	}
+	if a.Failure != "" {
+		return []Evidence{{Source: source, Detail: a.Failure.text(a.Detail), Says: Unknown}}
 	}
 	value, ok := a.Flags[flag]
 	switch {
@@ -107,6 +117,8 @@ func fromFlags(a Answer) []Evidence {
 		return []Evidence{{source, fmt.Sprintf("--cloud-provider=%q", value), NotExternal}}
 	}
 }
+
+const flagCloudProvider = "cloud-provider"
 
 // argsAnnotations are where k3s and RKE2 keep a node's own command line.
 var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
@@ -149,10 +161,29 @@ func fromNodeArgs(f Facts) []Evidence {
 		}
 		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
 	}
+	if name, ok := option(args, "--cloud-provider-name"); ok { // RKE2's own, which reaches the kubelet too
+		e := Evidence{source, "--cloud-provider-name=" + name, Unknown}
+		if name == string(External) {
+			e.Says = External
+		}
+		return []Evidence{e}
+	}
 	if f.CloudControllerDisabled || DisablesCloudController(f.Node) {
 		return []Evidence{{source, "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal}}
 	}
 	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
+}
+
+// option finds --name=VALUE or --name VALUE; the last one counts.
+func option(args []string, name string) (value string, ok bool) {
+	for i, a := range args {
+		if v, joined := strings.CutPrefix(a, name+"="); joined {
+			value, ok = v, true
+		} else if a == name && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+	}
+	return value, ok
 }
 
 // kubeletArg finds --kubelet-arg=NAME=VALUE or --kubelet-arg NAME=VALUE; the last one counts.
@@ -191,6 +222,7 @@ func fromNode(n *corev1.Node) []Evidence {
 		}
 		out = append(out, e)
 	}
+	out = append(out, fromManagedFields(n)...)
 	if onlyHostname(n.Status.Addresses) {
 		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
 	}
@@ -198,6 +230,38 @@ func fromNode(n *corev1.Node) []Evidence {
 		out = append(out, Evidence{"providerID", n.Spec.ProviderID + "; says who initialised the node once, not how its kubelet runs now", Unknown})
 	}
 	return out
+}
+
+// fromManagedFields reads who wrote the addresses last; status.addresses is an atomic list, so it has one
+// owner. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip,
+// which the annotation would show.
+func fromManagedFields(n *corev1.Node) []Evidence {
+	if LastWriter(n, `"f:addresses"`) != "kubelet" || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
+		return nil
+	}
+	if _, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
+		return nil
+	}
+	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
+}
+
+// LastWriter is the manager that wrote a field last, by the node's managedFields; "" where they do not say.
+// field is as managedFields write it, in quotes: "f:addresses".
+func LastWriter(n *corev1.Node, field string) string {
+	manager, at := "", time.Time{}
+	for _, m := range n.ManagedFields {
+		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), field) {
+			continue
+		}
+		var when time.Time
+		if m.Time != nil {
+			when = m.Time.Time
+		}
+		if manager == "" || when.After(at) {
+			manager, at = m.Manager, when
+		}
+	}
+	return manager
 }
 
 func onlyHostname(addresses []corev1.NodeAddress) bool {

@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +23,36 @@ const (
 // Verify judges the kubelets of nodes, in their order. It asks each kubelet through the API
 // server, many at once; a kubelet that does not answer costs 8 s and makes no error.
 func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []NodeVerdict {
+	return VerifyWith(ctx, c, nodes, nil)
+}
+
+// VerifyWith is Verify that, with options, runs a Pod on each node whose verdict would be Unknown.
+func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
 	// The distribution only chooses the words of the remedy: an error here is the generic one.
 	distribution, _, _ := c.Distribution(ctx, nodes)
-	return verify(ctx, newProber(c), distribution, nodes)
+	verdicts := verify(ctx, newProber(c), distribution, nodes)
+	if o == nil {
+		return verdicts
+	}
+	var dark []string
+	for i := range verdicts {
+		if verdicts[i].Verdict == Unknown {
+			dark = append(dark, nodes[i].Name)
+		}
+	}
+	answers := probeAll(ctx, c, *o, dark)
+	for i := range verdicts {
+		if a, probed := answers[nodes[i].Name]; probed {
+			verdicts[i].Evidence = append(fromFlags(a), verdicts[i].Evidence...)
+			verdicts[i].settle(distribution)
+		}
+	}
+	return verdicts
+}
+
+// disabled tells whether a server of k3s or RKE2 runs without its own cloud controller.
+func disabled(nodes []corev1.Node) bool {
+	return slices.ContainsFunc(nodes, func(n corev1.Node) bool { return DisablesCloudController(&n) })
 }
 
 func newProber(c *cluster.Cluster) *prober {
@@ -43,10 +71,7 @@ func newProber(c *cluster.Cluster) *prober {
 }
 
 func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
-	disabled := false
-	for i := range nodes {
-		disabled = disabled || DisablesCloudController(&nodes[i])
-	}
+	withoutOwn := disabled(nodes)
 	out := make([]NodeVerdict, len(nodes))
 	slots := make(chan struct{}, workers)
 	var wg sync.WaitGroup
@@ -54,7 +79,7 @@ func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []core
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: disabled}
+			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: withoutOwn}
 			f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
 			if p != nil {
 				actx, cancel := context.WithTimeout(ctx, perKubelet)

@@ -18,6 +18,9 @@ type API interface {
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
 	UpdateLoadBalancerRule(ctx context.Context, r cloudstack.UpdateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
+	CreateLoadBalancerRule(ctx context.Context, r cloudstack.CreateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
+	DeleteLoadBalancerRule(ctx context.Context, id string) (cloudstack.Submitted, error)
+	AssignToLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (cloudstack.Submitted, error)
 }
 
 // Waiter waits for a job to end; *cloudstack.JobWaiter is one.
@@ -71,7 +74,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) (done int, err error)
 		if a.Starting != nil {
 			a.Starting(s)
 		}
-		what, err := a.rename(context.WithoutCancel(ctx), s)
+		what, err := a.change(context.WithoutCancel(ctx), s)
 		if err != nil {
 			return done, fmt.Errorf("rule %q (%s): %w", s.From, s.RuleID, err)
 		}
@@ -86,6 +89,18 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) (done int, err error)
 // errChanged says that a rule is not as the plan saw it.
 var errChanged = errors.New("has changed since the plan was made: run the command again")
 
+func (a *Applier) change(ctx context.Context, s Step) (what string, err error) {
+	switch s.Action {
+	case ActionDelete:
+		return a.remove(ctx, s)
+	case ActionCreate:
+		return a.restore(ctx, s)
+	case ActionRename, "":
+		return a.rename(ctx, s)
+	}
+	return "", fmt.Errorf("action %q is not known: the journal was written by a newer csccm", s.Action)
+}
+
 func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
 	before, err := a.rule(ctx, s.RuleID)
 	if err != nil {
@@ -97,20 +112,24 @@ func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
 	case before.Name != s.From || before.PublicPort != s.Port || before.PublicIP != s.PublicIP:
 		return "", fmt.Errorf("%w (now %q, %s:%d)", errChanged, before.Name, before.PublicIP, before.PublicPort)
 	}
+	return "renamed", a.journalled(s, before, func() error {
+		if err := a.update(ctx, s); err != nil {
+			return err
+		}
+		return a.verify(ctx, s, before)
+	})
+}
+
+// journalled records what is about to happen, does it, and records how it ended.
+func (a *Applier) journalled(s Step, before *Rule, do func() error) error {
 	if err := a.Journal.begin(s, before); err != nil {
-		return "", err
+		return err
 	}
-	err = a.update(ctx, s)
-	if err == nil {
-		err = a.verify(ctx, s, before)
-	}
+	err := do()
 	if jerr := a.Journal.end(s, err); jerr != nil && err == nil {
 		err = jerr
 	}
-	if err != nil {
-		return "", err
-	}
-	return "renamed", nil
+	return err
 }
 
 func (a *Applier) update(ctx context.Context, s Step) error {
@@ -170,16 +189,9 @@ func members(r *Rule) string {
 }
 
 func (a *Applier) rule(ctx context.Context, id string) (*Rule, error) {
-	list, err := a.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: a.ProjectID})
-	if err != nil && !cloudstack.IsNotFound(err) {
-		return nil, fmt.Errorf("read it: %w", err)
-	}
-	if len(list) != 1 {
+	r, err := a.find(ctx, id)
+	if err == nil && r == nil {
 		return nil, fmt.Errorf("is gone; %w", errChanged)
 	}
-	r := &Rule{LoadBalancerRule: list[0]}
-	if r.Members, err = a.API.ListLoadBalancerMembers(ctx, id); err != nil {
-		return nil, fmt.Errorf("read its members: %w", err)
-	}
-	return r, nil
+	return r, err
 }

@@ -50,6 +50,8 @@ type before struct {
 	Protocol string   `json:"protocol"`
 	State    string   `json:"state"`
 	Members  []string `json:"members"`
+	// Rule is the whole of a rule that is deleted.
+	Rule *Deleted `json:"rule,omitempty"`
 }
 
 // CreateJournal makes a new file that only its owner may read; one that exists is an error.
@@ -82,6 +84,9 @@ func (j *Journal) begin(s Step, r *Rule) error {
 	b := &before{Protocol: r.Protocol, State: r.State, Members: []string{}}
 	for i := range r.Members {
 		b.Members = append(b.Members, r.Members[i].VMID)
+	}
+	if s.Action == ActionDelete {
+		b.Rule = deleted(r)
 	}
 	return j.write(entry{Time: j.clock.Now().UTC(), Event: "begin", Step: s, Before: b})
 }
@@ -137,9 +142,10 @@ func ReadJournal(r io.Reader) (Header, []Step, error) {
 			}
 			break // the program was killed while it wrote this line
 		}
-		if e.Event == "begin" && !seen[e.RuleID] {
+		// What an undo made again is found by the next plan, should it be surplus once more.
+		if e.Event == "begin" && !seen[e.RuleID] && e.Action != ActionCreate {
 			seen[e.RuleID] = true
-			steps = append(steps, undo(e.Step))
+			steps = append(steps, undo(e.Step, e.Before))
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -153,8 +159,17 @@ func ReadJournal(r io.Reader) (Header, []Step, error) {
 }
 
 // undo is the way back. The protocol stays: CloudStack cannot take it away again, and "tcp" is
-// what a rule without one does.
-func undo(s Step) Step {
-	s.From, s.To = s.To, s.From
+// what a rule without one does. A deleted rule is made again, with a new id.
+func undo(s Step, b *before) Step {
+	switch s.Action {
+	case ActionDelete:
+		s.Action, s.Keeper = ActionCreate, ""
+		if b != nil {
+			s.Rule = b.Rule
+		}
+	case ActionCreate: // ReadJournal leaves it out
+	case ActionRename, "":
+		s.Action, s.From, s.To = ActionRename, s.To, s.From
+	}
 	return s
 }

@@ -76,135 +76,11 @@ func rule(id, name, protocol string, port int, members ...string) Rule {
 	return r
 }
 
-func TestMakePlan(t *testing.T) {
-	t.Parallel()
-	services := []corev1.Service{service("default", "web", uidWeb, "203.0.113.20"), service("shop", "cart", "99999999-0000-0000-0000-000000000000", "203.0.113.30")}
-	nodes := map[string]bool{"21": true, "22": true}
-	type row struct {
-		verdict Verdict
-		service string
-		newName string
-		reason  string
-	}
-	tests := []struct {
-		name  string
-		rules []Rule
-		sel   Selection
-		want  map[string]row // by rule id
-	}{
-		{
-			name:  "legacy of a living Service, with and without protocol",
-			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
-			want: map[string]row{
-				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "Service default/web"},
-				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", "Service default/web"},
-			},
-		},
-		{
-			name:  "current and foreign names are left alone",
-			rules: []Rule{rule("1", lbWeb+"-tcp-80", "tcp", 80), rule("2", "my rule", "tcp", 81)},
-			want:  map[string]row{"1": {VerdictCurrent, "default/web", "", ""}, "2": {VerdictForeign, "", "", "not named"}},
-		},
-		{
-			name:  "no Service here: left alone, with what speaks for it",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21", "22"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82, "77"), rule("4", lbGone+"-83", "", 83)},
-			want: map[string]row{
-				"1": {VerdictUnattributed, "", "", "its Service is gone; --lb " + lbGone},
-				"2": {VerdictUnattributed, "", "", "1 of its 2 members"},
-				"3": {VerdictUnattributed, "", "", "none of its members"},
-				"4": {VerdictUnattributed, "", "", "no Service of this cluster"},
-			},
-		},
-		{
-			name:  "--lb takes one load balancer",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", strings.Replace(lbGone, "f0", "e0", 1)+"-80", "", 80)},
-			sel:   Selection{LoadBalancers: []string{lbGone}},
-			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", "--lb"}, "2": {VerdictUnattributed, "", "", ""}},
-		},
-		{
-			name:  "--include-unattributed takes all legacy names and nothing else",
-			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", "my rule", "tcp", 81), rule("3", "K8s_svc_kubernetes_default_other-tcp-80", "tcp", 80)},
-			sel:   Selection{IncludeUnattributed: true},
-			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictForeign, "", "", ""}, "3": {VerdictUnattributed, "", "", ""}},
-		},
-		{
-			name:  "duplicates of a port are never touched",
-			rules: []Rule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-tcp-80", "tcp", 80), rule("3", lbGone+"-80", "", 80), rule("4", lbGone+"-80", "", 80)},
-			sel:   Selection{IncludeUnattributed: true},
-			want: map[string]row{
-				"1": {VerdictDuplicate, "default/web", "", lbWeb + "-tcp-80"}, "2": {VerdictDuplicate, "default/web", "", lbWeb + "-80"},
-				"3": {VerdictDuplicate, "", "", "2 rules have this name"}, "4": {VerdictDuplicate, "", "", "2 rules"},
-			},
-		},
-		{
-			name: "Leaseweb's need the Service's address too",
-			rules: []Rule{
-				rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80),
-				rule("2", "K8s_svc_kubernetes_shop_cart-tcp-80", "tcp", 80), // its Service has another address
-			},
-			want: map[string]row{"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
-		},
-		{
-			name:  "Leaseweb's beside upstream's is a duplicate",
-			rules: []Rule{rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80), rule("2", lbWeb+"-tcp-80", "tcp", 80)},
-			want:  map[string]row{"1": {VerdictDuplicate, "default/web", "", ""}, "2": {VerdictDuplicate, "default/web", "", ""}},
-		},
-		{name: "nothing there", want: map[string]row{}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			check := func(rules []Rule) Plan {
-				p := MakePlan(Inventory{Rules: rules, Services: services, NodeVMs: nodes}, tt.sel)
-				require.Len(t, p.Items, len(tt.want))
-				renames := 0
-				for _, it := range p.Items {
-					w := tt.want[it.RuleID]
-					require.Equal(t, w.verdict, it.Verdict, "%+v", it)
-					require.Equal(t, w.service, it.Service, "%+v", it)
-					require.Equal(t, w.newName, it.NewName, "%+v", it)
-					require.Contains(t, it.Reason, w.reason)
-					if it.Verdict == VerdictRename {
-						renames++
-					}
-				}
-				require.Len(t, p.Steps, renames)
-				for _, s := range p.Steps {
-					require.NotEmpty(t, s.Protocol, "an update without a protocol fails")
-					require.Equal(t, "leastconn", s.Algorithm)
-				}
-				return p
-			}
-			p := check(tt.rules)
-			reversed := slices.Clone(tt.rules)
-			slices.Reverse(reversed)
-			require.Equal(t, p.Steps, check(reversed).Steps, "the order of the input does not matter")
-		})
-	}
-}
-
-// The plan of what a plan has done is empty.
-func TestPlanIsIdempotent(t *testing.T) {
-	t.Parallel()
-	rules := []Rule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-443", "ssl", 443), rule("3", lbGone+"-80", "", 80)}
-	inv := Inventory{Rules: rules, Services: []corev1.Service{service("default", "web", uidWeb)}}
-	sel := Selection{IncludeUnattributed: true}
-	p := MakePlan(inv, sel)
-	require.Len(t, p.Steps, 3)
-	for _, s := range p.Steps {
-		for i := range rules {
-			if rules[i].ID == s.RuleID {
-				rules[i].Name, rules[i].Protocol = s.To, s.Protocol
-			}
-		}
-	}
-	require.Empty(t, MakePlan(inv, sel).Steps)
-}
-
 // fakeAPI is CloudStack with rules in memory.
 type fakeAPI struct {
 	rules   map[string]*Rule
 	updates []cloudstack.UpdateLoadBalancerRuleRequest
+	calls   []string // other writes
 	// after is called with each update that was carried out.
 	after     func(r *Rule)
 	updateErr error
@@ -222,7 +98,7 @@ func newFakeAPI(rules ...Rule) *fakeAPI {
 func (f *fakeAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
 	var out []cloudstack.LoadBalancerRule
 	for _, r := range f.rules {
-		if q.ID == "" || q.ID == r.ID {
+		if (q.ID == "" || q.ID == r.ID) && (q.PublicIPID == "" || q.PublicIPID == r.PublicIPID) {
 			out = append(out, r.LoadBalancerRule)
 		}
 	}
@@ -435,7 +311,7 @@ func TestReadJournal(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, steps, tt.steps)
 			if tt.steps > 0 {
-				require.Equal(t, Step{RuleID: "1", From: "new", To: "old", Protocol: "tcp"}, steps[0])
+				require.Equal(t, Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", Protocol: "tcp"}, steps[0])
 			}
 		})
 	}

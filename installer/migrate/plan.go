@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
@@ -36,6 +38,8 @@ type Selection struct {
 	LoadBalancers []string
 	// IncludeUnattributed renames all rules with a legacy name.
 	IncludeUnattributed bool
+	// DeleteOrphans deletes rules whose Service is gone and whose members are all Nodes of the cluster.
+	DeleteOrphans bool
 }
 
 // Verdict is what a plan says about a rule.
@@ -46,6 +50,8 @@ const (
 	VerdictRename       Verdict = "rename"       // a Step renames it
 	VerdictCurrent      Verdict = "current"      // has csccm's name
 	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
+	VerdictSurplus      Verdict = "surplus"      // a duplicate that a Step deletes, once the better one serves
+	VerdictOrphan       Verdict = "orphan"       // its Service is gone and its members are Nodes of this cluster
 	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
 )
@@ -68,11 +74,27 @@ type Item struct {
 	OurNodes bool `json:"membersAreNodes"`
 }
 
-// Step renames one rule in place.
+// Action is what a Step does.
+type Action string
+
+// Actions.
+const (
+	ActionRename Action = "rename" // in place: id, members and traffic stay
+	ActionDelete Action = "delete" // of a surplus or an orphan
+	ActionCreate Action = "create" // undoes a deletion; the rule gets a new id
+)
+
+// Step changes one rule.
 type Step struct {
+	// Action is empty in journals of older versions, for ActionRename.
+	Action Action `json:"action"`
 	RuleID string `json:"ruleId"`
 	From   string `json:"from"`
-	To     string `json:"to"`
+	To     string `json:"to,omitempty"` // of ActionRename
+	// Keeper is the rule that must serve the port before a surplus one may go.
+	Keeper string `json:"keeper,omitempty"`
+	// Rule is what ActionCreate makes.
+	Rule *Deleted `json:"rule,omitempty"`
 	// Protocol is always sent: an update without it ends in a server error for rules that were
 	// created without one.
 	Protocol string `json:"protocol"`
@@ -106,21 +128,28 @@ func MakePlan(inv Inventory, sel Selection) Plan {
 	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
 	owners := newOwners(inv.Services)
 	targets := make([]target, len(rules))
-	served := map[string][]string{} // names of the rules of a load balancer's port
+	served := map[string][]int{} // the rules of a load balancer's port
 	for i := range rules {
 		targets[i] = resolve(&rules[i], owners)
 		if key := targets[i].key(); key != "" {
-			served[key] = append(served[key], rules[i].Name)
+			served[key] = append(served[key], i)
 		}
 	}
+	keepers := chooseKeepers(rules, targets, served, owners, inv.NodeVMs)
 	p := Plan{Items: []Item{}, Steps: []Step{}}
+	var deletions []Step // last: what stays is in order by then
 	for i := range rules {
-		item, step := decide(&rules[i], targets[i], served, inv.NodeVMs, sel)
+		item, step := decide(&rules[i], targets[i], keepers[i], inv.NodeVMs, sel)
 		p.Items = append(p.Items, item)
-		if step != nil {
+		switch {
+		case step == nil:
+		case step.Action == ActionDelete:
+			deletions = append(deletions, *step)
+		default:
 			p.Steps = append(p.Steps, *step)
 		}
 	}
+	p.Steps = append(p.Steps, deletions...)
 	return p
 }
 
@@ -172,40 +201,61 @@ func resolve(r *Rule, o owners) target {
 	return t
 }
 
-func hasAddress(s *corev1.Service, ip string) bool {
-	return ip != "" && slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip })
+func hasStatus(s *corev1.Service) bool {
+	return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" })
 }
 
-func decide(r *Rule, t target, served map[string][]string, nodeVMs map[string]bool, sel Selection) (Item, *Step) {
+// hasAddress tells whether the Service is known to have an address: by its status, or by the record
+// that Leaseweb's provider or csccm's wrote, since a hostname hides the address in the status.
+func hasAddress(s *corev1.Service, ip string) bool {
+	if ip == "" {
+		return false
+	}
+	if slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip }) {
+		return true
+	}
+	records, err := annotation.ParseRecords(s.Annotations)
+	return s.Annotations[annotation.Address] == ip ||
+		err == nil && slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
+}
+
+func decide(r *Rule, t target, k keeping, nodeVMs map[string]bool, sel Selection) (Item, *Step) {
 	item := Item{
 		RuleID: r.ID, Name: r.Name, Family: t.name.Family, PublicIP: r.PublicIP, Port: r.PublicPort,
 		Service: t.service, Members: len(r.Members),
 	}
-	ours := 0
-	for i := range r.Members {
-		if nodeVMs[r.Members[i].VMID] {
-			ours++
-		}
-	}
+	ours := ourMembers(r, nodeVMs)
 	item.OurNodes = ours > 0 && ours == len(r.Members)
-	others := slices.DeleteFunc(slices.Clone(served[t.key()]), func(n string) bool { return n == r.Name })
+	step := &Step{
+		Action: ActionRename, RuleID: r.ID, From: r.Name, Protocol: cmp.Or(r.Protocol, loadbalancer.ProtocolTCP), // what a rule without a protocol does
+		Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: t.service,
+	}
+	named := t.lb != "" && slices.Contains(sel.LoadBalancers, t.lb)
 	switch {
 	case t.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
 		return item, nil
-	case t.key() != "" && len(served[t.key()]) > 1:
-		item.Verdict = VerdictDuplicate
-		item.Reason = "the same port of the same load balancer has another rule: " + strings.Join(others, ", ")
-		if len(others) == 0 {
-			item.Reason = fmt.Sprintf("%d rules have this name", len(served[t.key()]))
-		}
+	case k.state == surplus:
+		item.Verdict, item.Reason = VerdictSurplus, k.reason
+		step.Action, step.Keeper = ActionDelete, k.keeper
+		return item, step
+	case k.state == undecided:
+		item.Verdict, item.Reason = VerdictDuplicate, k.reason
 		return item, nil
-	case t.name.Family == FamilyUpstream:
-		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
+	case t.service == "" && !named && item.OurNodes && sel.DeleteOrphans:
+		item.Verdict, item.Reason = VerdictOrphan, "its Service is gone and all its members are nodes of this cluster"
+		step.Action = ActionDelete
+		return item, step
+	case t.service == "" && !named && item.OurNodes && !sel.IncludeUnattributed:
+		item.Verdict = VerdictOrphan
+		item.Reason = "no Service of this cluster has it" + hint(t, ours, len(r.Members), nodeVMs != nil) + "; --delete-orphans deletes it"
+		return item, nil
+	case t.name.Family == FamilyUpstream && (t.service != "" || named || sel.IncludeUnattributed):
+		item.Verdict, item.Reason = VerdictCurrent, cmp.Or(k.reason, "has the current name")
 		return item, nil
 	case t.service != "":
 		item.Reason = "of Service " + t.service
-	case t.lb != "" && slices.Contains(sel.LoadBalancers, t.lb):
+	case named:
 		item.Reason = "named with --lb"
 	case t.lb != "" && sel.IncludeUnattributed:
 		item.Reason = "no Service of this cluster, taken with --include-unattributed"
@@ -213,16 +263,19 @@ func decide(r *Rule, t target, served map[string][]string, nodeVMs map[string]bo
 		item.Verdict, item.Reason = VerdictUnattributed, "no Service of this cluster has it"+hint(t, ours, len(r.Members), nodeVMs != nil)
 		return item, nil
 	}
-	protocol := r.Protocol
-	if protocol == "" {
-		protocol = "tcp" // what a rule without a protocol does
-	}
-	step := &Step{
-		RuleID: r.ID, From: r.Name, To: loadbalancer.RuleName(t.lb, protocol, r.PublicPort), Protocol: protocol,
-		Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: t.service,
-	}
+	step.To = loadbalancer.RuleName(t.lb, step.Protocol, r.PublicPort)
 	item.Verdict, item.NewName = VerdictRename, step.To
 	return item, step
+}
+
+func ourMembers(r *Rule, nodeVMs map[string]bool) int {
+	n := 0
+	for i := range r.Members {
+		if nodeVMs[r.Members[i].VMID] {
+			n++
+		}
+	}
+	return n
 }
 
 // hint says what speaks for or against an unattributed rule being of this cluster.
@@ -230,6 +283,9 @@ func hint(t target, ours, members int, nodesKnown bool) string {
 	how := ""
 	if t.lb != "" {
 		how = "; --lb " + t.lb + " renames it all the same"
+		if t.name.Family == FamilyUpstream {
+			how = "" // it has the current name
+		}
 	}
 	switch {
 	case !nodesKnown || members == 0:

@@ -102,14 +102,7 @@ func (p *lines) say(y Symbol, format string, args ...any) {
 
 // end closes the open step, if there is one.
 func (p *lines) end(y Symbol, detail string) {
-	p.mu.Lock()
-	stop, stopped := p.stop, p.stopped
-	p.stop, p.stopped = nil, nil
-	p.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		<-stopped
-	}
+	p.halt()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.title == "" {
@@ -125,6 +118,18 @@ func (p *lines) end(y Symbol, detail string) {
 	p.clear()
 	p.print(p.style.Indented(p.style.Symbol(y)+" ", p.style.SymbolWidth()+1, text))
 	p.title = ""
+}
+
+// halt ends the spinner.
+func (p *lines) halt() {
+	p.mu.Lock()
+	stop, stopped := p.stop, p.stopped
+	p.stop, p.stopped = nil, nil
+	p.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-stopped
+	}
 }
 
 func (p *lines) spin(stop, stopped chan struct{}, t clock.Ticker) {
@@ -168,3 +173,33 @@ func (p *lines) clear() {
 
 // print ignores errors: where nobody reads there is nobody to tell.
 func (p *lines) print(s string) { _, _ = io.WriteString(p.w, s) }
+
+// Retitle changes the title of the open step, where p shows one.
+func Retitle(p Progress, format string, args ...any) {
+	l, ok := p.(*lines)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.title == "" {
+		return
+	}
+	l.title = fmt.Sprintf(format, args...)
+	if l.style.TTY {
+		l.draw()
+	}
+}
+
+// Clear ends the open step without a word, for a result that follows and says it all.
+func Clear(p Progress) {
+	l, ok := p.(*lines)
+	if !ok {
+		return
+	}
+	l.halt()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+	l.title = ""
+}

@@ -237,14 +237,16 @@ func (e *Executor) remove(ctx context.Context, name string) error {
 			return nil
 		}
 		ops := []patchOp{{Op: "remove", Path: markPath}}
-		i := slices.IndexFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == Key && t.Value == Value && t.Effect == Effect
-		})
-		if i >= 0 {
+		if i := ownTaint(n); i >= 0 {
 			ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
 		}
 		return ops
 	})
+}
+
+// ownTaint is the place of the taint that csccm sets; -1 when it is not there.
+func ownTaint(n *corev1.Node) int {
+	return slices.IndexFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Key && t.Value == Value && t.Effect == Effect })
 }
 
 // patch applies what ops makes of the node as read, and reads again when

@@ -52,6 +52,13 @@ type Facts struct {
 	Region string
 	// OtherControllers names cloud controller managers at work beside ours.
 	OtherControllers []string
+	// Cluster is what the gates of the whole cluster look at; nil leaves them out: an install has
+	// other checks for the same.
+	Cluster *ClusterFacts
+	// LabelForm of the instance type, as the controller is told.
+	LabelForm node.LabelForm
+	// SkipGates are passed over, by name; GateNoExecute and GatePermission never are.
+	SkipGates []string
 }
 
 // Item is a node in the plan.
@@ -83,6 +90,9 @@ type Plan struct {
 	// Rest follows: workers, then the control plane.
 	Rest     []string  `json:"rest,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
+
+	skip    []string
+	changes []labelChange
 }
 
 // Needed tells whether any node is to be tainted.
@@ -101,7 +111,7 @@ func (p *Plan) Waiting() []string {
 
 // NewPlan decides. It is pure: the same facts give the same plan.
 func NewPlan(f Facts) *Plan {
-	p := &Plan{}
+	p := &Plan{skip: f.SkipGates}
 	var workers, controlPlane []string
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -130,6 +140,9 @@ func NewPlan(f Facts) *Plan {
 		p.problem(GateOtherController, "", fmt.Sprintf("another cloud controller manager is at work: %s", other),
 			"stop it first; two controllers would both write to the nodes")
 	}
+	if f.Cluster != nil {
+		p.judgeCluster(f.Cluster)
+	}
 	return p
 }
 
@@ -141,9 +154,25 @@ const (
 	GateInternalIP      = "internal-ip"
 	GateNodeIP          = "node-ip"
 	GateOtherController = "other-controller"
+	GateController      = "controller" // ours runs and leads
+	GateLabels          = "labels"     // volumes or Pods are bound to a label that changes
+	GateRollout         = "rollout"
+	GateWebhook         = "webhook"
+	GateRules           = "rules"
+	GatePermission      = "permission"
 )
 
+// Gates are all gates that can be passed over.
+func Gates() []string {
+	return []string{
+		GateVM, GateReady, GateInternalIP, GateNodeIP, GateOtherController, GateController, GateLabels, GateRollout, GateWebhook, GateRules,
+	}
+}
+
 func (p *Plan) problem(gate, nodeName, text, remedy string) {
+	if slices.Contains(p.skip, gate) && gate != GateNoExecute && gate != GatePermission {
+		return
+	}
 	p.Problems = append(p.Problems, Problem{gate, nodeName, text, remedy})
 }
 
@@ -172,7 +201,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		return
 	}
 	it.VM, it.Zone = vm.Name, vm.ZoneName
-	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region})
+	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region, LabelForm: f.LabelForm})
 	if err != nil {
 		p.problem(GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
 		return
@@ -186,6 +215,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
 	} {
 		if now, ok := n.Labels[l.key]; ok && l.after != "" && now != l.after && it.State == StateNeeds {
+			p.changes = append(p.changes, labelChange{n.Name, l.key, now})
 			it.Notes = append(it.Notes, fmt.Sprintf("label %s changes from %s to %s; volumes and pods bound to the old value stay bound to it", l.key, now, l.after))
 		}
 	}

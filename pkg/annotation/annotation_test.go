@@ -33,6 +33,10 @@ func TestParse(t *testing.T) {
 	ip := func(a string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = a } }
 	open := Spec{SourceRanges: []string{Anyone}, Algorithm: RoundRobin}
 	with := func(change func(*Spec)) Spec { s := open; change(&s); return s }
+	ports := func(s *corev1.Service) {
+		s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "https", Port: 443}}
+	}
+	const cert = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
 
 	tests := []struct {
 		name    string
@@ -41,8 +45,8 @@ func TestParse(t *testing.T) {
 		invalid []string // names of refused annotations
 	}{
 		{name: "nothing set", svc: service(nil), want: open},
-		{name: "proxy protocol", svc: service(map[string]string{ProxyProtocol: "true"}), want: with(func(s *Spec) { s.ProxyProtocol = true })},
-		{name: "proxy protocol as upstream documents it", svc: service(map[string]string{ProxyProtocol: "enabled"}), want: with(func(s *Spec) { s.ProxyProtocol = true })},
+		{name: "proxy protocol", svc: service(map[string]string{ProxyProtocol: "true"}), want: with(func(s *Spec) { s.ProxyProtocol = Ports{All: true} })},
+		{name: "proxy protocol as upstream documents it", svc: service(map[string]string{ProxyProtocol: "enabled"}), want: with(func(s *Spec) { s.ProxyProtocol = Ports{All: true} })},
 		{name: "proxy protocol off in capitals", svc: service(map[string]string{ProxyProtocol: " OFF "}), want: open},
 		{name: "proxy protocol v2", svc: service(map[string]string{ProxyProtocol: "v2"}), invalid: []string{ProxyProtocol}},
 		{name: "proxy protocol empty", svc: service(map[string]string{ProxyProtocol: ""}), invalid: []string{ProxyProtocol}},
@@ -75,6 +79,47 @@ func TestParse(t *testing.T) {
 		{name: "upstream's record", svc: service(map[string]string{AssociatedByController: "true"}), want: with(func(s *Spec) { s.AllocatedByPredecessor = true })},
 		{name: "typo", svc: service(map[string]string{Prefix + "proxy-protokoll": "true"}), want: with(func(s *Spec) {
 			s.Warnings = []string{"annotation " + Prefix + "proxy-protokoll is not known and has no effect"}
+		})},
+		{name: "proxy protocol on ports", svc: service(map[string]string{ProxyProtocol: "https, 80"}, ports), want: with(func(s *Spec) { s.ProxyProtocol = Ports{Numbers: []int{80, 443}} })},
+		{name: "proxy protocol on a port that is not there", svc: service(map[string]string{ProxyProtocol: "8080"}, ports), invalid: []string{ProxyProtocol}},
+		{name: "certificate", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "443"}, ports), want: with(func(s *Spec) {
+			s.SSLCertificate, s.SSLPorts = cert, Ports{Numbers: []int{443}}
+		})},
+		{name: "certificate for all ports", svc: service(map[string]string{SSLCertificate: cert}, ports), want: with(func(s *Spec) {
+			s.SSLCertificate, s.SSLPorts = cert, Ports{All: true}
+		})},
+		{name: "certificate by name", svc: service(map[string]string{SSLCertificate: "wildcard"}, ports), invalid: []string{SSLCertificate}},
+		{name: "TLS ports without a certificate", svc: service(map[string]string{SSLPorts: "443"}, ports), invalid: []string{SSLPorts}},
+		{name: "TLS and PROXY on one port", svc: service(map[string]string{SSLCertificate: cert, ProxyProtocol: "443"}, ports), invalid: []string{SSLCertificate}},
+		{name: "TLS and PROXY on two ports", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "https", ProxyProtocol: "http"}, ports), want: with(func(s *Spec) {
+			s.SSLCertificate, s.SSLPorts, s.ProxyProtocol = cert, Ports{Numbers: []int{443}}, Ports{Numbers: []int{80}}
+		})},
+		{name: "stickiness", svc: service(map[string]string{StickinessMethod: "LB-cookie", StickinessOptions: "cookie-name=SRV, nocache"}), want: with(func(s *Spec) {
+			s.Stickiness = &Stickiness{Method: LBCookie, Params: map[string]string{"cookie-name": "SRV", "nocache": "true"}}
+		})},
+		{name: "stickiness by source", svc: service(map[string]string{StickinessMethod: "source"}), want: with(func(s *Spec) {
+			s.Stickiness = &Stickiness{Method: SourceBased, Params: map[string]string{}}
+		})},
+		{name: "stickiness none", svc: service(map[string]string{StickinessMethod: "none"}), want: open},
+		{name: "stickiness bogus", svc: service(map[string]string{StickinessMethod: "cookies"}), invalid: []string{StickinessMethod}},
+		{name: "option of another method", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "cookie-name=x"}), invalid: []string{StickinessOptions}},
+		{name: "option without its value", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "expire"}), invalid: []string{StickinessOptions}},
+		{name: "options without a method", svc: service(map[string]string{StickinessOptions: "expire=30m"}), want: with(func(s *Spec) {
+			s.Warnings = []string{StickinessOptions + " has no effect without " + StickinessMethod}
+		})},
+		{name: "internal", svc: service(map[string]string{Internal: "on"}), want: with(func(s *Spec) { s.Internal = true })},
+		{name: "where", svc: service(map[string]string{Network: " k8s-net", Project: "shop", Zone: "z1"}), want: with(func(s *Spec) {
+			s.Network, s.Project, s.Zone = "k8s-net", "shop", "z1"
+		})},
+		{name: "where, empty", svc: service(map[string]string{Network: "", Zone: " "}), invalid: []string{Network, Zone}},
+		{name: "node selector bogus", svc: service(map[string]string{NodeSelector: "a=b=c"}), invalid: []string{NodeSelector}},
+		{name: "a time-out that nothing honours", svc: service(nil, affinity, func(s *corev1.Service) {
+			seconds := int32(60)
+			s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+		}), want: with(func(s *Spec) {
+			s.Algorithm = Source
+			s.Warnings = []string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds has no effect in the load balancer; " +
+				StickinessMethod + ": source with " + StickinessOptions + ": expire=… has"}
 		})},
 		{name: "two wrong", svc: service(map[string]string{ProxyProtocol: "maybe", KeepIP: "maybe"}), invalid: []string{ProxyProtocol, KeepIP}},
 	}
@@ -148,7 +193,15 @@ func TestTableIsSound(t *testing.T) {
 			continue
 		}
 		require.NotEmpty(t, d.Allowed, d.Name)
-		_, err := Parse(service(map[string]string{d.Name: d.Example}))
+		_, err := Parse(service(map[string]string{d.Name: d.Example}, func(s *corev1.Service) {
+			s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}}
+			switch d.Name {
+			case SSLPorts:
+				s.Annotations[SSLCertificate] = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+			case StickinessOptions:
+				s.Annotations[StickinessMethod] = "lb-cookie"
+			}
+		}))
 		require.NoError(t, err, "the example of %s", d.Name)
 	}
 }
@@ -177,4 +230,29 @@ func FuzzParse(f *testing.F) {
 			t.Error("an empty list must deny all")
 		}
 	})
+}
+
+func TestAggregateAndHalves(t *testing.T) {
+	t.Parallel()
+	parse := func(items ...string) []netip.Prefix {
+		v4, _, err := ParseRanges(items)
+		require.NoError(t, err)
+		return v4
+	}
+	for _, tc := range []struct{ in, want []string }{
+		{[]string{"10.0.0.0/9", "10.128.0.0/9"}, []string{"10.0.0.0/8"}},
+		{[]string{"10.0.0.0/8", "10.1.0.0/16", "11.0.0.0/8"}, []string{"10.0.0.0/7"}},
+		{[]string{"0.0.0.0/1", "128.0.0.0/1"}, []string{Anyone}},
+		{[]string{"10.0.0.0/8", "12.0.0.0/8"}, []string{"10.0.0.0/8", "12.0.0.0/8"}},
+		{nil, []string{}},
+	} {
+		assert.Equal(t, tc.want, Strings(Aggregate(parse(tc.in...))))
+	}
+	for _, r := range []string{Anyone, "10.0.0.0/8", "192.0.2.6/31"} {
+		low, high, ok := Halves(netip.MustParsePrefix(r))
+		require.True(t, ok)
+		assert.Equal(t, []string{r}, Strings(Aggregate([]netip.Prefix{high, low})), "%s and %s", low, high)
+	}
+	_, _, ok := Halves(netip.MustParsePrefix("192.0.2.7/32"))
+	assert.False(t, ok)
 }

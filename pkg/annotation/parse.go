@@ -7,16 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
+
 // Spec is what a Service asks of its load balancer beyond its ports.
 type Spec struct {
-	ProxyProtocol bool
+	// ProxyProtocol are the ports that send it to the nodes.
+	ProxyProtocol Ports
 	Hostname      string
 	// SourceRanges are the IPv4 ranges that may connect, masked and sorted.
 	// Empty means that nobody may.
@@ -25,10 +30,22 @@ type Spec struct {
 	Address   string
 	KeepIP    bool
 	Algorithm string // roundrobin, leastconn or source
+	// Internal asks for an address of the VPC tier in place of a public one.
+	Internal bool
+	// Network, Project and Zone are names or ids; empty for the default.
+	Network, Project, Zone string
+	// NodeSelector chooses the nodes that serve; nil for all.
+	NodeSelector labels.Selector
+	// SSLCertificate is the id of the certificate with which TLS ends on SSLPorts.
+	SSLCertificate string
+	SSLPorts       Ports
+	Stickiness     *Stickiness // nil for none
 	// Records is what the controller wrote earlier.
 	Records Records
 	// AllocatedByPredecessor is upstream's record that it acquired the address.
 	AllocatedByPredecessor bool
+	// PredecessorAddress is Leaseweb's record of the id of the address.
+	PredecessorAddress string
 	// Warnings are settings that have no effect, one sentence each.
 	Warnings []string
 }
@@ -62,15 +79,25 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		p.errs = append(p.errs, err)
 	}
 	spec := Spec{
-		ProxyProtocol: p.boolean(ProxyProtocol),
+		ProxyProtocol: p.proxyProtocol(),
 		Hostname:      p.hostname(),
 		SourceRanges:  p.sourceRanges(),
 		Address:       p.address(),
 		KeepIP:        p.keepIP(),
 		Algorithm:     p.algorithm(),
+		Internal:      p.boolean(Internal),
+		Network:       p.word(Network),
+		Project:       p.word(Project),
+		Zone:          p.word(Zone),
+		NodeSelector:  p.nodeSelector(),
+		Stickiness:    p.stickiness(),
 		Records:       records,
 	}
+	spec.SSLCertificate, spec.SSLPorts = p.ssl()
+	p.exclusive(spec.ProxyProtocol, spec.SSLPorts)
+	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
+	spec.PredecessorAddress = strings.TrimSpace(svc.Annotations[LeasewebID])
 	p.unknown()
 	spec.Warnings = p.warnings
 	return spec, errors.Join(p.errs...)
@@ -119,6 +146,39 @@ func (p *parser) hostname() string {
 		return ""
 	}
 	return value
+}
+
+// word reads a name; an empty one is refused, for it is more likely a template that went wrong than a wish.
+func (p *parser) word(name string) string {
+	value, set := p.svc.Annotations[name]
+	if set && strings.TrimSpace(value) == "" {
+		p.refuse(name, value, "it is empty", allowed(name))
+	}
+	return strings.TrimSpace(value)
+}
+
+func (p *parser) nodeSelector() labels.Selector {
+	value, set := p.svc.Annotations[NodeSelector]
+	if !set || strings.TrimSpace(value) == "" {
+		return nil
+	}
+	selector, err := labels.Parse(value)
+	if err != nil {
+		p.refuse(NodeSelector, value, err.Error(), allowed(NodeSelector))
+		return nil
+	}
+	return selector
+}
+
+// affinity warns of a time-out that nothing can honour: the algorithm source keeps no table.
+func (p *parser) affinity() {
+	c := p.svc.Spec.SessionAffinityConfig
+	if p.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil ||
+		*c.ClientIP.TimeoutSeconds == corev1.DefaultClientIPServiceAffinitySeconds {
+		return
+	}
+	p.warnings = append(p.warnings, "spec.sessionAffinityConfig.clientIP.timeoutSeconds has no effect in the load balancer; "+
+		StickinessMethod+": source with "+StickinessOptions+": expire=… has")
 }
 
 func (p *parser) algorithm() string {
@@ -193,10 +253,6 @@ func (p *parser) sourceRanges() []string {
 
 // unknown warns of annotations under the prefix that nobody reads: most are typos.
 func (p *parser) unknown() {
-	known := map[string]bool{}
-	for _, d := range Table() {
-		known[d.Name] = true
-	}
 	for name := range p.svc.Annotations {
 		if strings.HasPrefix(name, Prefix) && !known[name] {
 			p.warnings = append(p.warnings, fmt.Sprintf("annotation %s is not known and has no effect", name))

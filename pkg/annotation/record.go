@@ -27,12 +27,22 @@ type AddressRecord struct {
 	// Tagged is true when ownership tags were set: their absence later means that
 	// the address was released and acquired anew by somebody else.
 	Tagged bool `json:"tagged,omitempty"`
+	// VPCID is the VPC of an address of a VPC; NetworkID then is the tier.
+	VPCID string `json:"vpc,omitempty"`
+	// ProjectID is the project that holds it, where the Service names one of its own.
+	ProjectID string `json:"project,omitempty"`
+	// Internal marks an address of a VPC tier; ID is then made of the tier's id.
+	Internal bool `json:"internal,omitempty"`
+	// Sticky is true when rules on it may have stickiness policies, which no list of rules shows.
+	Sticky bool `json:"sticky,omitempty"`
 }
 
 // PendingAllocation is an acquisition whose outcome is not known.
 type PendingAllocation struct {
 	JobID     string    `json:"job"` // UUID sent as customjobid
 	NetworkID string    `json:"network"`
+	VPCID     string    `json:"vpc,omitempty"`
+	ProjectID string    `json:"project,omitempty"`
 	IP        string    `json:"ip,omitempty"` // requested address
 	Since     time.Time `json:"since"`
 }
@@ -49,7 +59,7 @@ func (r Records) Clone() Records {
 func (r Records) Equal(o Records) bool {
 	return slices.Equal(r.Addresses, o.Addresses) &&
 		slices.EqualFunc(r.Pending, o.Pending, func(a, b PendingAllocation) bool {
-			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.IP == b.IP && a.Since.Equal(b.Since)
+			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.VPCID == b.VPCID && a.ProjectID == b.ProjectID && a.IP == b.IP && a.Since.Equal(b.Since)
 		})
 }
 
@@ -61,6 +71,21 @@ func (r Records) Address(id string) (AddressRecord, bool) {
 		}
 	}
 	return AddressRecord{}, false
+}
+
+// Project is the project that holds what the records name; empty for the default one.
+func (r Records) Project() string {
+	for _, a := range r.Addresses {
+		if a.ProjectID != "" {
+			return a.ProjectID
+		}
+	}
+	for _, p := range r.Pending {
+		if p.ProjectID != "" {
+			return p.ProjectID
+		}
+	}
+	return ""
 }
 
 // Values returns the annotations that hold the records; an empty value means

@@ -81,6 +81,41 @@ func Intersect(a, b []netip.Prefix) []netip.Prefix {
 	return Normalise(out)
 }
 
+// Aggregate is the shortest list of prefixes that holds the same addresses.
+func Aggregate(in []netip.Prefix) []netip.Prefix {
+	out := Normalise(in)
+	for merged := true; merged; {
+		merged = false
+		var next []netip.Prefix
+		for _, p := range out {
+			n := len(next)
+			switch {
+			case n > 0 && next[n-1].Bits() <= p.Bits() && next[n-1].Contains(p.Addr()):
+				merged = true
+			case n > 0 && p.Bits() > 0 && next[n-1].Bits() == p.Bits() && parent(next[n-1]) == parent(p):
+				next[n-1], merged = parent(p), true
+			default:
+				next = append(next, p)
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+func parent(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked() }
+
+// Halves are the two prefixes that make up one; ok is false for a single address.
+func Halves(p netip.Prefix) (low, high netip.Prefix, ok bool) {
+	if !p.Addr().Is4() || p.Bits() >= 32 {
+		return low, high, false
+	}
+	a := p.Masked().Addr().As4()
+	low = netip.PrefixFrom(netip.AddrFrom4(a), p.Bits()+1)
+	a[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
+	return low, netip.PrefixFrom(netip.AddrFrom4(a), p.Bits()+1), true
+}
+
 // Strings formats prefixes.
 func Strings(prefixes []netip.Prefix) []string {
 	out := make([]string, 0, len(prefixes))

@@ -4,16 +4,11 @@
 package cloudstack
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,28 +29,29 @@ const (
 
 // Client calls one CloudStack API as one user. It is safe for concurrent use.
 type Client struct {
-	endpoint   *url.URL // bare: no query, no user info
-	apiKey     string
-	secretKey  string
+	access     atomic.Pointer[access]
 	timeout    time.Duration // of one HTTP call
 	jobTimeout time.Duration
 	userAgent  string
 	noKeys     bool // send neither keys nor session (integration port)
 
-	base     http.RoundTripper
-	ownBase  bool // base is our http.Transport, whose connection events can be trusted
+	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
 	limiter  *rate.Limiter
 	observer func(Observation)
+	gate     func() (leave func(), err error)
 
 	lanes    sync.Pool // of *lane
 	session  *session  // nil for key clients
 	jobs     *JobWaiter
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
+	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
+
 	mu          sync.Mutex
 	pausedUntil time.Time // no call before it: the server has said so (429)
+	retired     []string  // keys that Adopt has replaced
 }
 
 // Option changes a Client.
@@ -64,7 +60,7 @@ type Option func(*Client)
 // WithTransport replaces the HTTP transport (for tests). TLS and proxy settings
 // of the configuration then have no effect.
 func WithTransport(rt http.RoundTripper) Option {
-	return func(c *Client) { c.base, c.ownBase = rt, false }
+	return func(c *Client) { c.base = rt }
 }
 
 // WithUserAgent replaces the User-Agent header, csccm/VERSION by default.
@@ -79,6 +75,12 @@ func WithObserver(f func(Observation)) Option { return func(c *Client) { c.obser
 // WithoutCredentials makes a client that sends no credentials: for CloudStack's
 // integration port, which serves everything as root to whoever reaches it.
 func WithoutCredentials() Option { return func(c *Client) { c.noKeys = true } }
+
+// WithWriteGate makes the client ask before every try of a call that changes something. The call is not sent
+// when the gate has an error; else leave is called when the answer is there.
+func WithWriteGate(gate func() (leave func(), err error)) Option {
+	return func(c *Client) { c.gate = gate }
+}
 
 // WithJitter replaces the random part of retry delays: f returns a duration in [0, limit].
 func WithJitter(f func(limit time.Duration) time.Duration) Option {
@@ -106,7 +108,9 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 		if err := cfg.requireKeys(); err != nil {
 			return nil, err
 		}
-		c.apiKey, c.secretKey = cfg.APIKey, cfg.SecretKey
+		a := *c.access.Load()
+		a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
+		c.access.Store(&a)
 	}
 	return c, nil
 }
@@ -121,11 +125,9 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		return nil, fmt.Errorf("cloudstack: api-url: %w", err)
 	}
 	c := &Client{
-		endpoint:   endpoint,
 		timeout:    cfg.Timeout,
 		jobTimeout: cfg.JobTimeout,
 		userAgent:  "csccm/" + version.Version,
-		ownBase:    true,
 		clock:      clock.RealClock{},
 		jitter:     randomJitter,
 	}
@@ -145,52 +147,18 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
+	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
-		t, err := newTransport(cfg)
-		if err != nil {
+		if a.base, err = newTransport(cfg); err != nil {
 			return nil, err
 		}
-		c.base = t
+		a.ownBase = true
 	}
+	c.access.Store(a)
 	c.lanes.New = func() any { return newLane(c) }
 	c.jobs = newJobWaiter(c, c.clock, c.jobTimeout)
 	registerMetrics()
 	return c, nil
-}
-
-// newTransport is the one pool of connections of a client.
-func newTransport(cfg *Config) (*http.Transport, error) {
-	tlsConfig := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: cfg.SSLNoVerify, //nolint:gosec // the user's own ssl-no-verify, off by default
-	}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("cloudstack: ca-file: %w", err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("cloudstack: ca-file %s holds no PEM certificate", cfg.CAFile)
-		}
-		tlsConfig.RootCAs = pool
-	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxConnsPerHost:       maxConnsPerHost,
-		MaxIdleConnsPerHost:   maxConnsPerHost,
-		MaxIdleConns:          maxConnsPerHost,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}, nil
 }
 
 func randomJitter(limit time.Duration) time.Duration {
@@ -201,25 +169,20 @@ func randomJitter(limit time.Duration) time.Duration {
 }
 
 // Endpoint is the URL that calls go to, without query or user info.
-func (c *Client) Endpoint() string { return c.endpoint.String() }
+func (c *Client) Endpoint() string { return c.access.Load().endpoint.String() }
 
 // Jobs is the client's one job waiter.
 func (c *Client) Jobs() *JobWaiter { return c.jobs }
 
 // CloseIdleConnections closes connections that no call uses.
-func (c *Client) CloseIdleConnections() {
-	type closer interface{ CloseIdleConnections() }
-	if t, ok := c.base.(closer); ok {
-		t.CloseIdleConnections()
-	}
-}
+func (c *Client) CloseIdleConnections() { closeIdle(c.access.Load().base) }
 
 // String names the endpoint and nothing secret.
 func (c *Client) String() string {
 	if c == nil {
 		return "<nil>"
 	}
-	return "cloudstack.Client(" + c.endpoint.String() + ")"
+	return "cloudstack.Client(" + c.Endpoint() + ")"
 }
 
 // GoString is String: %#v must not show keys.

@@ -31,6 +31,7 @@ type Config struct {
 	JobTimeout  time.Duration // job-timeout: of one asynchronous job (default 10m)
 	RateLimit   float64       // rate-limit: calls per second (default 20; 0 = unlimited)
 	RateBurst   int           // rate-burst (default 40)
+	CABundle    string        // no key of the file: one more PEM bundle, from a flag
 	ClusterID   string        // cluster-id: written to tags; default "kubernetes" by the provider's cluster name
 }
 

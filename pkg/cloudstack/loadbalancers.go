@@ -13,6 +13,7 @@ import (
 // An unknown ID is KindNotFound.
 type LoadBalancerRuleQuery struct {
 	ID, Name, Keyword, PublicIPID, NetworkID, ProjectID string
+	VMID                                                string // only rules that have it as a member
 	Tags                                                map[string]string
 	ListAll                                             bool
 }
@@ -45,7 +46,7 @@ func (r *ruleJSON) toRule() LoadBalancerRule {
 // ListLoadBalancerRules lists public load balancer rules.
 func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQuery) ([]LoadBalancerRule, error) {
 	f := filter{}.set("id", q.ID).set("name", q.Name).set("keyword", q.Keyword).set("publicipid", q.PublicIPID).
-		set("networkid", q.NetworkID).set("projectid", q.ProjectID).flag("listall", q.ListAll).tags(q.Tags)
+		set("networkid", q.NetworkID).set("virtualmachineid", q.VMID).set("projectid", q.ProjectID).flag("listall", q.ListAll).tags(q.Tags)
 	raw, err := listAll(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, callOptions{}, func(r *ruleJSON) string { return r.ID })
 	if err != nil {
 		return nil, err
@@ -80,7 +81,8 @@ func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]
 // the rule without source ranges (open as far as the firewall lets).
 type CreateLoadBalancerRuleRequest struct {
 	Name, Description, Algorithm, Protocol string
-	PublicIPID, NetworkID                  string // NetworkID only for VPC
+	PublicIPID                             string
+	NetworkID                              string // of an address of a VPC: the tier
 	PublicPort, PrivatePort                int
 	CIDRs                                  []string
 	OpenFirewall                           bool // always sent explicitly
@@ -156,35 +158,6 @@ func (c *Client) DeleteLoadBalancerRule(ctx context.Context, id string) (Submitt
 	const command = "deleteLoadBalancerRule"
 	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
 		answer, err := l.sdk.LoadBalancer.DeleteLoadBalancerRule(l.sdk.LoadBalancer.NewDeleteLoadBalancerRuleParams(id))
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
-}
-
-// AssignToLoadBalancerRule adds VMs by id. It is all or nothing: one VM that is
-// already a member, or cannot be one, fails the job for all.
-func (c *Client) AssignToLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
-	const command = "assignToLoadBalancerRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.LoadBalancer.NewAssignToLoadBalancerRuleParams(ruleID)
-		p.SetVirtualmachineids(vmIDs)
-		answer, err := l.sdk.LoadBalancer.AssignToLoadBalancerRule(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
-}
-
-// RemoveFromLoadBalancerRule removes VMs with all their addresses; VMs that are no members do no harm.
-func (c *Client) RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, vmIDs []string) (Submitted, error) {
-	const command = "removeFromLoadBalancerRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.LoadBalancer.NewRemoveFromLoadBalancerRuleParams(ruleID)
-		p.SetVirtualmachineids(vmIDs)
-		answer, err := l.sdk.LoadBalancer.RemoveFromLoadBalancerRule(p)
 		if err != nil {
 			return Submitted{}, err
 		}

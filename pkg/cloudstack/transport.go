@@ -32,11 +32,6 @@ const (
 // repeats what can be repeated safely. It returns the answer of a success.
 func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions) ([]byte, *Error) {
 	command := form.Get("command")
-	secrets := c.secrets()
-	if pw := form.Get(paramPassword); pw != "" {
-		secrets = append(secrets, pw)
-	}
-	known := len(secrets)
 	tries := opts.tries
 	if tries <= 0 {
 		tries = defaultTries
@@ -49,13 +44,21 @@ func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions
 			}
 			return nil, c.notSent(command, err)
 		}
-		start := c.clock.Now()
-		signed := c.credentials(form)
-		secrets = append(secrets[:known], signed.Get(paramSignature))
-		body, res := c.attempt(ctx, command, signed)
+		leave, err := c.enter(command)
+		if err != nil {
+			return nil, c.notSent(command, err)
+		}
+		start, a := c.clock.Now(), c.access.Load()
+		signed := c.credentials(a, form)
+		body, res := c.attempt(ctx, a, command, signed)
+		leave()
 		c.observe(command, try, c.clock.Since(start), res)
 		if res.err == nil {
 			return body, nil
+		}
+		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
+		if pw := form.Get(paramPassword); pw != "" {
+			secrets = append(secrets, pw)
 		}
 		res.err.Text = sanitizeText(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {
@@ -86,23 +89,24 @@ type result struct {
 }
 
 // attempt sends a signed form once.
-func (c *Client) attempt(ctx context.Context, command string, form url.Values) ([]byte, result) {
+func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values) ([]byte, result) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
-	req, err := c.newRequest(traced, form)
+	req, err := c.newRequest(traced, a, form)
 	if err != nil {
 		return nil, result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
 	}
-	resp, err := c.base.RoundTrip(req)
+	resp, err := a.base.RoundTrip(req)
 	if err != nil {
-		unsent := isDialError(err) || (c.ownBase && !connected.Load())
+		unsent := isDialError(err) || (a.ownBase && !connected.Load())
 		return nil, c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	c.noteTime(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerSize+1))
 	if err != nil {
 		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
@@ -114,31 +118,31 @@ func (c *Client) attempt(ctx context.Context, command string, form url.Values) (
 		}}
 	}
 	if c.session != nil {
-		c.session.store(c.endpoint, resp)
+		c.session.store(a.endpoint, resp)
 	}
 	return c.judge(command, resp, body)
 }
 
 // credentials adds what proves the caller to a copy of the form: a signature
 // for this moment, the session key, or nothing.
-func (c *Client) credentials(form url.Values) url.Values {
+func (c *Client) credentials(a *access, form url.Values) url.Values {
 	signed := maps.Clone(form)
 	switch {
 	case c.session != nil:
 		c.session.sign(signed)
 	case !c.noKeys:
-		signed.Set("apiKey", c.apiKey)
+		signed.Set("apiKey", a.apiKey)
 		signed.Set("signatureversion", "3")
 		signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
-		signed.Set(paramSignature, sign(signed, c.secretKey))
+		signed.Set(paramSignature, sign(signed, a.secretKey))
 	}
 	return signed
 }
 
 // newRequest puts all of the form into the body of a POST to the bare URL: no
 // key, signature or password is ever part of a URL.
-func (c *Client) newRequest(ctx context.Context, form url.Values) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), strings.NewReader(form.Encode()))
+func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.endpoint.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, errors.New("api-url is not usable")
 	}
@@ -208,6 +212,14 @@ func (c *Client) notSent(command string, err error) *Error {
 	return e
 }
 
+// enter asks the gate, if there is one, for a command that changes something.
+func (c *Client) enter(command string) (leave func(), err error) {
+	if c.gate == nil || idempotent(command) {
+		return func() {}, nil
+	}
+	return c.gate()
+}
+
 // isDialError tells that the connection was never made.
 func isDialError(err error) bool {
 	var op *net.OpError
@@ -225,8 +237,12 @@ func idempotent(command string) bool {
 
 // secrets are the strings that must never be in a text.
 func (c *Client) secrets() []string {
-	s := make([]string, 0, 6)
-	for _, k := range []string{c.apiKey, c.secretKey} {
+	a := c.access.Load()
+	c.mu.Lock()
+	keys := append([]string{a.apiKey, a.secretKey}, c.retired...)
+	c.mu.Unlock()
+	s := make([]string, 0, 2*len(keys)+2)
+	for _, k := range keys {
 		if k != "" {
 			s = append(s, k)
 			if q := url.QueryEscape(k); q != k {

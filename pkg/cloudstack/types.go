@@ -21,12 +21,16 @@ type VirtualMachine struct {
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
 	ServiceOfferingID   string
 	ServiceOfferingName string
-	HostID              string // hypervisor host; root admin only
+	HostID, HostName    string // hypervisor host; root admin only, and only while the VM runs
 	Hypervisor          string
-	PublicIP            string // static NAT address, if any
-	NICs                []NIC  // default NIC first, then by device id
+	AffinityGroups      []AffinityGroup // empty when the query did not ask for them
+	PublicIP            string          // static NAT address, if any
+	NICs                []NIC           // default NIC first, then by device id
 	Tags                map[string]string
 }
+
+// AffinityGroup is a group that tells where its VMs may run.
+type AffinityGroup struct{ ID, Name string }
 
 // VMState is the state of a virtual machine (reference: listVirtualMachines).
 type VMState string
@@ -67,6 +71,7 @@ type Zone struct {
 // Project is a CloudStack project.
 type Project struct {
 	ID, Name, State string
+	DomainID        string
 }
 
 // Network is a guest network.

@@ -18,6 +18,7 @@ type VMQuery struct {
 	ListAll                                         bool
 	WithOffering                                    bool // details=nics,servoff instead of details=nics
 	WithTags                                        bool // no effect on the call: tags always come
+	WithAffinityGroups                              bool // adds affgrp to details
 }
 
 // vmJSON leaves out members that the SDK's type cannot read (extradhcpoption,
@@ -33,10 +34,15 @@ type vmJSON struct {
 	ServiceOffering string    `json:"serviceofferingid"`
 	OfferingName    string    `json:"serviceofferingname"`
 	HostID          string    `json:"hostid"`
+	HostName        string    `json:"hostname"`
 	Hypervisor      string    `json:"hypervisor"`
 	PublicIP        string    `json:"publicip"`
 	NICs            []nicJSON `json:"nic"`
 	Tags            []tagJSON `json:"tags"`
+	AffinityGroups  []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"affinitygroup"`
 }
 
 type nicJSON struct {
@@ -60,8 +66,11 @@ func (v *vmJSON) toVM() VirtualMachine {
 		ID: v.ID, Name: v.Name, DisplayName: v.DisplayName, State: VMState(v.State),
 		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID,
 		ServiceOfferingID: v.ServiceOffering, ServiceOfferingName: v.OfferingName,
-		HostID: v.HostID, Hypervisor: v.Hypervisor, PublicIP: v.PublicIP,
+		HostID: v.HostID, HostName: v.HostName, Hypervisor: v.Hypervisor, PublicIP: v.PublicIP,
 		Tags: tagMap(v.Tags),
+	}
+	for _, g := range v.AffinityGroups {
+		vm.AffinityGroups = append(vm.AffinityGroups, AffinityGroup{ID: g.ID, Name: g.Name})
 	}
 	for i := range v.NICs {
 		n := &v.NICs[i]
@@ -94,6 +103,9 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 	details := "nics"
 	if q.WithOffering {
 		details = "nics,servoff"
+	}
+	if q.WithAffinityGroups {
+		details += ",affgrp"
 	}
 	f := filter{"details": details}.
 		set("id", q.ID).set("ids", joinIDs(q.IDs)).set("name", q.Name).set("keyword", q.Keyword).

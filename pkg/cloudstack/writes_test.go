@@ -46,11 +46,28 @@ func TestWritesRecorded(t *testing.T) {
 		"delete rule": {"deleteLoadBalancerRule.ok", func(ctx context.Context, c *Client) (Submitted, error) { return c.DeleteLoadBalancerRule(ctx, "r") },
 			map[string]string{"id": "r"}, false},
 		"assign": {"assignToLoadBalancerRule.one", func(ctx context.Context, c *Client) (Submitted, error) {
-			return c.AssignToLoadBalancerRule(ctx, "r", []string{"a", "b"})
+			return c.AssignToLoadBalancerRule(ctx, "r", VMs("a", "b"))
 		}, map[string]string{"id": "r", "virtualmachineids": "a,b"}, false},
 		"remove": {"removeFromLoadBalancerRule.one", func(ctx context.Context, c *Client) (Submitted, error) {
-			return c.RemoveFromLoadBalancerRule(ctx, "r", []string{"a", "b"})
-		}, map[string]string{"id": "r", "virtualmachineids": "a,b"}, false},
+			return c.RemoveFromLoadBalancerRule(ctx, "r", []MemberAddress{{VMID: "a"}, {VMID: "b", IP: "10.1.1.9"}, {VMID: "c", IP: "10.1.1.8"}})
+		}, map[string]string{"id": "r", "virtualmachineids": "a", "vmidipmap[0].vmid": "b", "vmidipmap[0].vmip": "10.1.1.9", "vmidipmap[1].vmid": "c", "vmidipmap[1].vmip": "10.1.1.8"}, false},
+		"create ACL item": {"createNetworkACL.reason", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreateNetworkACL(ctx, CreateNetworkACLRequest{ListID: "l", Protocol: "tcp", StartPort: 80, EndPort: 81, CIDRs: two, Number: 7, Reason: "why"})
+		}, map[string]string{"aclid": "l", "protocol": "tcp", "startport": "80", "endport": "81", "cidrlist": "10.0.0.0/8,192.168.0.0/16", "number": "7",
+			"reason": "why", "traffictype": "Ingress", "action": "Allow"}, true},
+		"delete ACL item": {"deleteNetworkACL.ok", func(ctx context.Context, c *Client) (Submitted, error) { return c.DeleteNetworkACL(ctx, "a") },
+			map[string]string{"id": "a"}, false},
+		"create stickiness": {"createLBStickinessPolicy.sourcebased", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreateStickinessPolicy(ctx, "r", StickinessPolicy{Name: "s", Method: "SourceBased", Params: map[string]string{"tablesize": "200k", "expire": "30m"}})
+		}, map[string]string{"lbruleid": "r", "name": "s", "methodname": "SourceBased", "param[0].name": "expire", "param[0].value": "30m",
+			"param[1].name": "tablesize", "param[1].value": "200k"}, true},
+		"assign certificate": {"assignCertToLoadBalancer.ok", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.AssignCertificate(ctx, "r", "c")
+		}, map[string]string{"lbruleid": "r", "certid": "c", "forced": "true"}, false},
+		"create internal": {"createLoadBalancer.ok", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreateInternalLoadBalancer(ctx, CreateInternalLoadBalancerRequest{Name: "n", Algorithm: "source", NetworkID: "t", Address: "10.2.9.9", Port: 80, InstancePort: 30080})
+		}, map[string]string{"name": "n", "algorithm": "source", "networkid": "t", "sourceipaddressnetworkid": "t", "sourceipaddress": "10.2.9.9",
+			"sourceport": "80", "instanceport": "30080", "scheme": "Internal"}, true},
 		"create firewall rule": {"createFirewallRule.ok", func(ctx context.Context, c *Client) (Submitted, error) {
 			return c.CreateFirewallRule(ctx, CreateFirewallRuleRequest{PublicIPID: "i", Protocol: "tcp", StartPort: 80, EndPort: 90, CIDRs: two})
 		}, map[string]string{"ipaddressid": "i", "protocol": "tcp", "startport": "80", "endport": "90", "cidrlist": "10.0.0.0/8,192.168.0.0/16"}, true},
@@ -97,6 +114,8 @@ func TestWritesThatWouldDoTooMuch(t *testing.T) {
 	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, `{"x":{"id":"i","jobid":"j"}}`) })
 	c := f.client(t)
 	_, err := c.CreateFirewallRule(t.Context(), CreateFirewallRuleRequest{PublicIPID: "i", Protocol: "tcp", StartPort: 80})
+	require.True(t, IsKind(err, KindInvalid), "no ranges would mean everyone")
+	_, err = c.CreateNetworkACL(t.Context(), CreateNetworkACLRequest{ListID: "l", Protocol: "tcp", StartPort: 80, EndPort: 80, Number: 1})
 	require.True(t, IsKind(err, KindInvalid), "no ranges would mean everyone")
 	_, err = c.DeleteTags(t.Context(), "LoadBalancer", []string{"a"}, nil)
 	require.True(t, IsKind(err, KindInvalid), "no keys would mean all tags")

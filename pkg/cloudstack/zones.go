@@ -25,9 +25,10 @@ func (c *Client) ListZones(ctx context.Context) ([]Zone, error) {
 // ListProjects lists the projects the caller belongs to; for admins, all they may see.
 func (c *Client) ListProjects(ctx context.Context) ([]Project, error) {
 	type projectJSON struct {
-		ID    string `json:"id"`
-		Name  string `json:"name"`
-		State string `json:"state"`
+		ID       string `json:"id"`
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		DomainID string `json:"domainid"`
 	}
 	// Without listall an admin sees only projects of the own account; for users it changes nothing.
 	f := filter{"listall": "true"}
@@ -35,5 +36,5 @@ func (c *Client) ListProjects(ctx context.Context) ([]Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	return convert(raw, func(p *projectJSON) Project { return Project{ID: p.ID, Name: p.Name, State: p.State} }), nil
+	return convert(raw, func(p *projectJSON) Project { return Project{ID: p.ID, Name: p.Name, State: p.State, DomainID: p.DomainID} }), nil
 }

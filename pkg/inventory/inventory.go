@@ -32,6 +32,8 @@ type Options struct {
 	ProjectID string
 	// Zone is the zone's name or id; empty means all. It decides between VMs of one name.
 	Zone string
+	// AffinityGroups asks for the VMs' affinity groups, too.
+	AffinityGroups bool
 	// Clock is the real one when nil.
 	Clock clock.PassiveClock
 }
@@ -89,6 +91,14 @@ func (i *Inventory) VMs(ctx context.Context, maxAge time.Duration) (*VMSnapshot,
 	return r.value, nil
 }
 
+// LastVMs is the last complete list of VMs, however old; nil before the first. It makes no call.
+func (i *Inventory) LastVMs() *VMSnapshot {
+	if last := i.vms.peek(); last != nil {
+		return last.value
+	}
+	return nil
+}
+
 func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	project, err := i.ProjectID(ctx)
 	if err != nil {
@@ -97,7 +107,7 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	taken := i.clock.Now()
 	// All zones: a VM that is known by its id counts wherever it is, so that a wrong zone in the
 	// cloud-config can never make it look destroyed.
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true})
+	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vms", err)
 	if err != nil {
 		return nil, err
@@ -135,7 +145,7 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	if err != nil {
 		return nil, err
 	}
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true})
+	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vm", err)
 	switch {
 	case cloudstack.IsNotFound(err) && i.projectSeen(project):

@@ -109,6 +109,29 @@ func (s *VMSnapshot) ByName(name string) []cloudstack.VirtualMachine {
 	return out
 }
 
+// mostNear is how many VMs an error names that were not meant for sure.
+const mostNear = 3
+
+// Near says which VMs ByName does not find and somebody may have meant by the name: those of another zone,
+// and those that bear it as their display name only.
+func (s *VMSnapshot) Near(name string) []string {
+	var out []string
+	for i := range s.vms {
+		vm := &s.vms[i]
+		inZone := InZone(vm, s.scope.Zone)
+		switch {
+		case strings.EqualFold(vm.Name, name) && !inZone:
+			out = append(out, fmt.Sprintf("VM %s (%s) is in zone %s, outside of the configured one", vm.Name, vm.ID, vm.ZoneName))
+		case strings.EqualFold(vm.DisplayName, name) && !strings.EqualFold(vm.Name, name) && inZone:
+			out = append(out, fmt.Sprintf("VM %s (%s) has %s as its display name only, and its host name counts", vm.Name, vm.ID, vm.DisplayName))
+		}
+		if len(out) == mostNear {
+			break
+		}
+	}
+	return out
+}
+
 // Scope says where the snapshot looked, for error messages.
 func (s *VMSnapshot) Scope() string {
 	where := s.scope.String()

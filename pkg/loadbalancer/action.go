@@ -3,11 +3,7 @@
 
 package loadbalancer
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // ActionKind says what an Action does.
 type ActionKind string
@@ -24,6 +20,12 @@ const (
 	RemoveMembers   ActionKind = "remove-members"
 	OpenFirewall    ActionKind = "open-firewall"
 	CloseFirewall   ActionKind = "close-firewall"
+	OpenACL         ActionKind = "open-acl"
+	CloseACL        ActionKind = "close-acl"
+	TagRules        ActionKind = "tag-rules"
+	SetStickiness   ActionKind = "set-stickiness"
+	DropStickiness  ActionKind = "drop-stickiness"
+	BindCertificate ActionKind = "bind-certificate"
 	ReleaseAddress  ActionKind = "release-address"
 	ForgetAddress   ActionKind = "forget-address" // kept in CloudStack, tags and record removed
 )
@@ -32,6 +34,7 @@ const (
 // other without waiting; a wave begins when all jobs of the one before succeeded.
 const (
 	waveAddress = iota
+	waveCover   // what takes over from what goes, without opening anything
 	waveClose   // tighten: close what must not be open any more
 	waveDelete  // make room for rules that cannot be changed in place
 	waveBuild   // rules, members, firewall
@@ -50,14 +53,21 @@ type Action struct {
 	AddressID string `json:"addressID,omitempty"` // empty: the address that the plan allocates
 	IP        string `json:"ip,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
+	VPCID     string `json:"vpcID,omitempty"`
+	Internal  bool   `json:"internal,omitempty"`  // the address is one of a VPC tier
 	Allocated bool   `json:"allocated,omitempty"` // of RememberAddress
+	HandOver  bool   `json:"handOver,omitempty"`  // of ForgetAddress: other Services go on using it
 
 	RuleID  string   `json:"ruleID,omitempty"` // empty: the rule that the plan creates on Port
 	Port    int      `json:"port,omitempty"`
 	Rule    *Rule    `json:"rule,omitempty"`
 	Members []string `json:"members,omitempty"`
+	// Ports are those whose rules TagRules tags.
+	Ports    []int  `json:"ports,omitempty"`
+	PolicyID string `json:"policyID,omitempty"`
 
-	FirewallID string         `json:"firewallID,omitempty"`
+	ACLID      string         `json:"aclID,omitempty"`
+	FirewallID string         `json:"firewallID,omitempty"` // firewall rule or ACL item
 	Firewall   *FirewallRange `json:"firewall,omitempty"`
 
 	// Replaces are the ids of items that must be gone before this action can succeed.
@@ -69,7 +79,7 @@ type Action struct {
 // Destructive tells whether the action takes something away.
 func (a Action) Destructive() bool {
 	switch a.Kind {
-	case DeleteRule, RemoveMembers, CloseFirewall, ReleaseAddress, ForgetAddress:
+	case DeleteRule, RemoveMembers, CloseFirewall, CloseACL, ReleaseAddress, ForgetAddress:
 		return true
 	default:
 		return false
@@ -99,7 +109,7 @@ func (p Policy) Filter(actions []Action) []Action {
 			if a.Kind == DeleteRule {
 				kept[a.RuleID] = true
 			}
-			if a.Kind == CloseFirewall {
+			if a.Kind == CloseFirewall || a.Kind == CloseACL {
 				kept[a.FirewallID] = true
 			}
 		}
@@ -109,50 +119,4 @@ func (p Policy) Filter(actions []Action) []Action {
 	default:
 		return actions
 	}
-}
-
-func (a *Action) setLabel() {
-	on := ""
-	if a.IP != "" {
-		on = " on " + a.IP
-	}
-	switch a.Kind {
-	case AllocateAddress:
-		a.Label = "acquire an address in network " + a.NetworkID
-		if a.IP != "" {
-			a.Label = "acquire address " + a.IP + " in network " + a.NetworkID
-		}
-	case RememberAddress:
-		a.Label = "record address " + a.IP + " on the Service"
-	case TagAddress:
-		a.Label = "tag address " + a.IP
-	case CreateRule:
-		a.Label = fmt.Sprintf("create rule %s%s (%d to node port %d, %s, %s)", a.Rule.Name, on, a.Rule.PublicPort, a.Rule.PrivatePort, a.Rule.Protocol, a.Rule.Algorithm)
-	case UpdateRule:
-		a.Label = fmt.Sprintf("update rule of port %d%s (%s, %s)", a.Port, on, a.Rule.Protocol, a.Rule.Algorithm)
-	case DeleteRule:
-		a.Label = fmt.Sprintf("delete rule of port %d%s", a.Port, on)
-	case AddMembers:
-		a.Label = fmt.Sprintf("add %d members to the rule of port %d%s", len(a.Members), a.Port, on)
-	case RemoveMembers:
-		a.Label = fmt.Sprintf("remove %d members from the rule of port %d%s", len(a.Members), a.Port, on)
-	case OpenFirewall:
-		a.Label = fmt.Sprintf("open %s%s to %s", portsText(*a.Firewall), on, strings.Join(a.Firewall.CIDRs, ","))
-	case CloseFirewall:
-		a.Label = fmt.Sprintf("close %s%s for %s", portsText(*a.Firewall), on, strings.Join(a.Firewall.CIDRs, ","))
-	case ReleaseAddress:
-		a.Label = "release address " + a.IP
-	case ForgetAddress:
-		a.Label = "leave address " + a.IP
-	}
-	if a.Note != "" {
-		a.Label += ": " + a.Note
-	}
-}
-
-func portsText(f FirewallRange) string {
-	if f.StartPort == f.EndPort {
-		return fmt.Sprintf("port %d", f.StartPort)
-	}
-	return fmt.Sprintf("ports %d-%d", f.StartPort, f.EndPort)
 }

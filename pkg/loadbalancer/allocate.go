@@ -51,6 +51,16 @@ func (r *Reconciler) keepRecords(ctx context.Context, t *task) error {
 	return r.save(ctx, t)
 }
 
+// record is what the Service's record says of an address. One of a VPC without rules is bound to no tier; the
+// record then names the tier that it is meant for.
+func (t *task) record(a *Address) annotation.AddressRecord {
+	rec := record(a, t.ownProject)
+	if rec.NetworkID == "" {
+		rec.NetworkID = t.wanted.NetworkID
+	}
+	return rec
+}
+
 func (t *task) setRecord(rec annotation.AddressRecord) {
 	t.dropRecord(rec.ID)
 	t.records.Addresses = append(t.records.Addresses, rec)
@@ -79,13 +89,17 @@ func (r *Reconciler) allocate(ctx context.Context, t *task, act Action) (annotat
 			return none, &WaitError{Message: "the Service's records were changed meanwhile", After: time.Second}
 		}
 	}
-	p := annotation.PendingAllocation{JobID: r.options.NewJobID(), NetworkID: act.NetworkID, IP: act.IP, Since: r.options.Clock.Now().UTC().Truncate(time.Second)}
+	p := annotation.PendingAllocation{JobID: r.options.NewJobID(), NetworkID: act.NetworkID, VPCID: act.VPCID, ProjectID: t.ownProject, IP: act.IP, Since: r.options.Clock.Now().UTC().Truncate(time.Second)}
 	t.records.Pending = append(t.records.Pending, p)
 	if err := r.save(ctx, t); err != nil {
 		return none, err
 	}
+	request := cloudstack.AssociateIPRequest{NetworkID: act.NetworkID, ProjectID: t.project, Address: act.IP, CustomJobID: p.JobID}
+	if act.VPCID != "" {
+		request.NetworkID, request.VPCID = "", act.VPCID // a tier cannot be named: the first rule binds the address to it
+	}
 	r.associating.Lock()
-	submitted, err := r.api.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: act.NetworkID, ProjectID: t.project, Address: act.IP, CustomJobID: p.JobID})
+	submitted, err := r.api.AssociateIP(ctx, request)
 	r.associating.Unlock()
 	if err != nil {
 		return none, r.allocationFailed(ctx, t, p, err)
@@ -102,7 +116,7 @@ func (r *Reconciler) allocationFailed(ctx context.Context, t *task, p annotation
 	serr := r.save(ctx, t)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
-		refusal := &RefusalError{ReasonAddressUnavailable, "address " + p.IP + " cannot be acquired: it is in use, or not in the zone's public range", "choose a free address of the zone, or one that the account holds in the nodes' network"}
+		refusal := &RefusalError{ReasonAddressUnavailable, "address " + p.IP + " cannot be acquired: it is in use, or not in the zone's public range", "choose a free address of the zone, or one that the account holds in the nodes' network", 0}
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
 		t.notify(Notice{Warning: true, Reason: ReasonNoFreeAddress, Message: "CloudStack has no free public address; it is tried again"})
@@ -138,7 +152,10 @@ func (r *Reconciler) finishAllocation(ctx context.Context, t *task, p annotation
 	if tagErr == nil {
 		_, tagErr = r.api.Wait(ctx, "createTags", tags.JobID)
 	}
-	rec := annotation.AddressRecord{ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, Allocated: true, Tagged: r.tagged(t, tagErr)}
+	rec := annotation.AddressRecord{
+		ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: r.tagged(t, tagErr),
+		Sticky: slices.ContainsFunc(t.wanted.Rules, func(r Rule) bool { return r.Stickiness != nil }),
+	}
 	if rec.NetworkID == "" {
 		rec.NetworkID = p.NetworkID
 	}
@@ -161,7 +178,11 @@ func (r *Reconciler) allocationJobFailed(ctx context.Context, t *task, p annotat
 		return false, err // not known yet: the record stays
 	}
 	if broken && id != "" {
-		ips, lerr := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: t.project, AssociatedNetworkID: p.NetworkID})
+		q := cloudstack.PublicIPQuery{ID: id, ProjectID: t.project, AssociatedNetworkID: p.NetworkID}
+		if p.VPCID != "" {
+			q.AssociatedNetworkID, q.VPCID = "", p.VPCID
+		}
+		ips, lerr := r.api.ListPublicIPs(ctx, q)
 		if lerr != nil && !cloudstack.IsNotFound(lerr) {
 			return false, errors.Join(err, lerr)
 		}

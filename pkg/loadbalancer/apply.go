@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -21,8 +23,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, actions []Action) (agai
 	if len(actions) == 0 {
 		return false, nil
 	}
-	defer r.lockAddresses(t)()
-	ap := &applier{r: r, t: t, rules: map[string]string{}}
+	r.lock(t)
+	defer t.release()
+	ap := &applier{r: r, t: t, rules: map[int]string{}}
 	for len(actions) > 0 && err == nil {
 		wave := actions[0].Wave
 		n := slices.IndexFunc(actions, func(a Action) bool { return a.Wave != wave })
@@ -35,27 +38,18 @@ func (r *Reconciler) apply(ctx context.Context, t *task, actions []Action) (agai
 	return ap.again, err
 }
 
-// lockAddresses makes the task the only submitter on its addresses: two
-// creations on one address at once make the server sleep or fail.
-func (r *Reconciler) lockAddresses(t *task) (unlock func()) {
-	var ids []string
-	for i := range t.mem.actual.Addresses {
-		ids = append(ids, t.mem.actual.Addresses[i].ID)
-	}
-	return r.addresses.lock(ids)
-}
-
 type applier struct {
 	r     *Reconciler
 	t     *task
 	jobs  []*pendingJob
-	rules map[string]string // ids of rules created in this run, by address and port
+	rules map[int]string // ids of rules created in this run, by port
 	again bool
 }
 
 // pendingJob is a submitted action.
 type pendingJob struct {
 	act     Action
+	rule    string // id of the rule that it works on
 	outcome Outcome
 	result  chan error
 }
@@ -89,8 +83,9 @@ func (ap *applier) finish(ctx context.Context, which func(*pendingJob) bool) err
 }
 
 // follow waits for a job beside the submission of others: all waits share the client's polls.
-func (ap *applier) follow(ctx context.Context, act Action, command string, s cloudstack.Submitted) {
-	j := &pendingJob{act: act, outcome: Outcome{ID: s.ID}, result: make(chan error, 1)}
+func (ap *applier) follow(ctx context.Context, act Action, command string, s cloudstack.Submitted, out Outcome) {
+	out.ID = s.ID
+	j := &pendingJob{act: act, rule: ap.ruleID(act), outcome: out, result: make(chan error, 1)}
 	ap.jobs = append(ap.jobs, j)
 	go func() {
 		_, err := ap.r.api.Wait(ctx, command, s.JobID)
@@ -98,91 +93,25 @@ func (ap *applier) follow(ctx context.Context, act Action, command string, s clo
 	}()
 }
 
-func (ap *applier) start(ctx context.Context, act Action) error {
-	t, api := ap.t, ap.r.api
-	ap.r.options.Log(t.Service.Key(), act.Label)
-	if act.AddressID == "" && act.Kind != AllocateAddress {
-		act.AddressID = t.mem.actual.find("").ID
+// ruleID is the id of an action's rule; that of a rule made in this run is known as soon as its creation was
+// answered, and its job need not have ended.
+func (ap *applier) ruleID(act Action) string {
+	if act.RuleID != "" || act.Port == 0 {
+		return act.RuleID
 	}
-	if act.RuleID != "" {
-		// Two changes of one rule at once fail.
-		if err := ap.finish(ctx, func(j *pendingJob) bool { return j.act.RuleID == act.RuleID }); err != nil {
-			return err
-		}
-	}
-	switch act.Kind {
-	case AllocateAddress:
-		return ap.allocate(ctx, act)
-	case RememberAddress:
-		t.setRecord(record(t.mem.actual.find(act.AddressID)))
-		return ap.local(ctx, act)
-	case TagAddress:
-		s, err := api.CreateTags(ctx, ResourcePublicIP, []string{act.AddressID}, Tags(t.cluster, t.Service))
-		if err != nil {
-			return ap.tagOutcome(ctx, act, err)
-		}
-		ap.follow(ctx, act, "createTags", s)
-		return nil
-	case CreateRule:
-		s, err := api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
-			Name: act.Rule.Name, Description: t.Service.Key(), Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol,
-			PublicIPID: act.AddressID, PublicPort: act.Rule.PublicPort, PrivatePort: act.Rule.PrivatePort, CIDRs: act.Rule.CIDRs,
-		})
-		if err != nil {
-			return portTaken(err, act)
-		}
-		ap.rules[ruleKey(act)] = s.ID
-		ap.follow(ctx, act, "createLoadBalancerRule", s)
-		return nil
-	case AddMembers:
-		id := act.RuleID
-		if id == "" {
-			// The rule is there as soon as its creation was answered; its job need not have ended.
-			id = ap.rules[ruleKey(act)]
-		}
-		return ap.submit(ctx, act, "assignToLoadBalancerRule", func() (cloudstack.Submitted, error) { return api.AssignToLoadBalancerRule(ctx, id, act.Members) })
-	case RemoveMembers:
-		return ap.submit(ctx, act, "removeFromLoadBalancerRule", func() (cloudstack.Submitted, error) {
-			return api.RemoveFromLoadBalancerRule(ctx, act.RuleID, act.Members)
-		})
-	case UpdateRule:
-		return ap.submit(ctx, act, "updateLoadBalancerRule", func() (cloudstack.Submitted, error) { return api.UpdateLoadBalancerRule(ctx, updateRequest(act)) })
-	case DeleteRule:
-		return ap.submitGone(ctx, act, "deleteLoadBalancerRule", func() (cloudstack.Submitted, error) { return api.DeleteLoadBalancerRule(ctx, act.RuleID) })
-	case OpenFirewall:
-		return ap.submit(ctx, act, "createFirewallRule", func() (cloudstack.Submitted, error) {
-			return api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
-				PublicIPID: act.AddressID, Protocol: act.Firewall.Protocol, StartPort: act.Firewall.StartPort, EndPort: act.Firewall.EndPort, CIDRs: act.Firewall.CIDRs,
-			})
-		})
-	case CloseFirewall:
-		return ap.submitGone(ctx, act, "deleteFirewallRule", func() (cloudstack.Submitted, error) { return api.DeleteFirewallRule(ctx, act.FirewallID) })
-	case ReleaseAddress:
-		t.mem.releasing[act.AddressID] = true
-		return ap.submit(ctx, act, "disassociateIpAddress", func() (cloudstack.Submitted, error) { return api.DisassociateIP(ctx, act.AddressID) })
-	case ForgetAddress:
-		return ap.leave(ctx, act)
-	default:
-		return fmt.Errorf("unknown action %q", act.Kind)
-	}
+	return ap.rules[act.Port]
 }
 
-func updateRequest(act Action) cloudstack.UpdateLoadBalancerRuleRequest {
-	u := cloudstack.UpdateLoadBalancerRuleRequest{ID: act.RuleID, Name: act.Rule.Name, Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol}
-	if act.Rule.CIDRs != nil {
-		u.CIDRs = &act.Rule.CIDRs
+// clear waits for what works on the same rule: two changes of one rule at once fail. Only adding the members
+// of a rule may go along with its creation.
+func (ap *applier) clear(ctx context.Context, act Action) error {
+	rule := ap.ruleID(act)
+	if rule == "" {
+		return nil
 	}
-	return u
-}
-
-func ruleKey(act Action) string { return fmt.Sprintf("%s:%d", act.AddressID, act.Port) }
-
-func portTaken(err error, act Action) error {
-	if !cloudstack.IsKind(err, cloudstack.KindConflict) {
-		return err
-	}
-	refusal := &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", act.Port, act.IP), "delete that rule, or choose another port or address"}
-	return errors.Join(refusal, err)
+	return ap.finish(ctx, func(j *pendingJob) bool {
+		return j.rule == rule && (j.act.Kind != CreateRule || act.Kind != AddMembers)
+	})
 }
 
 func (ap *applier) submit(ctx context.Context, act Action, command string, call func() (cloudstack.Submitted, error)) error {
@@ -190,7 +119,7 @@ func (ap *applier) submit(ctx context.Context, act Action, command string, call 
 	if err != nil {
 		return err
 	}
-	ap.follow(ctx, act, command, s)
+	ap.follow(ctx, act, command, s, Outcome{})
 	return nil
 }
 
@@ -204,62 +133,10 @@ func (ap *applier) submitGone(ctx context.Context, act Action, command string, c
 	return err
 }
 
-func (ap *applier) allocate(ctx context.Context, act Action) error {
-	rec, err := ap.r.allocate(ctx, ap.t, act)
-	if err != nil {
-		return err
-	}
-	ap.effect(act, Outcome{ID: rec.ID, IP: rec.IP})
-	a := ap.t.mem.actual.find(rec.ID)
-	a.Tagged = rec.Tagged
-	if rec.Tagged {
-		a.Owner, a.OwnTags = Mine, TagKeys()
-	}
-	return nil
-}
-
-// local ends an action that only changes the Service's record.
-func (ap *applier) local(ctx context.Context, act Action) error {
-	if err := ap.r.save(ctx, ap.t); err != nil {
-		return err
-	}
-	ap.effect(act, Outcome{})
-	return nil
-}
-
-// leave removes our tags and record from an address that stays.
-func (ap *applier) leave(ctx context.Context, act Action) error {
-	a := ap.t.mem.actual.find(act.AddressID)
-	if a.Owner == Mine && len(a.OwnTags) > 0 {
-		s, err := ap.r.api.DeleteTags(ctx, ResourcePublicIP, []string{act.AddressID}, a.OwnTags)
-		if err == nil {
-			_, err = ap.r.api.Wait(ctx, "deleteTags", s.JobID)
-		}
-		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return err
-		}
-	}
-	ap.t.dropRecord(act.AddressID)
-	ap.t.notify(Notice{Reason: ReasonAddressKept, Message: "address " + act.IP + " is kept: " + act.Note})
-	return ap.local(ctx, act)
-}
-
-// tagOutcome ends TagAddress. Tags that the role refuses are done without.
-func (ap *applier) tagOutcome(ctx context.Context, act Action, err error) error {
-	if !ap.r.tagged(ap.t, err) {
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return nil
-		}
-		return err
-	}
-	ap.effect(act, Outcome{})
-	ap.t.setRecord(record(ap.t.mem.actual.find(act.AddressID)))
-	return ap.r.save(ctx, ap.t)
-}
-
 // ended handles the end of a job.
 func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
-	if j.act.Kind == TagAddress {
+	ap.r.touch(j.act.AddressID)
+	if j.act.Kind == TagAddress || j.act.Kind == TagRules {
 		return ap.tagOutcome(ctx, j.act, err)
 	}
 	if err != nil {
@@ -277,35 +154,53 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 		return ap.r.save(ctx, ap.t)
 	case UpdateRule:
 		if j.act.Rule.CIDRs != nil && !ap.r.cidrUpdateProven.Load() {
-			ap.again = true
-			if ap.t.updatedCIDRs == nil {
-				ap.t.updatedCIDRs = map[string][]string{}
-			}
-			ap.t.updatedCIDRs[j.act.RuleID] = j.act.Rule.CIDRs
+			ap.readBack(j.act.RuleID, j.act.Rule, false)
 		}
 	case CreateRule:
 		if len(j.act.Replaces) > 0 {
 			ap.t.notify(Notice{Reason: ReasonRuleReplaced, Message: fmt.Sprintf("replaced the rule of port %d on %s: it could not be changed in place", j.act.Port, j.act.IP)})
+		}
+		if ap.t.wanted.CIDRsDecide && !ap.r.cidrsProven.Load() && !sameRanges(j.act.Rule.CIDRs, []string{annotation.Anyone}) {
+			ap.readBack(j.outcome.ID, j.act.Rule, true)
+		}
+	case OpenFirewall, OpenACL:
+		if len(j.act.Replaces) > 0 {
+			ap.t.notify(Notice{Reason: ReasonShortGap, Message: portsText(*j.act.Firewall) + " was closed for a moment for " + strings.Join(j.act.Firewall.CIDRs, ",") +
+				": its old rule let in more than it may now, and CloudStack could not have both"})
 		}
 	default:
 	}
 	return nil
 }
 
+// readBack asks for a look at whether the server took a rule's source ranges.
+func (ap *applier) readBack(id string, rule *Rule, created bool) {
+	ap.again = true
+	ap.t.writtenCIDRs[id] = rule.CIDRs
+	ap.t.created[id] = created
+}
+
 // effect changes the memory as CloudStack changed.
 func (ap *applier) effect(act Action, out Outcome) {
 	t := ap.t
 	t.mem.actual.effect(act, out)
-	switch act.Kind {
-	case DeleteRule:
+	now := ap.r.options.Clock.Now()
+	addr := t.mem.actual.find(act.AddressID)
+	if act.Kind == DeleteRule {
 		delete(t.mem.members, act.RuleID)
-	case CreateRule, AddMembers, RemoveMembers:
-		addr := t.mem.actual.find(act.AddressID)
-		for _, rule := range addr.ownRules() {
-			if rule.PublicPort == act.Port {
-				t.mem.members[rule.ID] = memberRead{vms: rule.Members, at: ap.r.options.Clock.Now()}
-			}
+		delete(t.mem.extras, act.RuleID)
+	}
+	if addr == nil {
+		return
+	}
+	switch act.Kind {
+	case CreateRule, UpdateRule, AddMembers, RemoveMembers, SetStickiness, DropStickiness, BindCertificate:
+		rule := addr.rule(act)
+		if rule == nil {
+			return
 		}
+		t.mem.members[rule.ID] = memberRead{vms: rule.Members, at: now}
+		t.mem.extras[rule.ID] = extraRead{stickiness: rule.Stickiness, policyID: rule.PolicyID, certificate: rule.Certificate, at: memberRead{at: now}}
 	default:
 	}
 }

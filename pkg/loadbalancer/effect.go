@@ -9,14 +9,21 @@ import "slices"
 type Outcome struct {
 	ID string // of the address, rule or firewall rule created
 	IP string // of the address acquired
+	// Number of the ACL item created.
+	Number int
 }
 
 // effect changes the model as an action that succeeded changed CloudStack.
 func (a *Actual) effect(act Action, out Outcome) {
 	if act.Kind == AllocateAddress {
 		a.Addresses = append(a.Addresses, Address{
-			ID: out.ID, IP: out.IP, NetworkID: act.NetworkID, Owner: Unknown, Allocated: true, Recorded: true, Known: true,
+			ID: out.ID, IP: out.IP, NetworkID: act.NetworkID, VPCID: act.VPCID, Internal: act.Internal,
+			Owner: Unknown, Allocated: true, Recorded: true, Known: true,
 		})
+		return
+	}
+	if act.ACLID != "" {
+		a.effectOnACL(act, out)
 		return
 	}
 	addr := a.find(act.AddressID)
@@ -29,22 +36,43 @@ func (a *Actual) effect(act Action, out Outcome) {
 	case TagAddress:
 		addr.Tagged, addr.Owner, addr.OwnTags = true, Mine, TagKeys()
 	case CreateRule:
-		addr.Rules = append(addr.Rules, ActualRule{Rule: *act.Rule, ID: out.ID, State: "Add", Owner: Mine})
+		// Stickiness and certificate come with actions of their own.
+		rule := *act.Rule
+		rule.Stickiness, rule.Certificate = nil, ""
+		addr.Rules = append(addr.Rules, ActualRule{Rule: rule, ID: out.ID, State: "Add", Owner: Mine})
 	case UpdateRule:
-		for i := range addr.Rules {
-			if r := &addr.Rules[i]; r.ID == act.RuleID {
-				r.Name, r.Protocol, r.Algorithm = act.Rule.Name, act.Rule.Protocol, act.Rule.Algorithm
-				if act.Rule.CIDRs != nil {
-					r.CIDRs = slices.Clone(act.Rule.CIDRs)
-				}
+		if r := addr.rule(act); r != nil {
+			r.Name, r.Protocol, r.Algorithm = act.Rule.Name, act.Rule.Protocol, act.Rule.Algorithm
+			if act.Rule.CIDRs != nil {
+				r.CIDRs = slices.Clone(act.Rule.CIDRs)
+			}
+			if r.Protocol != ProtocolSSL {
+				r.Certificate = ""
 			}
 		}
 	case DeleteRule:
 		addr.Rules = slices.DeleteFunc(addr.Rules, func(r ActualRule) bool { return r.ID == act.RuleID })
 	case AddMembers, RemoveMembers:
+		if r := addr.rule(act); r != nil {
+			r.changeMembers(act)
+		}
+	case SetStickiness:
+		addr.Sticky = true
+		if r := addr.rule(act); r != nil {
+			r.Stickiness, r.PolicyID = act.Rule.Stickiness, out.ID
+		}
+	case DropStickiness:
+		if r := addr.rule(act); r != nil {
+			r.Stickiness, r.PolicyID = nil, ""
+		}
+	case BindCertificate:
+		if r := addr.rule(act); r != nil {
+			r.Certificate = act.Rule.Certificate
+		}
+	case TagRules:
 		for i := range addr.Rules {
-			if r := &addr.Rules[i]; r.ID == act.RuleID || (act.RuleID == "" && r.Owner == Mine && r.PublicPort == act.Port) {
-				r.changeMembers(act)
+			if r := &addr.Rules[i]; r.Owner == Mine && slices.Contains(act.Ports, r.PublicPort) {
+				r.Tagged = true
 			}
 		}
 	case OpenFirewall:
@@ -54,8 +82,33 @@ func (a *Actual) effect(act Action, out Outcome) {
 	case ReleaseAddress, ForgetAddress:
 		id := addr.ID
 		a.Addresses = slices.DeleteFunc(a.Addresses, func(x Address) bool { return x.ID == id })
-	case AllocateAddress: // above
+	case AllocateAddress, OpenACL, CloseACL: // above
 	}
+}
+
+// rule is the rule of an action: by its id, or the one that the plan made on the port.
+func (a *Address) rule(act Action) *ActualRule {
+	for i := range a.Rules {
+		if r := &a.Rules[i]; r.ID == act.RuleID || (act.RuleID == "" && r.Owner == Mine && r.PublicPort == act.Port) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (a *Actual) effectOnACL(act Action, out Outcome) {
+	at := slices.IndexFunc(a.ACLs, func(l ACL) bool { return l.ListID == act.ACLID })
+	if at < 0 {
+		a.ACLs, at = append(a.ACLs, ACL{ListID: act.ACLID}), len(a.ACLs)
+	}
+	list := &a.ACLs[at]
+	if act.Kind == CloseACL {
+		list.Items = slices.DeleteFunc(list.Items, func(i ACLItem) bool { return i.ID == act.FirewallID })
+		return
+	}
+	list.Items = append(list.Items, ACLItem{
+		ActualFirewall: ActualFirewall{FirewallRange: *act.Firewall, ID: out.ID}, Number: out.Number, Ingress: true, Allow: true, Owner: Mine,
+	})
 }
 
 func (r *ActualRule) changeMembers(act Action) {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// keyedMutex is a mutex per key. The zero value is ready for use.
-type keyedMutex struct {
+// KeyedMutex is a mutex per key. The zero value is ready for use.
+type KeyedMutex struct {
 	mu   sync.Mutex
 	held map[string]*keyLock
 }
@@ -19,8 +19,8 @@ type keyLock struct {
 	users int
 }
 
-// lock locks all keys, in an order that cannot deadlock, and returns what unlocks them.
-func (k *keyedMutex) lock(keys []string) (unlock func()) {
+// Lock locks all keys, in an order that cannot deadlock, and returns what unlocks them.
+func (k *KeyedMutex) Lock(keys []string) (unlock func()) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	locks := make([]*keyLock, 0, len(keys))
 	for _, key := range keys {

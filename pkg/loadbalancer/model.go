@@ -12,8 +12,9 @@
 package loadbalancer
 
 import (
-	"cmp"
 	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // Service is what the planner needs to know of a Service's identity and ports.
@@ -24,6 +25,8 @@ type Service struct {
 	Ports []Port
 	// StatusIPs are the addresses in the Service's status.
 	StatusIPs []string
+	// IPv6Only is set when the Service has no IPv4 address.
+	IPv6Only bool
 }
 
 // Key is namespace/name.
@@ -37,10 +40,19 @@ type Port struct {
 	NodePort int
 }
 
-// Member is a Node's VM.
+// Member is a Node's VM with its NICs.
 type Member struct {
-	Node, VMID             string
-	NetworkID, NetworkName string // of the default NIC
+	Node, VMID string
+	NICs       []NIC // the default one first
+	// Addresses are the Node's own internal addresses, if it has said them.
+	Addresses []string
+}
+
+// NIC connects a Member to a guest network.
+type NIC struct {
+	NetworkID, NetworkName string
+	IP                     string
+	Secondary              []string
 }
 
 // Network is what the planner needs to know of the members' network.
@@ -50,8 +62,26 @@ type Network struct {
 	Type string
 	// LoadBalancer, Firewall and DNS tell whether the network offers the service.
 	LoadBalancer, Firewall, DNS bool
-	// Provider serves Lb; VirtualRouter is HAProxy with its restrictions.
-	Provider string
+	// Providers serve Lb; VirtualRouter is HAProxy with its restrictions.
+	Providers []string
+	// Public and Internal are the schemes that Lb offers; Protocols what its provider says it takes; TLS whether
+	// it ends TLS.
+	Public, Internal, TLS bool
+	Protocols             []string
+	// ACLID and ACLName are the network ACL list of a VPC tier.
+	ACLID, ACLName string
+	// Conserve tells whether an address may serve several purposes.
+	Conserve bool
+}
+
+// proxied tells whether HAProxy on the virtual router is what balances.
+func (n *Network) proxied() bool {
+	return len(n.Providers) == 0 || slices.Contains(n.Providers, virtualRouter) || slices.Contains(n.Providers, vpcVirtualRouter)
+}
+
+// ownACL tells whether the tier's ACL list can be changed: the two default lists cannot.
+func (n *Network) ownACL() bool {
+	return n.VPCID != "" && n.ACLID != "" && n.ACLName != defaultAllow && n.ACLName != defaultDeny
 }
 
 // Desired is what should be in CloudStack for one Service.
@@ -59,13 +89,23 @@ type Desired struct {
 	// Absent asks for nothing: the plan towards it deletes.
 	Absent    bool   `json:"absent,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
+	// VPCID is set when the network is a tier of a VPC.
+	VPCID string `json:"vpcID,omitempty"`
+	// Internal asks for an address of the tier in place of a public one.
+	Internal bool `json:"internal,omitempty"`
 	// Address is the requested public address; empty for any.
 	Address string `json:"address,omitempty"`
 	// KeepAddress keeps an acquired address that is no longer needed.
 	KeepAddress bool     `json:"keepAddress,omitempty"`
 	Rules       []Rule   `json:"rules,omitempty"`   // sorted by port
-	Ranges      []string `json:"ranges,omitempty"`  // source ranges of the firewall; empty: closed
-	Members     []string `json:"members,omitempty"` // VM ids, sorted
+	Ranges      []string `json:"ranges,omitempty"`  // source ranges of firewall and ACL; empty: closed
+	Members     []string `json:"members,omitempty"` // see memberName; sorted
+	// Firewall tells whether the network has a firewall, which then is kept to Ranges.
+	Firewall bool `json:"firewall,omitempty"`
+	// ACLID is the network ACL list that is kept to Ranges; empty for none.
+	ACLID string `json:"aclID,omitempty"`
+	// CIDRsDecide is set where the rules' own source ranges are the only filter of public traffic.
+	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
 }
 
 // Ports are the public ports, sorted.
@@ -80,7 +120,8 @@ func (d Desired) Ports() []int {
 
 // Equal compares two desired states.
 func (d Desired) Equal(o Desired) bool {
-	return d.Absent == o.Absent && d.NetworkID == o.NetworkID && d.Address == o.Address && d.KeepAddress == o.KeepAddress &&
+	return d.Absent == o.Absent && d.NetworkID == o.NetworkID && d.VPCID == o.VPCID && d.Internal == o.Internal &&
+		d.Address == o.Address && d.KeepAddress == o.KeepAddress && d.Firewall == o.Firewall && d.ACLID == o.ACLID && d.CIDRsDecide == o.CIDRsDecide &&
 		slices.EqualFunc(d.Rules, o.Rules, Rule.equal) && slices.Equal(d.Ranges, o.Ranges) && slices.Equal(d.Members, o.Members)
 }
 
@@ -93,11 +134,24 @@ type Rule struct {
 	PrivatePort int    `json:"privatePort"`
 	// CIDRs are the rule's own source ranges; nil when the rule does not filter.
 	CIDRs []string `json:"cidrs,omitempty"`
+	// Stickiness is nil for none.
+	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
+	// Certificate is the id of the certificate of a rule of protocol ssl.
+	Certificate string `json:"certificate,omitempty"`
 }
 
 func (r Rule) equal(o Rule) bool {
 	return r.Name == o.Name && r.Protocol == o.Protocol && r.Algorithm == o.Algorithm &&
-		r.PublicPort == o.PublicPort && r.PrivatePort == o.PrivatePort && slices.Equal(r.CIDRs, o.CIDRs)
+		r.PublicPort == o.PublicPort && r.PrivatePort == o.PrivatePort && slices.Equal(r.CIDRs, o.CIDRs) &&
+		r.Stickiness.Equal(o.Stickiness) && r.Certificate == o.Certificate
+}
+
+// transport is what the firewall calls a rule's protocol.
+func transport(protocol string) string {
+	if protocol == ProtocolUDP {
+		return ProtocolUDP
+	}
+	return ProtocolTCP
 }
 
 // FirewallRange opens ports of an address to source ranges.
@@ -109,160 +163,5 @@ type FirewallRange struct {
 }
 
 func (f FirewallRange) overlaps(o FirewallRange) bool {
-	return f.StartPort <= o.EndPort && o.StartPort <= f.EndPort
-}
-
-// Ownership says whose an observed item is.
-type Ownership string
-
-// Ownerships. What is not Mine is never changed.
-const (
-	Mine    Ownership = "mine"
-	Foreign Ownership = "foreign"
-	Unknown Ownership = "unknown"
-)
-
-// Actual is what was found in CloudStack that concerns one Service.
-type Actual struct {
-	Addresses []Address `json:"addresses,omitempty"`
-}
-
-const stateReleasing = "Releasing"
-
-// Address is a public address with everything on it.
-type Address struct {
-	ID        string `json:"id"`
-	IP        string `json:"ip"`
-	NetworkID string `json:"networkID,omitempty"`
-	VPCID     string `json:"vpcID,omitempty"`
-	SourceNAT bool   `json:"sourceNAT,omitempty"`
-	StaticNAT bool   `json:"staticNAT,omitempty"`
-	// Owner is read from the address's tags: Foreign means another cluster's or Service's.
-	Owner Ownership `json:"owner"`
-	// ForeignCluster is set when the tags name another cluster: then nothing on it is ours.
-	ForeignCluster bool `json:"foreignCluster,omitempty"`
-	// Allocated means that we acquired it, with proof.
-	Allocated bool `json:"allocated,omitempty"`
-	Tagged    bool `json:"tagged,omitempty"`
-	// Recorded means that the Service's record says the same.
-	Recorded bool `json:"recorded,omitempty"`
-	// State is CloudStack's; Releasing is what a release that failed leaves.
-	State string `json:"state,omitempty"`
-	// InStatus means that the Service's status or record names it.
-	InStatus bool `json:"inStatus,omitempty"`
-	// OwnTags are those of our tag keys that it carries.
-	OwnTags  []string         `json:"ownTags,omitempty"`
-	Rules    []ActualRule     `json:"rules,omitempty"`
-	Firewall []ActualFirewall `json:"firewall,omitempty"`
-	// Known is false when the address's own properties were not read (its rules were).
-	Known bool `json:"known,omitempty"`
-}
-
-// ActualRule is a rule found on an address.
-type ActualRule struct {
-	Rule
-	ID      string    `json:"id"`
-	State   string    `json:"state,omitempty"`
-	Owner   Ownership `json:"owner"`
-	Members []string  `json:"members,omitempty"` // VM ids, sorted; of own rules only
-}
-
-// ActualFirewall is a firewall rule found on an address. Its owner is decided
-// by ports: see ownsFirewall.
-type ActualFirewall struct {
-	FirewallRange
-	ID string `json:"id"`
-}
-
-// Clone returns a deep copy.
-func (a Actual) Clone() Actual {
-	out := Actual{Addresses: slices.Clone(a.Addresses)}
-	for i := range out.Addresses {
-		addr := &out.Addresses[i]
-		addr.OwnTags = slices.Clone(addr.OwnTags)
-		addr.Rules = slices.Clone(addr.Rules)
-		for j := range addr.Rules {
-			addr.Rules[j].Members = slices.Clone(addr.Rules[j].Members)
-		}
-		addr.Firewall = slices.Clone(addr.Firewall)
-	}
-	return out
-}
-
-// ours tells whether anything of the Service's is on the address or the address is its own.
-func (a *Address) ours() bool {
-	return a.Recorded || a.Allocated || a.Owner == Mine || len(a.ownRules()) > 0
-}
-
-func (a *Address) ownRules() []ActualRule {
-	var out []ActualRule
-	for _, r := range a.Rules {
-		if r.Owner == Mine {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// ownsFirewall tells whether a firewall rule governs nothing but ports of ours:
-// those of the Service's rules on the address and those it wants there. Such a
-// rule is ours whoever made it, since no one else can use these ports; a rule
-// that reaches further is left alone.
-func (a *Address) ownsFirewall(f ActualFirewall, wanted []int) bool {
-	if a.ForeignCluster || f.Protocol != ProtocolTCP || f.StartPort < 1 || f.EndPort < f.StartPort {
-		return false
-	}
-	own := map[int]bool{}
-	for _, r := range a.Rules {
-		if r.Owner == Mine {
-			own[r.PublicPort] = true
-		}
-	}
-	for _, p := range wanted {
-		own[p] = true
-	}
-	for _, r := range a.Rules {
-		if r.Owner != Mine {
-			delete(own, r.PublicPort)
-		}
-	}
-	if f.EndPort-f.StartPort >= len(own) {
-		return false
-	}
-	for p := f.StartPort; p <= f.EndPort; p++ {
-		if !own[p] {
-			return false
-		}
-	}
-	return true
-}
-
-// exclusive tells whether nothing foreign is on the address.
-func (a *Address) exclusive(wanted []int) (bool, string) {
-	if a.State == stateReleasing {
-		return true, "" // what was on it is going already
-	}
-	for _, r := range a.Rules {
-		if r.Owner != Mine {
-			return false, "load balancer rule " + r.Name + " is not of this Service"
-		}
-	}
-	for _, f := range a.Firewall {
-		if !a.ownsFirewall(f, wanted) {
-			return false, "firewall rule " + f.ID + " reaches beyond the ports of this Service"
-		}
-	}
-	switch {
-	case a.SourceNAT:
-		return false, "it is the network's source NAT address"
-	case a.StaticNAT:
-		return false, "it carries static NAT"
-	}
-	return true, ""
-}
-
-func sortAddresses(in []Address) []Address {
-	out := slices.Clone(in)
-	slices.SortFunc(out, func(a, b Address) int { return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.ID, b.ID)) })
-	return out
+	return f.Protocol == o.Protocol && f.StartPort <= o.EndPort && o.StartPort <= f.EndPort
 }

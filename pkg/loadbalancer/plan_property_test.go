@@ -5,8 +5,10 @@ package loadbalancer
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -61,7 +63,55 @@ func (w world) desired() Desired {
 	if w.IntN(4) == 0 {
 		d.Address = fmt.Sprintf("203.0.113.%d", 60+w.IntN(2))
 	}
+	if w.IntN(4) == 0 {
+		d.Rules[0].Stickiness = &annotation.Stickiness{Method: annotation.SourceBased}
+	}
+	if i := w.IntN(2 * len(d.Rules)); i < len(d.Rules) && protocol == ProtocolTCP {
+		// One of them is something else.
+		r := &d.Rules[i]
+		r.Protocol = []string{ProtocolUDP, ProtocolSSL}[w.IntN(2)]
+		r.Name = RuleName(testLB, r.Protocol, r.PublicPort)
+		if r.Protocol == ProtocolSSL {
+			r.Certificate = fmt.Sprintf("cert%d", w.IntN(2))
+		}
+	}
 	return d
+}
+
+// tier moves a desired state to a VPC tier, where rules and an ACL list filter.
+func tier(d Desired) Desired {
+	d.VPCID, d.Firewall, d.ACLID, d.CIDRsDecide = "vpc", false, "acl", true
+	switch {
+	case len(d.Ranges) == 0:
+		d.Members = nil // that is what keeps everybody out
+	case len(d.Members) == 0:
+		d.Members = []string{"vm0"} // access is asked for where there is somebody to reach
+	}
+	return d
+}
+
+// aclAccess is who the ACL lists let in to which port.
+func aclAccess(a Actual) map[string]bool {
+	out := map[string]bool{}
+	for _, l := range a.ACLs {
+		for _, i := range l.Items {
+			for port := i.StartPort; port <= i.EndPort && i.Owner == Mine; port++ {
+				for who, probe := range probes {
+					if containsRanges(i.CIDRs, []string{probe}) {
+						out[fmt.Sprintf("acl %s:%d/%s %s", l.ListID, port, i.Protocol, who)] = true
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// through is access by all filters together: an ACL alone lets nobody in.
+func through(a Actual) map[string]bool {
+	out := access(a)
+	maps.Copy(out, aclAccess(a))
+	return out
 }
 
 // litter adds what others may have put beside ours.
@@ -103,17 +153,18 @@ func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
 	return d, a
 }
 
+var probes = map[string]string{"everybody": "203.0.113.1/32", "ten": "10.2.0.1/32", "ten-one": "10.1.0.1/32", "home": "192.168.0.1/32"}
+
 // access is who reaches which port of which address through rules of ours.
 func access(a Actual) map[string]bool {
 	out := map[string]bool{}
-	probes := map[string]string{"everybody": "203.0.113.1/32", "ten": "10.2.0.1/32", "ten-one": "10.1.0.1/32", "home": "192.168.0.1/32"}
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
 		for _, r := range x.ownRules() {
 			for who, probe := range probes {
 				byRule := len(r.CIDRs) == 0 || containsRanges(r.CIDRs, []string{probe})
-				byFirewall := slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool {
-					return f.Protocol == "tcp" && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && containsRanges(f.CIDRs, []string{probe})
+				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool {
+					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && containsRanges(f.CIDRs, []string{probe})
 				})
 				if byRule && byFirewall {
 					out[fmt.Sprintf("%s:%d %s", x.IP, r.PublicPort, who)] = true
@@ -146,9 +197,12 @@ func touchesForeign(before Actual, plan []Action) string {
 func TestPropertiesOfPlans(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := world{rand.New(rand.NewPCG(seed, 1))}
-		limits := Limits{NoTags: w.IntN(4) == 0, NoCIDRUpdate: w.IntN(4) == 0}
-		before := w.litter(built(w.desired()))
-		want := w.desired()
+		limits := Limits{NoTags: w.IntN(4) == 0, NoCIDRUpdate: w.IntN(4) == 0, CIDRsProven: true}
+		first, want := w.desired(), w.desired()
+		if w.IntN(3) == 0 {
+			first, want = tier(first), tier(want)
+		}
+		before := w.litter(built(first))
 		if w.IntN(5) == 0 {
 			want = Desired{Absent: true, KeepAddress: w.IntN(2) == 0}
 		}
@@ -171,7 +225,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 		}
 
 		// Every prefix is safe.
-		old, final := access(before), access(after)
+		old, final := through(before), through(after)
 		state := before.Clone()
 		replaced := map[int]bool{}
 		for _, act := range plan {
@@ -181,14 +235,41 @@ func TestPropertiesOfPlans(t *testing.T) {
 		}
 		for i, act := range plan {
 			state.effect(act, outcomeFor(act, i))
-			for who := range access(state) {
+			now := through(state)
+			for who := range now {
 				if !old[who] && !final[who] {
 					t.Fatalf("seed %d: after %q %s has access, which neither before nor after has", seed, act.Label, who)
+				}
+			}
+			// Nobody who may come before and after is shut out meanwhile, but for rules that are replaced.
+			for who := range old {
+				if final[who] && !now[who] && !replaces(plan, who) {
+					t.Fatalf("seed %d: after %q %s is shut out, who has access before and after", seed, act.Label, who)
 				}
 			}
 			checkMembers(t, seed, before, state, want, replaced, act)
 		}
 	}
+}
+
+// replaces tells whether a plan deletes the rule that gives an access, or has to close its port for a moment.
+func replaces(plan []Action, who string) bool {
+	for _, a := range plan {
+		if a.Kind == UpdateRule && (a.Rule.Protocol == ProtocolUDP || closesUDP(plan, a.Port)) && strings.HasPrefix(who, fmt.Sprintf("%s:%d ", a.IP, a.Port)) {
+			return true // from TCP to UDP or back
+		}
+		if (a.Kind == DeleteRule || a.Kind == ReleaseAddress) && strings.HasPrefix(who, fmt.Sprintf("%s:%d ", a.IP, a.Port)) ||
+			(a.Kind == OpenFirewall || a.Kind == OpenACL) && len(a.Replaces) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func closesUDP(plan []Action, port int) bool {
+	return slices.ContainsFunc(plan, func(a Action) bool {
+		return (a.Kind == CloseFirewall || a.Kind == CloseACL) && a.Firewall.Protocol == ProtocolUDP && a.Firewall.StartPort <= port && port <= a.Firewall.EndPort
+	})
 }
 
 // checkMembers: a rule that had members and shall have some always has some.

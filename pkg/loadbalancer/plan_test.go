@@ -17,7 +17,7 @@ import (
 const testLB = "a0123456789abcdef0123456789abcde"
 
 func desired(ports []int, change ...func(*Desired)) Desired {
-	d := Desired{NetworkID: "net", Ranges: []string{annotation.Anyone}, Members: []string{"vm1", "vm2"}}
+	d := Desired{NetworkID: "net", Firewall: true, Ranges: []string{annotation.Anyone}, Members: []string{"vm1", "vm2"}}
 	for _, p := range ports {
 		d.Rules = append(d.Rules, rule(p))
 	}
@@ -113,36 +113,33 @@ func TestPlan(t *testing.T) {
 	}{
 		{
 			name: "create", d: base, a: Actual{},
-			want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 81", "add-members 81 [vm1 vm2]", "open-firewall 80-81 [0.0.0.0/0]"},
+			want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 80-81 [0.0.0.0/0]"},
 		},
 		{
 			name: "create with gaps between ports", d: desired([]int{80, 443, 444}), a: Actual{},
-			want: []string{
-				"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 443", "add-members 443 [vm1 vm2]", "create-rule 444", "add-members 444 [vm1 vm2]",
-				"open-firewall 80-80 [0.0.0.0/0]", "open-firewall 443-444 [0.0.0.0/0]",
-			},
+			want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 443", "add-members 443 [vm1 vm2]", "create-rule 444", "add-members 444 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "open-firewall 443-444 [0.0.0.0/0]"},
 		},
 		{
 			name: "create without nodes", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: Actual{},
-			want: []string{"allocate-address", "create-rule 80", "open-firewall 80-80 [0.0.0.0/0]"},
+			want: []string{"allocate-address", "create-rule 80", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]"},
 		},
-		{name: "deny all opens nothing", d: desired([]int{80}, ranges(), func(d *Desired) { d.Rules[0].CIDRs = nil }), a: Actual{}, want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]"}},
+		{name: "deny all opens nothing", d: desired([]int{80}, ranges(), func(d *Desired) { d.Rules[0].CIDRs = nil }), a: Actual{}, want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"}},
 		{name: "nothing to do", d: base, a: built(base), want: []string{}},
-		{name: "adopt what upstream made: nothing but records", d: base, a: upstream(), want: []string{"remember-address", "tag-address"}},
+		{name: "adopt what upstream made: nothing but records", d: base, a: upstream(), want: []string{"remember-address", "tag-address", "tag-rules"}},
 		{name: "adopt without tags", d: base, a: upstream(), limits: Limits{NoTags: true}, want: []string{"remember-address"}},
 		{
 			name: "legacy names and no protocol are left alone", d: base, a: upstream(func(a *Address) {
 				for i := range a.Rules {
 					a.Rules[i].Name, a.Rules[i].Protocol, a.Rules[i].CIDRs = fmt.Sprintf("%s-%d", testLB, a.Rules[i].PublicPort), "", nil
 				}
-			}), want: []string{"remember-address", "tag-address"},
+			}), want: []string{"remember-address", "tag-address", "tag-rules"},
 		},
-		{name: "port added", d: base, a: built(one), want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "open-firewall 81-81 [0.0.0.0/0]"}},
+		{name: "port added", d: base, a: built(one), want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]"}},
 		{name: "port removed closes first", d: one, a: upstream(), limits: Limits{NoTags: true}, want: []string{"remember-address", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 81"}},
-		{name: "port removed from a range", d: one, a: built(base), want: []string{"close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81", "open-firewall 80-80 [0.0.0.0/0]"}},
+		{name: "port removed from a range", d: one, a: built(base), want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81"}},
 		{
 			name: "node port changed", d: desired([]int{80}, func(d *Desired) { d.Rules[0].PrivatePort = 31000 }), a: built(one),
-			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]"},
+			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
 		},
 		{
 			name: "proxy protocol in place", d: desired([]int{80}, func(d *Desired) {
@@ -150,19 +147,19 @@ func TestPlan(t *testing.T) {
 			}), a: built(one), want: []string{"update-rule 80"},
 		},
 		{name: "algorithm in place", d: desired([]int{80}, func(d *Desired) { d.Rules[0].Algorithm = "source" }), a: built(one), want: []string{"update-rule 80"}},
-		{name: "tightened to one range", d: desired([]int{80}, ranges("10.0.0.0/8")), a: built(one), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "update-rule 80", "open-firewall 80-80 [10.0.0.0/8]"}},
+		{name: "tightened to one range", d: desired([]int{80}, ranges("10.0.0.0/8")), a: built(one), want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "update-rule 80"}},
 		{
 			name: "tightened to two ranges", d: desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")), a: built(one),
-			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [10.0.0.0/8 172.16.0.0/12]"},
+			want: []string{"open-firewall 80-80 [10.0.0.0/8 172.16.0.0/12]", "close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
 		},
 		{
 			name: "server without cidrlist in update", d: desired([]int{80}, ranges("10.0.0.0/8")), a: built(one), limits: Limits{NoCIDRUpdate: true},
-			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [10.0.0.0/8]"},
+			want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
 		},
 		{name: "widened opens before it closes", d: one, a: built(desired([]int{80}, ranges("10.0.0.0/8"))), want: []string{"update-rule 80", "open-firewall 80-80 [0.0.0.0/0]", "close-firewall 80-80 [10.0.0.0/8]"}},
 		{
 			name: "a range more is opened beside", d: desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")), a: built(desired([]int{80}, ranges("10.0.0.0/8"))),
-			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [172.16.0.0/12]"},
+			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [172.16.0.0/12]"},
 		},
 		{
 			name: "denied to all", d: desired([]int{80}, ranges(), func(d *Desired) { d.Rules[0].CIDRs = nil }), a: built(one),
@@ -172,7 +169,7 @@ func TestPlan(t *testing.T) {
 		{name: "nodes gone", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: built(one), want: []string{"remove-members 80 [vm1 vm2]"}},
 		{
 			name: "a firewall rule removed by hand comes back", d: one, a: upstream(func(a *Address) { a.Recorded, a.Tagged = true, true; a.Rules = a.Rules[:1]; a.Firewall = nil }),
-			want: []string{"open-firewall 80-80 [0.0.0.0/0]"},
+			want: []string{"tag-rules", "open-firewall 80-80 [0.0.0.0/0]"},
 		},
 		{
 			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(func(a *Address) {
@@ -180,14 +177,14 @@ func TestPlan(t *testing.T) {
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
 				a.Firewall = []ActualFirewall{{FirewallRange{"tcp", 80, 80, []string{"10.0.0.0/8"}}, "a"}, {FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, "b"}}
-			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]"},
+			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules"},
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
 				a.Recorded, a.Tagged = true, true
 				a.Rules = append(a.Rules, foreign)
 				a.Firewall = append(a.Firewall, ActualFirewall{FirewallRange{"tcp", 1, 65535, []string{"10.9.0.0/16"}}, "x"}, ActualFirewall{FirewallRange{"udp", 80, 80, []string{"0.0.0.0/0"}}, "u"})
-			}), want: []string{},
+			}), want: []string{"tag-rules"},
 		},
 		{name: "delete what is wholly ours", d: Desired{Absent: true}, a: built(base), want: []string{"release-address"}},
 		{
@@ -202,14 +199,14 @@ func TestPlan(t *testing.T) {
 		{name: "delete nothing", d: Desired{Absent: true}, a: Actual{}, want: []string{}},
 		{
 			name: "another address: the old one goes last", d: desired([]int{80}, func(d *Desired) { d.Address = "203.0.113.77" }), a: built(one),
-			want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [0.0.0.0/0]", "release-address"},
+			want: []string{"allocate-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "release-address"},
 		},
 		{
 			name: "a rule whose deletion got stuck", d: one, a: upstream(func(a *Address) {
 				a.Recorded, a.Tagged = true, true
 				a.Rules, a.Firewall = a.Rules[:1], a.Firewall[1:]
 				a.Rules[0].State = "Deleting"
-			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]"},
+			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
 		},
 	}
 	for _, tc := range tests {

@@ -19,6 +19,9 @@ const (
 	ReasonUnsupportedNetwork Reason = "UnsupportedNetwork"
 	ReasonAddressUnavailable Reason = "AddressUnavailable"
 	ReasonPortTaken          Reason = "PortTaken"
+	ReasonSourceRanges       Reason = "SourceRangesNotEnforceable"
+	ReasonNoSuchNetwork      Reason = "NoSuchNetwork"
+	ReasonProjectChanged     Reason = "ProjectChanged"
 )
 
 // Reasons of notices while working.
@@ -34,13 +37,19 @@ const (
 	ReasonForeignFirewall  Reason = "ForeignFirewallRule"
 	ReasonRuleReplaced     Reason = "RuleReplaced"
 	ReasonNoBackends       Reason = "NoBackends"
+	ReasonDefaultACL       Reason = "DefaultNetworkACL"
+	ReasonShortGap         Reason = "ShortGap"
+	ReasonNodeOutside      Reason = "NodeOutsideNetwork"
+	ReasonUnprovenRule     Reason = "UnprovenRule"
+	ReasonRangesNotServed  Reason = "SourceRangesNotServed"
 )
 
 // RefusalError is why a Service cannot be served as it stands.
 type RefusalError struct {
-	Reason  Reason
-	Message string // what is wrong
-	Remedy  string // what would be right
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`          // what is wrong
+	Remedy  string `json:"remedy,omitempty"` // what would be right
+	Port    int    `json:"port,omitempty"`   // the port that is the reason; 0 when none is in particular
 }
 
 func (r *RefusalError) Error() string {
@@ -52,7 +61,7 @@ func (r *RefusalError) Error() string {
 
 // Notice is something worth an Event.
 type Notice struct {
-	Warning bool
-	Reason  Reason
-	Message string
+	Warning bool   `json:"warning,omitempty"`
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
 }

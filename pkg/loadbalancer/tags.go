@@ -16,8 +16,27 @@ const (
 // ManagedBy is the value of TagManagedBy and TagAllocatedBy.
 const ManagedBy = "cloudstack-ccm"
 
-// ResourcePublicIP is the type of public addresses for createTags.
-const ResourcePublicIP = "PublicIpAddress"
+// Types of resources for createTags.
+const (
+	ResourcePublicIP = "PublicIpAddress"
+	ResourceRule     = "LoadBalancer"
+)
+
+// ruleTags are the tags of a Service's rules.
+func ruleTags(cluster string, svc Service) map[string]string {
+	tags := Tags(cluster, svc)
+	delete(tags, TagAllocatedBy)
+	return tags
+}
+
+// vacant tells whether an address was acquired by this cluster for a Service that has left it to the others that
+// use it: the last of them releases it.
+func vacant(tags map[string]string, cluster string) bool {
+	return tags[TagCluster] == cluster && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == ""
+}
+
+// serviceKeys are the keys that name the Service.
+var serviceKeys = []string{TagService, TagServiceUID}
 
 // TagKeys are all keys, for removing them.
 func TagKeys() []string {

@@ -26,6 +26,12 @@ type Scoped interface {
 	Scope() string
 }
 
+// Nearby is a Lookup that knows of VMs which a name does not fit and somebody may have meant, each as a part
+// of a sentence: "VM w1 of zone-2 is outside of the configured zone".
+type Nearby interface {
+	Near(name string) []string
+}
+
 // NotFoundError says that a Node has no VM.
 type NotFoundError struct {
 	Node  string
@@ -34,6 +40,7 @@ type NotFoundError struct {
 	Scope string   // where
 	// State is the state of the only VM found when that VM is destroyed; empty when there was none.
 	State cloudstack.VMState
+	Near  []string // what else was seen, see Nearby
 }
 
 func (e *NotFoundError) Error() string {
@@ -48,7 +55,11 @@ func (e *NotFoundError) Error() string {
 	if e.State != "" {
 		return fmt.Sprintf("node %q has no VM: the VM with %s%s is %s", e.Node, what, where, e.State)
 	}
-	return fmt.Sprintf("node %q has no VM: no VM with %s%s", e.Node, what, where)
+	near := ""
+	if len(e.Near) > 0 {
+		near = "; " + strings.Join(e.Near, "; ")
+	}
+	return fmt.Sprintf("node %q has no VM: no VM with %s%s%s", e.Node, what, where, near)
 }
 
 // AmbiguousError says that several VMs bear a Node's name.
@@ -117,7 +128,43 @@ func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, erro
 			return cloudstack.VirtualMachine{}, &AmbiguousError{Node: n.Name, Name: name, Scope: notFound.Scope, VMs: found}
 		}
 	}
+	if l, ok := lookup.(Nearby); ok {
+		for _, name := range notFound.Names {
+			notFound.Near = append(notFound.Near, l.Near(name)...)
+		}
+	}
 	return cloudstack.VirtualMachine{}, notFound
+}
+
+// SharedVMError says that a VM found by a Node's name is another Node's.
+type SharedVMError struct {
+	Node, Other string
+	VM          cloudstack.VirtualMachine
+}
+
+func (e *SharedVMError) Error() string {
+	return fmt.Sprintf("node %q is ambiguous: VM %s (id %s), found by the node's name, fits node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names that differ before the first dot",
+		e.Node, e.VM.Name, e.VM.ID, e.Other, ProviderID(FormUpstream, "VM-ID"))
+}
+
+// Unshared tells that no other Node has or could claim the VM, which was found for n by a part of its name
+// alone: web.a and web.b are not both the VM web. The error is a *SharedVMError.
+func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
+	if strings.EqualFold(vm.Name, n.Name) {
+		return nil // names of Nodes are unique
+	}
+	id := strings.ToLower(vm.ID)
+	for _, other := range nodes {
+		if other.Name == n.Name {
+			continue
+		}
+		host, _, _ := strings.Cut(other.Name, ".")
+		claims := other.Spec.ProviderID == "" && strings.EqualFold(host, vm.Name)
+		if claims || strings.HasSuffix(strings.ToLower(other.Spec.ProviderID), id) {
+			return &SharedVMError{Node: n.Name, Other: other.Name, VM: *vm}
+		}
+	}
+	return nil
 }
 
 // Names are the names under which a Node's VM may be known, in lower case and in the order of trust: the

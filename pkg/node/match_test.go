@@ -148,3 +148,59 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"10.0.0.1"}, Names(newNode("10.0.0.1")), "an address has no first label")
 	assert.Empty(t, Names(newNode("")))
 }
+
+func TestUnshared(t *testing.T) {
+	t.Parallel()
+	web := vm(1, "web", cloudstack.VMRunning)
+	for _, c := range []struct {
+		name   string
+		node   *corev1.Node
+		others []*corev1.Node
+		err    string
+	}{
+		{name: "alone", node: newNode("web.a")},
+		{name: "itself", node: newNode("web.a"), others: []*corev1.Node{newNode("web.a")}},
+		{name: "the whole name", node: newNode("WEB"), others: []*corev1.Node{newNode("web.b")}},
+		{name: "others have theirs", node: newNode("web.a"), others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")}},
+		{name: "another new one", node: newNode("web.a"), others: []*corev1.Node{newNode("Web.b")}, err: `fits node "Web.b" as well`},
+		{name: "another one has it", node: newNode("web.a"), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `fits node "x" as well`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := Unshared(&web, c.node, c.others)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+// Whatever the names are: what is found bears one of the Node's names, and a VM of the Node's whole name is
+// found or is one of several.
+func FuzzMatch(f *testing.F) {
+	f.Add("worker-1", "worker-1", "", "")
+	f.Add("WORKER-1.Example.ORG", "worker-1", "host.example.org", "")
+	f.Add("kühl", "KÜHL", "", "cloudstack:///x")
+	f.Add(strings.Repeat("a", 63), strings.Repeat("A", 63), "..", "k3s://")
+	f.Fuzz(func(t *testing.T, name, vmName, host, provider string) {
+		vms := lookup{vm(1, vmName, cloudstack.VMRunning), vm(2, "other", cloudstack.VMRunning)}
+		n := newNode(name, hostLabel(host), providerID(provider))
+		got, err := Match(vms, n)
+		if err != nil {
+			assert.NotEmpty(t, err.Error())
+			if provider == "" && name != "" && strings.EqualFold(strings.ToLower(name), vmName) {
+				require.ErrorContains(t, err, "ambiguous")
+			}
+			return
+		}
+		if _, kind, _ := ParseProviderID(provider); !kind.IsCloudStack() {
+			found := false
+			for _, s := range Names(n) {
+				found = found || strings.EqualFold(s, got.Name)
+			}
+			assert.True(t, found, "%q is none of %q", got.Name, Names(n))
+		}
+	})
+}

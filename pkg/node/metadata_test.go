@@ -74,9 +74,7 @@ func TestAddresses(t *testing.T) {
 		{
 			name: "an L2 network: what the kubelet was told",
 			vm:   cloudstack.VirtualMachine{NICs: []cloudstack.NIC{{Default: true, Type: "L2"}}},
-			node: []nodeOption{func(n *corev1.Node) {
-				n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "192.168.7.7, fd00::7"}
-			}},
+			node: []nodeOption{provided("192.168.7.7, fd00::7")},
 			want: []string{"InternalIP 192.168.7.7", "InternalIP fd00::7", "Hostname n"},
 		},
 		{
@@ -85,7 +83,29 @@ func TestAddresses(t *testing.T) {
 				{DeviceID: 0, Type: "Shared", IPv4: "198.51.100.5"},
 				{DeviceID: 1, Default: true, Type: "Isolated", IPv4: "10.1.1.5", IPv6: "2001:db8::5", PublicIP: "203.0.113.7", SecondaryIP: []string{"10.1.1.99"}},
 			}},
-			want: []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8::5", "InternalIP 198.51.100.5", "ExternalIP 203.0.113.7", "Hostname n"},
+			want: []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8::5", "ExternalIP 198.51.100.5", "ExternalIP 203.0.113.7", "Hostname n"},
+		},
+		{
+			name: "the default NIC's public address is internal: the kubelet listens on it",
+			vm: cloudstack.VirtualMachine{NICs: []cloudstack.NIC{
+				{DeviceID: 0, Default: true, Type: "Shared", IPv4: "198.51.100.5", IPv6: "2001:db8::5"},
+				{DeviceID: 1, Type: "Isolated", IPv4: "10.1.1.5"},
+			}},
+			want: []string{"InternalIP 198.51.100.5", "InternalIP 2001:db8::5", "InternalIP 10.1.1.5", "Hostname n"},
+		},
+		{
+			name: "private and shared addresses of further NICs are internal",
+			vm: cloudstack.VirtualMachine{NICs: []cloudstack.NIC{
+				{Default: true, Type: "Isolated", IPv4: "10.1.1.5"},
+				{Type: "Shared", IPv4: "192.168.1.5", IPv6: "fd00::5"}, {Type: "Shared", IPv4: "100.64.1.5"}, {Type: "Isolated", IPv4: "10.2.1.5", IPv6: "2001:db8:2::5"},
+			}},
+			want: []string{"InternalIP 10.1.1.5", "InternalIP 192.168.1.5", "InternalIP fd00::5", "InternalIP 100.64.1.5", "InternalIP 10.2.1.5", "InternalIP 2001:db8:2::5", "Hostname n"},
+		},
+		{
+			name: "what the kubelet was told is internal",
+			vm:   cloudstack.VirtualMachine{NICs: []cloudstack.NIC{{Default: true, Type: "Isolated", IPv4: "10.1.1.5"}, {Type: "Shared", IPv4: "198.51.100.5"}}},
+			node: []nodeOption{provided("198.51.100.5")},
+			want: []string{"InternalIP 10.1.1.5", "InternalIP 198.51.100.5", "Hostname n"},
 		},
 		{
 			name: "addresses known to CloudStack win over the Node's",
@@ -117,6 +137,19 @@ func TestAddresses(t *testing.T) {
 			}
 			assert.Equal(t, c.want, got)
 		})
+	}
+}
+
+func provided(ips string) nodeOption {
+	return annotation(cloudproviderapi.AnnotationAlphaProvidedIPAddr, ips)
+}
+
+func annotation(key, value string) nodeOption {
+	return func(n *corev1.Node) {
+		if n.Annotations == nil {
+			n.Annotations = map[string]string{}
+		}
+		n.Annotations[key] = value
 	}
 }
 

@@ -97,12 +97,15 @@ func remedy(err error) string {
 		api     *cloudstack.Error
 		zone    *zoneError
 		project *inventory.ProjectError
+		other   *strangerError
 	)
 	switch {
 	case errors.As(err, &zone):
 		return "correct or remove zone in the cloud-config"
 	case errors.As(err, &project):
 		return "correct project-id in the cloud-config"
+	case errors.As(err, &other):
+		return "use a key of the account that owns the VMs; for a move to another one, restart the controller"
 	case !errors.As(err, &api):
 		return "see the error"
 	}

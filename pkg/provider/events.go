@@ -15,6 +15,8 @@ import (
 const (
 	ReasonAmbiguousNode     loadbalancer.Reason = "AmbiguousNode"
 	ReasonSettingWithout    loadbalancer.Reason = "SettingWithoutEffect"
+	ReasonDryRun            loadbalancer.Reason = "DryRun"
+	ReasonOrphan            loadbalancer.Reason = "OrphanedInCloudStack"
 	reasonServiceWithoutVMs loadbalancer.Reason = "NodeWithoutVM"
 )
 
@@ -51,6 +53,16 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonTagsRefused, true, "the role may not tag; names and annotations prove ownership"},
 	{reasonServiceWithoutVMs, true, "nodes have no VM and do not serve"},
 	{ReasonAmbiguousNode, true, "nodes cannot be told from other VMs and do not serve"},
+	{loadbalancer.ReasonShortGap, false, "a change needed new connections to be refused for a moment"},
+	{loadbalancer.ReasonDefaultACL, true, "the network ACL list of the VPC tier cannot be changed"},
+	{loadbalancer.ReasonSourceRanges, true, "the source ranges cannot be enforced; the Service is not served"},
+	{loadbalancer.ReasonRangesNotServed, true, "CloudStack cannot restrict the sources; nobody is let in"},
+	{loadbalancer.ReasonNoSuchNetwork, true, "the network that the Service names is not one of the nodes'"},
+	{loadbalancer.ReasonProjectChanged, true, "a Service with an address cannot move to another project"},
+	{loadbalancer.ReasonNodeOutside, true, "nodes have no NIC in the Service's network and do not serve"},
+	{loadbalancer.ReasonUnprovenRule, true, "a rule is named like one of the Service, but nothing else says so"},
+	{ReasonDryRun, false, "the policy dry-run keeps a change from being made"},
+	{ReasonOrphan, true, "something in CloudStack was made for a Service that is gone"},
 	{ReasonSettingWithout, true, "a setting of the Service has no effect"},
 }
 

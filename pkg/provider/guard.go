@@ -31,6 +31,7 @@ type guard struct {
 	snapshot *inventory.VMSnapshot
 	judged   time.Time
 	verdict  error
+	refused  time.Time // when a deletion was refused last
 }
 
 // verdictAge is less than the framework's period of 5 s between rounds.
@@ -68,6 +69,12 @@ var errNoNodes = errors.New("the list of Nodes is not loaded yet")
 func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer func() {
+		var refused *RefusedError
+		if errors.As(g.verdict, &refused) {
+			g.refused = g.clock.Now()
+		}
+	}()
 	if g.snapshot == s && g.clock.Since(g.judged) < verdictAge {
 		return g.verdict
 	}
@@ -80,24 +87,10 @@ func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, erro
 }
 
 func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
-	var missing []string
-	total, seen := 0, make(map[string]bool, len(nodes))
+	missing, total := withoutVM(s, nodes)
+	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		seen[n.Name] = true
-		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		if err != nil {
-			continue
-		}
-		_, err = node.Match(s, n)
-		var gone *node.NotFoundError
-		switch {
-		case !errors.As(err, &gone):
-			total++ // it is there, maybe twice
-		case kind.IsCloudStack():
-			total++
-			missing = append(missing, n.Name)
-		default: // no VM of CloudStack, or not yet known to be one
-		}
 	}
 	now := g.clock.Now()
 	for name, at := range g.deleted {
@@ -118,6 +111,38 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		Missing: len(missing), Total: total, Nodes: missing[:min(5, len(missing))],
 		Scope: s.Scope(), Window: g.options.Window, Percent: g.options.Percent,
 	}
+}
+
+// withoutVM names the Nodes with a CloudStack id whose VM is not in the list; total counts those of which
+// the VM is, too.
+func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
+	for _, n := range nodes {
+		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		if err != nil {
+			continue
+		}
+		_, err = node.Match(s, n)
+		var gone *node.NotFoundError
+		switch {
+		case !errors.As(err, &gone):
+			total++ // it is there, maybe twice
+		case kind.IsCloudStack():
+			total++
+			missing = append(missing, n.Name)
+		default: // no VM of CloudStack, or not yet known to be one
+		}
+	}
+	return missing, total
+}
+
+// blockedFor is how long a refusal counts as standing: the framework asks again every few seconds.
+const blockedFor = time.Minute
+
+// blocked tells whether deletions are being refused.
+func (g *guard) blocked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.refused.IsZero() && g.clock.Since(g.refused) < blockedFor
 }
 
 // deleting notes that a Node is being given up.

@@ -7,10 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	cloudnodeutil "k8s.io/cloud-provider/node/helpers"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -49,13 +53,74 @@ var _ cloudprovider.InstancesV2 = (*instances)(nil)
 // few minutes for the addresses.
 func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	vm, err := i.find(ctx, n)
+	if err == nil {
+		err = i.unshared(n, &vm)
+	}
 	if err != nil {
 		i.report(n, err)
 		return nil, err
 	}
 	o := i.metadata
 	o.Node = n
-	return node.Metadata(vm, o)
+	m, err := node.Metadata(vm, o)
+	if err != nil {
+		return nil, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	i.remark(n, &vm, m)
+	if unchanged(n, m.NodeAddresses) {
+		m.NodeAddresses = nil
+	}
+	return m, nil
+}
+
+// unshared looks for another Node of the VM when it was found by name.
+func (i *instances) unshared(n *corev1.Node, vm *cloudstack.VirtualMachine) error {
+	if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err != nil || kind.IsCloudStack() {
+		return nil //nolint:nilerr // find has told what is wrong with a provider ID
+	}
+	nodes, err := i.nodes()
+	if err != nil {
+		return nil //nolint:nilerr // no Node was found before the list was there
+	}
+	return node.Unshared(vm, n, nodes)
+}
+
+// unchanged tells whether an initialised Node already has these addresses. The framework takes a Node with
+// several addresses of one type for changed in every round, and patches it; without addresses it leaves the
+// Node as it is.
+func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }) {
+		return false
+	}
+	if ip, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
+		var err error
+		if addresses, err = cloudnodeutil.GetNodeAddressesFromNodeIP(ip, addresses); err != nil {
+			return false
+		}
+	}
+	return slices.Equal(n.Status.Addresses, addresses)
+}
+
+// remark writes Events on what the framework, given this description, does not do and does not tell.
+func (i *instances) remark(n *corev1.Node, vm *cloudstack.VirtualMachine, m *cloudprovider.InstanceMetadata) {
+	e := i.events()
+	if e == nil {
+		return
+	}
+	if _, err := i.metadata.Addresses.Of(n); err != nil {
+		e.warn(n, ReasonInvalidNodeAnnotation, err.Error()+"; it is as if it were not there")
+	}
+	if ips := node.UnlistedNodeIPs(n, m.NodeAddresses); len(ips) > 0 {
+		var have []string
+		for _, a := range m.NodeAddresses {
+			if a.Type != corev1.NodeHostName {
+				have = append(have, a.Address)
+			}
+		}
+		e.warn(n, ReasonNodeIPNotOnVM, fmt.Sprintf(
+			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes does not take over any address of the node, and does not initialise a new one; correct --node-ip, the VM's NICs or --node-internal-cidrs",
+			strings.Join(ips, ","), vm.Name, strings.Join(have, ", ")))
+	}
 }
 
 // find returns the Node's VM, from the shared list where possible.
@@ -165,6 +230,7 @@ func (i *instances) report(n *corev1.Node, err error) {
 	var (
 		missing   *node.NotFoundError
 		ambiguous *node.AmbiguousError
+		shared    *node.SharedVMError
 		invalid   *node.ProviderIDError
 		refused   *RefusedError
 		reason    string
@@ -172,7 +238,7 @@ func (i *instances) report(n *corev1.Node, err error) {
 	switch {
 	case errors.As(err, &missing):
 		reason = ReasonNodeWithoutVM
-	case errors.As(err, &ambiguous):
+	case errors.As(err, &ambiguous), errors.As(err, &shared):
 		reason = ReasonAmbiguousVM
 	case errors.As(err, &invalid):
 		reason = ReasonInvalidProviderID

@@ -269,6 +269,8 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	assert.Equal(t, 10, refused.Total)
 	onlyOne(t, events, ReasonNodeDeletionRefused, "kubectl")
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsRefused), 0)
+	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
+	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.withoutVM), 0, "the two others have no Node any more")
 
 	before, _ := api.counts()
 	for range 5 { // a standing refusal costs no call while the list is young enough
@@ -284,6 +286,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	got, err := exists(3)
 	require.NoError(t, err)
 	assert.False(t, got, "the others are forgotten by now")
+	assert.InDelta(t, 0, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
 }
 
 func TestGuardAllowsARejoinedNode(t *testing.T) {

@@ -6,14 +6,17 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	cloudprovider "k8s.io/cloud-provider"
 	cpapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
@@ -30,21 +33,36 @@ const networkAge = 10 * time.Minute
 
 // loadBalancerDeps is what the load balancer half of the provider works with.
 type loadBalancerDeps struct {
-	API         loadbalancer.API
-	Inventory   *inventory.Inventory
+	API       loadbalancer.API
+	Inventory *inventory.Inventory
+	// InventoryOf makes the inventory of another project, by name or id.
+	InventoryOf func(project string) *inventory.Inventory
 	Kube        kubernetes.Interface
 	Recorder    record.EventRecorder
 	ClusterID   func() string
 	DriftPeriod time.Duration
-	Clock       clock.PassiveClock
+	Policy      loadbalancer.Policy
+	LeaveACLs   bool
+	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
+	CleanOrphans bool
+	Clock        clock.PassiveClock
 }
 
 // loadBalancer adapts the reconciler to the framework.
 type loadBalancer struct {
 	deps       loadBalancerDeps
 	reconciler *loadbalancer.Reconciler
+	metrics    *loadBalancerMetrics
+
+	endpoints endpointCache
+	orphans   map[string]bool                                 // as found in the last round; the drift loop's own
+	queue     workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints changed
+	turns     loadbalancer.KeyedMutex                         // one worker at a time on a Service
 
 	mu       sync.Mutex
+	seen     map[types.UID]*seenService // what the framework last asked for
+	others   map[string]*inventory.Inventory
+	shown    map[types.UID][]metav1.Condition
 	synced   map[types.UID]string    // the nodes with which a Service was last brought to its desired state
 	doubtful map[types.UID]bool      // Services whose last sync failed in CloudStack
 	missing  map[types.UID]time.Time // Nodes without VM, and when that was last found out
@@ -56,12 +74,20 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
 	}
-	lb := &loadBalancer{deps: deps, synced: map[types.UID]string{}, doubtful: map[types.UID]bool{}, missing: map[types.UID]time.Time{}}
+	lb := &loadBalancer{
+		deps: deps, queue: newEndpointQueue(), seen: map[types.UID]*seenService{}, shown: map[types.UID][]metav1.Condition{}, others: map[string]*inventory.Inventory{},
+		synced: map[types.UID]string{}, doubtful: map[types.UID]bool{}, missing: map[types.UID]time.Time{},
+	}
+	lb.endpoints.changed = lb.endpointsChanged
+	lb.metrics = newLoadBalancerMetrics()
 	lb.reconciler = loadbalancer.New(deps.API, loadbalancer.Options{
 		ClusterID:   deps.ClusterID,
-		Project:     deps.Inventory.ProjectID,
+		Project:     func(ctx context.Context, name string) (string, error) { return lb.inventory(name).ProjectID(ctx) },
 		Network:     lb.network,
+		VMs:         lb.vmsOf,
 		DriftPeriod: deps.DriftPeriod,
+		Policy:      deps.Policy,
+		LeaveACLs:   deps.LeaveACLs,
 		Clock:       deps.Clock,
 		Log: func(service, message string) {
 			klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
@@ -72,7 +98,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 
 // Collectors are the load balancer's metrics.
 func (lb *loadBalancer) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{lb.reconciler.Metrics()}
+	return append([]prometheus.Collector{lb.reconciler.Metrics()}, lb.metrics.collectors()...)
 }
 
 // GetLoadBalancerName is upstream's name, the prefix of the rules' names.
@@ -96,59 +122,110 @@ func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *core
 
 // EnsureLoadBalancer brings the Service to its desired state.
 func (lb *loadBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	return lb.ensure(ctx, svc, nodes)
+	defer lb.turns.Lock([]string{string(svc.UID)})()
+	lb.remember(svc, nodes)
+	return lb.ensure(ctx, svc, nodes, lb.reconciler.Ensure)
 }
 
 // UpdateLoadBalancer brings the rules' members to the nodes. With the nodes of the last time it does nothing.
 func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) error {
-	lb.mu.Lock()
-	last, known := lb.synced[svc.UID]
-	lb.mu.Unlock()
-	if known && last == nodesKey(nodes) {
+	defer lb.turns.Lock([]string{string(svc.UID)})()
+	lb.remember(svc, nodes)
+	spec, err := annotation.Parse(svc)
+	if err == nil && lb.upToDate(ctx, svc, spec, nodes) {
 		return nil
 	}
-	_, err := lb.ensure(ctx, svc, nodes)
+	_, err = lb.ensure(ctx, svc, nodes, lb.reconciler.Ensure)
 	return err
+}
+
+// upToDate tells whether the Service was last brought to its desired state with the same backends.
+func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) bool {
+	chosen, err := lb.choose(ctx, svc, spec, nodes)
+	if err != nil {
+		return false
+	}
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	last, known := lb.synced[svc.UID]
+	return known && last == nodesKey(chosen)
 }
 
 // EnsureLoadBalancerDeleted removes everything of the Service's from CloudStack.
 func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
+	defer lb.turns.Lock([]string{string(svc.UID)})()
 	spec, _ := annotation.Parse(svc) // what cannot be parsed must still be deleted
 	lb.forget(svc.UID)
+	lb.unsee(svc.UID)
 	_, err := lb.reconciler.Delete(ctx, lb.request(svc, spec, nil))
 	if err == nil {
 		lb.note(svc.UID, nil, false, nil)
+		lb.clearCondition(ctx, svc)
 	}
 	return lb.failed(svc, err)
 }
 
-func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
+
+// ensure is one sync: it chooses the backends, has them reconciled and shows the outcome on the Service.
+func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
+	status, err := lb.sync(ctx, svc, nodes, do)
+	lb.mu.Lock()
+	if s := lb.seen[svc.UID]; s != nil {
+		s.settled = err == nil
+	}
+	lb.mu.Unlock()
+	lb.showCondition(ctx, svc, err)
+	return status, lb.failed(svc, err)
+}
+
+func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
 	events := serviceEvents{lb.deps.Recorder, svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return nil, lb.failed(svc, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()})
+		return nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
 		events.warn(ReasonSettingWithout, w)
 	}
 	// What the Service alone decides is decided before anything is read.
 	if refusal := loadbalancer.CheckService(facts(svc)); refusal != nil {
-		return nil, lb.failed(svc, refusal)
+		return nil, refusal
 	}
-	members, complete, err := lb.members(ctx, svc.UID, nodes, events)
+	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
-		return nil, lb.failed(svc, err)
+		return nil, err
 	}
-	if len(nodes) == 0 {
+	members, complete, err := lb.members(ctx, svc.UID, spec, chosen, events)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(nodes) == 0:
 		events.warn(loadbalancer.ReasonNoBackends, "no node is eligible; the rules have no members, and nobody is served")
+	case len(chosen) == 0:
+		events.warn(loadbalancer.ReasonNoBackends, "no node is chosen ("+whyNone(svc, spec)+"); the rules have no members, and nobody is served")
 	}
-	result, err := lb.reconciler.Ensure(ctx, lb.request(svc, spec, members))
-	lb.note(svc.UID, nodes, complete, err)
+	result, err := do(ctx, lb.request(svc, spec, members))
+	lb.note(svc.UID, chosen, complete, err)
 	if err != nil {
-		return nil, lb.failed(svc, err)
+		return nil, err
+	}
+	if lb.deps.Policy == loadbalancer.PolicyDryRun {
+		lb.tellPlan(events, result.Plan)
+		return svc.Status.LoadBalancer.DeepCopy(), nil
 	}
 	return status(svc, spec, result.IP), nil
+}
+
+// tellPlan says in an Event what the policy dry-run keeps from being done.
+func (lb *loadBalancer) tellPlan(events serviceEvents, plan []loadbalancer.Action) {
+	if len(plan) == 0 {
+		return
+	}
+	text := fmt.Sprintf("dry run: %d actions are not done, the first: %s", len(plan), plan[0].Label)
+	events.notice(loadbalancer.Notice{Reason: ReasonDryRun, Message: text})
 }
 
 // note remembers how a sync ended.
@@ -189,58 +266,4 @@ func (lb *loadBalancer) request(svc *corev1.Service, spec annotation.Spec, membe
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
 		Notify:  serviceEvents{lb.deps.Recorder, svc}.notice,
 	}
-}
-
-func (lb *loadBalancer) network(ctx context.Context, id string) (loadbalancer.Network, error) {
-	n, err := lb.deps.Inventory.Network(ctx, id, networkAge)
-	if err != nil {
-		return loadbalancer.Network{}, err
-	}
-	out := loadbalancer.Network{
-		ID: n.ID, Name: n.Name, VPCID: n.VPCID, Type: n.Type,
-		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
-	}
-	if providers := n.ServiceProviders["Lb"]; len(providers) > 0 {
-		out.Provider = providers[0]
-	}
-	return out, nil
-}
-
-// facts is what the planner needs of a Service.
-func facts(svc *corev1.Service) loadbalancer.Service {
-	out := loadbalancer.Service{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, LB: cloudprovider.DefaultLoadBalancerName(svc)}
-	for _, p := range svc.Spec.Ports {
-		out.Ports = append(out.Ports, loadbalancer.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
-	}
-	for _, i := range svc.Status.LoadBalancer.Ingress {
-		if i.IP != "" {
-			out.StatusIPs = append(out.StatusIPs, i.IP)
-		}
-	}
-	return out
-}
-
-// status is what the Service shows. A hostname stands in place of the address,
-// so that kube-proxy does not take a short cut. With the PROXY protocol the
-// mode Proxy says the same of the address.
-func status(svc *corev1.Service, spec annotation.Spec, ip string) *corev1.LoadBalancerStatus {
-	ingress := corev1.LoadBalancerIngress{Hostname: spec.Hostname}
-	if spec.Hostname == "" {
-		if ip == "" {
-			return &corev1.LoadBalancerStatus{}
-		}
-		mode := corev1.LoadBalancerIPModeVIP
-		if spec.ProxyProtocol {
-			mode = corev1.LoadBalancerIPModeProxy
-		}
-		ingress.IP, ingress.IPMode = ip, &mode
-	}
-	for _, p := range svc.Spec.Ports {
-		protocol := p.Protocol
-		if protocol == "" {
-			protocol = corev1.ProtocolTCP
-		}
-		ingress.Ports = append(ingress.Ports, corev1.PortStatus{Port: p.Port, Protocol: protocol})
-	}
-	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -92,9 +93,12 @@ type bed struct {
 	lb       *loadBalancer
 	recorder *record.FakeRecorder
 	clock    *clocktesting.FakePassiveClock
+	killer   *killer
 	inspect  *cloudstack.Client
 	url      string
 	project  string
+	vpc      bool // the world has a VPC
+	options  func(*loadBalancerDeps)
 }
 
 // newKube is fake.NewClientset without managed fields, which cost the tests a third of their time.
@@ -116,9 +120,13 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 	b := &bed{
 		t:        t,
 		kube:     newKube(),
+		killer:   &killer{},
 		recorder: record.NewFakeRecorder(10000),
 		clock:    clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
 	}
+	b.kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return b.killer.isDead(), nil, errKilled
+	})
 	text := lbWorld
 	for _, o := range options {
 		o(b, &text)
@@ -135,26 +143,35 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 	return b
 }
 
-func (b *bed) client(key, secret string) *cloudstack.Client {
+func (b *bed) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
 	c, err := cloudstack.NewClient(&cloudstack.Config{
 		APIURL: b.url, APIKey: key, SecretKey: secret, Timeout: 10 * time.Second, JobTimeout: time.Hour,
-	}, cloudstack.WithClock(fastClock{}))
+	}, append(options, cloudstack.WithClock(fastClock{}))...)
 	require.NoError(b.t, err)
 	return c
 }
 
 // restart kills the controller and starts it anew: nothing but CloudStack and the API server remembers.
 func (b *bed) restart() {
-	api := b.client(testAPIKey, testSecret)
-	b.lb = newLoadBalancer(loadBalancerDeps{
+	b.killer.revive(b.t.Context())
+	api := b.client(testAPIKey, testSecret, cloudstack.WithTransport(b.killer))
+	inventoryOf := func(project string) *inventory.Inventory {
+		return inventory.New(api, inventory.Options{ProjectID: project, Clock: b.clock})
+	}
+	deps := loadBalancerDeps{
 		API:         loadbalancer.FromClient(api),
-		Inventory:   inventory.New(api, inventory.Options{ProjectID: b.project, Clock: b.clock}),
+		Inventory:   inventoryOf(b.project),
+		InventoryOf: inventoryOf,
 		Kube:        b.kube,
 		Recorder:    b.recorder,
 		ClusterID:   func() string { return "test" },
 		DriftPeriod: 5 * time.Minute,
 		Clock:       b.clock,
-	})
+	}
+	if b.options != nil {
+		b.options(&deps)
+	}
+	b.lb = newLoadBalancer(deps)
 }
 
 // service makes the Service in the cluster.
@@ -184,16 +201,20 @@ func servicePorts(ports ...int) []corev1.ServicePort {
 	return out
 }
 
-func (b *bed) get() *corev1.Service {
+func (b *bed) get() *corev1.Service { return b.getAs("web") }
+
+func (b *bed) getAs(name string) *corev1.Service {
 	b.t.Helper()
-	svc, err := b.kube.CoreV1().Services("default").Get(b.t.Context(), "web", metav1.GetOptions{})
+	svc, err := b.kube.CoreV1().Services("default").Get(b.t.Context(), name, metav1.GetOptions{})
 	require.NoError(b.t, err)
 	return svc
 }
 
-func (b *bed) change(change func(*corev1.Service)) {
+func (b *bed) change(change func(*corev1.Service)) { b.changeAs("web", change) }
+
+func (b *bed) changeAs(name string, change func(*corev1.Service)) {
 	b.t.Helper()
-	svc := b.get()
+	svc := b.getAs(name)
 	if svc.Annotations == nil {
 		svc.Annotations = map[string]string{}
 	}
@@ -211,13 +232,15 @@ func nodesNamed(names ...string) []*corev1.Node {
 }
 
 // sync does what the framework does for a changed Service.
-func (b *bed) sync(nodes ...string) error {
-	svc := b.get()
-	status, err := b.lb.EnsureLoadBalancer(b.t.Context(), "kubernetes", svc, nodesNamed(nodes...))
+func (b *bed) sync(nodes ...string) error { return b.syncAs("web", nodes...) }
+
+func (b *bed) syncAs(name string, nodes ...string) error {
+	svc := b.getAs(name)
+	status, err := b.lb.EnsureLoadBalancer(b.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
 	if err != nil {
 		return err
 	}
-	b.change(func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+	b.changeAs(name, func(s *corev1.Service) { s.Status.LoadBalancer = *status })
 	return nil
 }
 
@@ -227,13 +250,15 @@ func (b *bed) mustSync(nodes ...string) {
 }
 
 // remove does what the framework does for a Service that goes; done is false when it would try again.
-func (b *bed) remove() error {
-	svc := b.get()
-	_, exists, err := b.lb.GetLoadBalancer(b.t.Context(), "kubernetes", svc)
+func (b *bed) remove() error { return b.removeAs("web") }
+
+func (b *bed) removeAs(name string) error {
+	svc := b.getAs(name)
+	_, exists, err := b.lb.GetLoadBalancer(b.killer.life(), "kubernetes", svc)
 	if err != nil || !exists {
 		return err
 	}
-	return b.lb.EnsureLoadBalancerDeleted(b.t.Context(), "kubernetes", svc)
+	return b.lb.EnsureLoadBalancerDeleted(b.killer.life(), "kubernetes", svc)
 }
 
 func (b *bed) ip() string {
@@ -303,6 +328,9 @@ func (b *bed) dump() []string {
 		}
 		slices.Sort(members)
 		out = append(out, fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", r.PublicIP, r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, r.CIDRs, members))
+	}
+	if b.vpc {
+		out = append(out, b.dumpVPC(names)...)
 	}
 	slices.Sort(out)
 	return out

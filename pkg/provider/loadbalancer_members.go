@@ -13,7 +13,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	cpapi "k8s.io/cloud-provider/api"
 
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
@@ -31,24 +34,25 @@ const (
 
 // members finds the nodes' VMs. Nodes without one are named in an Event and do
 // not serve; that is no error as long as some node does. complete is false when any is missing.
-func (lb *loadBalancer) members(ctx context.Context, svc types.UID, nodes []*corev1.Node, events serviceEvents) (members []loadbalancer.Member, complete bool, err error) {
+func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events serviceEvents) (members []loadbalancer.Member, complete bool, err error) {
 	if len(nodes) == 0 {
 		return nil, true, nil
 	}
+	inv := lb.inventory(spec.Project)
 	age := lbVMAge
 	lb.mu.Lock()
 	if lb.doubtful[svc] {
 		age = time.Second // CloudStack may have refused a VM that is no longer there
 	}
 	lb.mu.Unlock()
-	vms, err := lb.deps.Inventory.VMs(ctx, age)
+	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, false, err
 	}
 	members, failed := match(vms, nodes)
 	if len(failed) > 0 && lb.worthAnother(failed, vms) {
 		// The list may be older than the node.
-		if vms, err = lb.deps.Inventory.VMs(ctx, time.Second); err != nil {
+		if vms, err = inv.VMs(ctx, time.Second); err != nil {
 			return nil, false, err
 		}
 		members, failed = match(vms, nodes)
@@ -75,6 +79,17 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, nodes []*cor
 	}
 	tell(reasonServiceWithoutVMs, missing)
 	tell(ReasonAmbiguousNode, ambiguous)
+	if spec.Zone != "" {
+		members = slices.DeleteFunc(members, func(m loadbalancer.Member) bool {
+			vm, _ := vms.ByID(m.VMID)
+			return !inventory.InZone(&vm, spec.Zone)
+		})
+		if len(members) == 0 {
+			return nil, false, &loadbalancer.RefusalError{
+				Reason: loadbalancer.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), spec.Zone), Remedy: "correct " + annotation.Zone,
+			}
+		}
+	}
 	if len(members) == 0 {
 		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
 		return nil, false, &loadbalancer.RefusalError{
@@ -99,12 +114,38 @@ func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []loadbalan
 			failed = append(failed, unmatched{n, err})
 		case len(vm.NICs) == 0:
 			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)})
+		case slices.Contains([]cloudstack.VMState{cloudstack.VMDestroyed, cloudstack.VMExpunging, cloudstack.VMError}, vm.State):
+			// CloudStack refuses it, and with it all others of the call. A stopped VM it takes: the router finds out.
+			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)})
 		default:
-			nic := vm.NICs[0] // the default one
-			members = append(members, loadbalancer.Member{Node: n.Name, VMID: vm.ID, NetworkID: nic.NetworkID, NetworkName: nic.NetworkName})
+			members = append(members, member(n, &vm))
 		}
 	}
 	return members, failed
+}
+
+func member(n *corev1.Node, vm *cloudstack.VirtualMachine) loadbalancer.Member {
+	m := loadbalancer.Member{Node: n.Name, VMID: vm.ID}
+	for _, nic := range vm.NICs {
+		m.NICs = append(m.NICs, loadbalancer.NIC{NetworkID: nic.NetworkID, NetworkName: nic.NetworkName, IP: nic.IPv4, Secondary: nic.SecondaryIP})
+	}
+	m.Addresses = nodeAddresses(n)
+	return m
+}
+
+// nodeAddresses are the addresses at which a node wants to be reached: what its kubelet was told, else what
+// the Node shows.
+func nodeAddresses(n *corev1.Node) []string {
+	if own := n.Annotations[cpapi.AnnotationAlphaProvidedIPAddr]; own != "" {
+		return strings.Split(own, ",")
+	}
+	var out []string
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			out = append(out, a.Address)
+		}
+	}
+	return out
 }
 
 // worthAnother tells whether a newer list could know more.
@@ -139,7 +180,7 @@ func (lb *loadBalancer) noteMissing(failed []unmatched) {
 func nodesKey(nodes []*corev1.Node) string {
 	keys := make([]string, 0, len(nodes))
 	for _, n := range nodes {
-		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID)
+		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(nodeAddresses(n), ","))
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, "\n")

@@ -57,7 +57,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	assert.Equal(t, []string{
 		"address Allocated " + webTags,
 		"firewall tcp 443-443 [0.0.0.0/0]",
-		"firewall tcp 81-81 [0.0.0.0/0]",
+		"firewall tcp 81-81 [0.0.0.0/1 128.0.0.0/1]", // written so that it could be opened before 80-81 was closed
 		"rule " + webLB + "-tcp-443 443->30443 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 		"rule " + webLB + "-tcp-81 81->31999 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 	}, of(b.dump(), ip))
@@ -115,7 +115,7 @@ func TestSourceRanges(t *testing.T) {
 	b.change(annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
 	b.mustSync("w1")
 	assert.Equal(t, []string{
-		"firewall tcp 80-80 [10.0.0.0/8]",
+		"firewall tcp 80-80 [10.0.0.0/9 10.128.0.0/9]", // opened before the wider rule was closed
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [w1]",
 	}, lines())
 
@@ -277,7 +277,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	wait(b.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
 	members, err := b.inspect.ListLoadBalancerMembers(ctx, rules[1].ID)
 	require.NoError(t, err)
-	wait(b.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, []string{members[0].VMID, members[1].VMID}))
+	wait(b.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID, members[1].VMID)))
 	require.NotEqual(t, want, b.dump())
 	b.mustSync("w1", "w2")
 	assert.NotEqual(t, want, b.dump(), "what was read a moment ago is trusted")

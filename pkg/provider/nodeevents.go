@@ -19,6 +19,9 @@ const (
 	ReasonAmbiguousVM         = "AmbiguousVM"         // several VMs bear the Node's name
 	ReasonInvalidProviderID   = "InvalidProviderID"   // the provider ID cannot be read
 	ReasonNodeDeletionRefused = "NodeDeletionRefused" // the VM is missing, but that is no proof
+	ReasonNodeIPNotOnVM       = "NodeIPNotOnVM"       // the kubelet's --node-ip is on no NIC of the VM
+	// ReasonInvalidNodeAnnotation: an annotation of the Node cannot be read.
+	ReasonInvalidNodeAnnotation = "InvalidAnnotation"
 )
 
 // nodeEventPause is how long the same Event is not repeated: the framework asks again every 5 s, and each

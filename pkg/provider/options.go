@@ -6,12 +6,14 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -28,10 +30,26 @@ type Options struct {
 	ClusterID string
 	// ClusterName is the framework's --cluster-name.
 	ClusterName string
+	// Policy filters what is done in CloudStack for Services: apply, no-delete or dry-run.
+	Policy string
+	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
+	ManageNetworkACLs bool
+	// CleanOrphans removes what Services that are gone left in CloudStack.
+	CleanOrphans bool
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
+	// Nodes say how Nodes are described.
+	Nodes NodeOptions
 
-	// RegisterMetrics, if set, is given the provider's metrics once.
+	// ConfigFile is where the cloud-config comes from, for FollowConfig.
+	ConfigFile string
+	// CABundle is a file with certificates to trust for CloudStack's API, besides the system's.
+	CABundle string
+	// WriteGate is asked before each call that changes something in CloudStack, see
+	// cloudstack.WithWriteGate. None when nil.
+	WriteGate func() (leave func(), err error)
+
+	// RegisterMetrics, if set, is given the provider's metrics; each of them once.
 	RegisterMetrics func(...prometheus.Collector)
 	// Clock is the real one when nil.
 	Clock clock.WithTicker
@@ -55,6 +73,8 @@ func DefaultOptions() Options {
 		ProviderIDFormat:   string(node.FormUpstream),
 		InstanceTypeFormat: string(node.LabelKeepSeparators),
 		DriftPeriod:        5 * time.Minute,
+		Policy:             string(loadbalancer.PolicyApply),
+		ManageNetworkACLs:  true,
 		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
 	}
 }
@@ -66,13 +86,22 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.InstanceTypeFormat, "instance-type-format", o.InstanceTypeFormat,
 		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream (SmallInstance).")
 	fs.DurationVar(&o.DriftPeriod, "drift-period", o.DriftPeriod,
-		"How long the state of a load balancer, once read from CloudStack, is trusted. A later sync reads it again and repairs what others changed. 0 trusts it until the controller starts anew.")
+		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what was read until the controller starts anew.")
+	fs.StringVar(&o.Policy, "load-balancer-policy", o.Policy,
+		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; Events say what would be done).")
+	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
+		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
+	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
+		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only.")
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
 		"See --node-deletion-limit.")
+	fs.StringVar(&o.CABundle, "ca-bundle", o.CABundle,
+		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when it changes, as the cloud-config is.")
+	o.Nodes.addFlags(fs)
 }
 
 // Validate returns all that is wrong with the options, joined.
@@ -87,11 +116,17 @@ func (o *Options) Validate() error {
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller starts anew", o.DriftPeriod))
 	}
+	if !slices.Contains([]loadbalancer.Policy{"", loadbalancer.PolicyApply, loadbalancer.PolicyNoDelete, loadbalancer.PolicyDryRun}, loadbalancer.Policy(o.Policy)) {
+		errs = append(errs, fmt.Errorf("--load-balancer-policy: %q is not known: want apply, no-delete or dry-run", o.Policy))
+	}
 	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
 		errs = append(errs, fmt.Errorf("--node-deletion-limit: %d is no percentage: 0 to 100", o.DeletionGuard.Percent))
 	}
 	if o.DeletionGuard.Window < 0 {
 		errs = append(errs, fmt.Errorf("--node-deletion-window: %s is negative", o.DeletionGuard.Window))
+	}
+	if err := o.Nodes.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

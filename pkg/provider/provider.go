@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ type Provider struct {
 	lb        *loadBalancer // nil before Initialize
 	metrics   *nodeMetrics
 
+	clientOptions []cloudstack.Option
+	reloader      *reloader // nil unless the framework made the provider
+
 	initialize sync.Once
 	nodeCache  atomic.Pointer[nodeCache]
 	events     atomic.Pointer[nodeEvents]
@@ -66,14 +70,23 @@ func Register(o *Options) {
 		if r == nil {
 			return nil, errors.New("no cloud-config: give its file with --cloud-config")
 		}
-		cfg, err := cloudstack.ParseConfig(r)
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("cloud-config: %w", err)
+		}
+		cfg, err := cloudstack.ParseConfig(bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}
 		for _, w := range cfg.Warnings() {
 			klog.InfoS("The cloud-config works, but", "hint", w)
 		}
-		return New(cfg, *o)
+		p, err := New(cfg, *o)
+		if err != nil {
+			return nil, err
+		}
+		p.reloader = newReloader(p, text)
+		return p, nil
 	}
 	cloudprovider.RegisterCloudProvider(Name, factory)
 	cloudprovider.RegisterCloudProvider(Alias, factory)
@@ -84,6 +97,10 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.CABundle = o.CABundle
+	if o.WriteGate != nil {
+		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
+	}
 	client, err := cloudstack.NewClient(cfg, clientOptions...)
 	if err != nil {
 		return nil, err
@@ -92,7 +109,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if err != nil {
 		return nil, err
 	}
-	p.client = client
+	p.client, p.clientOptions = client, clientOptions
 	return p, nil
 }
 
@@ -109,19 +126,24 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 	if err != nil {
 		return nil, err
 	}
+	addresses, extraLabels, err := o.Nodes.parse()
+	if err != nil {
+		return nil, err
+	}
 	p := &Provider{
 		config:  cfg,
 		options: o,
 		inventory: inventory.New(api, inventory.Options{
-			ProjectID: cfg.ProjectID,
-			Zone:      cfg.Zone,
-			Clock:     o.Clock,
+			ProjectID:      cfg.ProjectID,
+			Zone:           cfg.Zone,
+			AffinityGroups: extraLabels.AffinityGroups,
+			Clock:          o.Clock,
 		}),
-		metrics: newNodeMetrics(),
 	}
+	p.metrics = newNodeMetrics(p)
 	p.instances = &instances{
 		vms:      p.inventory,
-		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region},
+		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region, Addresses: addresses, Labels: extraLabels},
 		nodes:    p.nodes,
 		guard:    newGuard(o.DeletionGuard, o.Clock),
 		events:   p.events.Load,
@@ -149,18 +171,28 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	recorder := newRecorder(kube, stop)
 	p.events.Store(newNodeEvents(recorder, p.options.Clock))
 	p.lb = newLoadBalancer(loadBalancerDeps{
-		API:         loadbalancer.FromClient(p.client),
-		Inventory:   p.inventory,
-		Kube:        kube,
-		Recorder:    recorder,
-		ClusterID:   p.clusterID,
-		DriftPeriod: p.options.DriftPeriod,
-		Clock:       p.options.Clock,
+		API:          loadbalancer.FromClient(p.client),
+		Inventory:    p.inventory,
+		InventoryOf:  p.inventoryOf,
+		Kube:         kube,
+		Recorder:     recorder,
+		ClusterID:    p.clusterID,
+		DriftPeriod:  p.options.DriftPeriod,
+		Policy:       loadbalancer.Policy(p.options.Policy),
+		LeaveACLs:    !p.options.ManageNetworkACLs,
+		CleanOrphans: p.options.CleanOrphans,
+		Clock:        p.options.Clock,
 	})
 	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(append(p.lb.Collectors(), p.inventory, p.metrics.deletionsRefused)...)
+		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
 	}
 	go p.contact(wait.ContextForChannel(stop))
+	go p.lb.run(wait.ContextForChannel(stop))
+}
+
+// inventoryOf is the inventory of a project that a Service names.
+func (p *Provider) inventoryOf(project string) *inventory.Inventory {
+	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, Clock: p.options.Clock})
 }
 
 func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRecorder {

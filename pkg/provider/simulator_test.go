@@ -34,7 +34,10 @@ type sim struct {
 	ids4project map[string]string // of the project dev, by name
 }
 
-func newSim(t *testing.T, vms int) *sim {
+func newSim(t *testing.T, vms int) *sim { t.Helper(); return newSimWith(t, vms, nil) }
+
+// newSimWith is newSim in a changed world.
+func newSimWith(t *testing.T, vms int, change func(world string) string) *sim {
 	t.Helper()
 	var w strings.Builder
 	w.WriteString(`
@@ -60,7 +63,11 @@ virtualMachines:
 	for i := 1; i <= vms; i++ {
 		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 1+i/200, 20+i%200)
 	}
-	world, err := simulator.LoadWorld(strings.NewReader(w.String()))
+	text := w.String()
+	if change != nil {
+		text = change(text)
+	}
+	world, err := simulator.LoadWorld(strings.NewReader(text))
 	require.NoError(t, err)
 	s := &sim{t: t, ids: map[string]string{}, ids4project: map[string]string{}}
 	s.Simulator, err = simulator.New(simulator.Options{World: world})

@@ -81,6 +81,32 @@ func BenchmarkMemory(b *testing.B) {
 	runtime.KeepAlive(sim)
 }
 
+// BenchmarkMemoryFull is the live heap after a long run: a full ledger, a full log of events and 10,000 jobs that are not purged yet.
+func BenchmarkMemoryFull(b *testing.B) {
+	before := heap()
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	send := func(command string, args ...string) {
+		rec := httptest.NewRecorder()
+		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
+		if rec.Code != http.StatusOK {
+			b.Fatal(rec.Body.String())
+		}
+	}
+	for b.Loop() {
+		for i := range 10_000 {
+			send("rebootVirtualMachine", "id", sim.st.vms.rows[i%5000].uuid)
+		}
+		for i := range ledgerLimit {
+			send("listPublicIpAddresses", "id", sim.st.ips.rows[i%1000].uuid, "listall", "true", "page", "1", "pagesize", "500")
+		}
+	}
+	b.ReportMetric(heap()-before, "MiB")
+	runtime.KeepAlive(sim)
+}
+
 // BenchmarkCalls answers one call after the other at full size, without a network.
 func BenchmarkCalls(b *testing.B) {
 	sim, err := bigSimulator()

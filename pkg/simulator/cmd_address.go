@@ -114,17 +114,11 @@ func listPublicIPAddresses(c *call) (any, error) {
 }
 
 func (c *call) ipMatches(ip *publicIP) bool {
-	if !matches(c, "networkid", ip.zone) { // the public network that the address comes from
-		return false
-	}
-	for name, is := range map[string]bool{"issourcenat": ip.sourceNAT, "isstaticnat": ip.staticVM != nil} {
-		if c.has(name) && c.boolean(name) != is {
-			return false
-		}
-	}
+	flag := func(name string, is bool) bool { return !c.has(name) || c.boolean(name) == is }
 	switch {
 	case !matches(c, "id", ip), c.has("ipaddress") && c.str("ipaddress") != ip.addr.String(),
-		!matches(c, "zoneid", ip.zone),
+		!flag("issourcenat", ip.sourceNAT), !flag("isstaticnat", ip.staticVM != nil), !matches(c, "zoneid", ip.zone),
+		!matches(c, "networkid", ip.zone), // the public network that the address comes from
 		c.given("associatednetworkid") && (ip.network == nil || !matches(c, "associatednetworkid", ip.network)),
 		c.given("vpcid") && (ip.vpc == nil || !matches(c, "vpcid", ip.vpc)),
 		c.has("forloadbalancing") && c.boolean("forloadbalancing") && !ip.hasRules(),

@@ -158,10 +158,10 @@ func (c *call) projectScope() (scope, *apiError) {
 			switch {
 			case o == nil:
 				return false
+			case me.rootAdmin():
+				return listAll || o.project != nil
 			case o.project == nil:
 				return listAll && o == me
-			case me.rootAdmin():
-				return true
 			}
 			return o.project.admits(c.caller)
 		}, nil

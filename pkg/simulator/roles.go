@@ -59,9 +59,10 @@ func (r *role) allows(a *apiSpec) bool {
 // ruleSyntax: letters, digits and * (any run of word characters).
 var ruleSyntax = regexp.MustCompile(`^[a-zA-Z0-9*]+$`)
 
+// matches is asked of hundreds of rules in every call: lengths first.
 func (r *roleRule) matches(command string) bool {
-	if !strings.Contains(r.pattern, "*") {
-		return strings.EqualFold(r.pattern, command)
+	if strings.IndexByte(r.pattern, '*') < 0 {
+		return len(r.pattern) == len(command) && strings.EqualFold(r.pattern, command)
 	}
 	return likeMatch([]rune(strings.ToLower(command)), []rune(strings.ReplaceAll(strings.ToLower(r.pattern), "*", "%")))
 }

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -72,8 +73,51 @@ func TestCSCCM(t *testing.T) { //nolint:tparallel // the parts share one cluster
 			t.Errorf("doctor -o json ended with %d:\n%s", code, out)
 		}
 		noSecrets(t, b, out, string(secret.Data[secretKey]))
+		for _, code := range []string{"HELM-003", "CS-006", "CCM-004", "NODE-006", "NODE-007"} {
+			if out, _ := b.csccm(t, "", "doctor", "--only", code); !strings.Contains(out, "✓ "+code) {
+				t.Errorf("%s is not ok on a cluster that is:\n%s", code, out)
+			}
+		}
+	})
+	t.Run("doctor finds drift", func(t *testing.T) { testDrift(t, b) })
+	t.Run("status", func(t *testing.T) {
+		out, code := b.csccm(t, "", "status")
+		if code != 0 || !strings.Contains(out, ip) || !strings.Contains(out, worker1.Name) || strings.Count(out, "\n") > 30 {
+			t.Errorf("status ended with %d:\n%s", code, out)
+		}
+		t.Logf("csccm status says:\n%s", out)
+		noSecrets(t, b, out, string(secret.Data[secretKey]))
+	})
+	t.Run("support-bundle", func(t *testing.T) {
+		out, code := b.csccm(t, "", "support-bundle", "--file", filepath.Join(b.home, "bundle.tar.gz"))
+		if code != 0 {
+			t.Errorf("support-bundle ended with %d:\n%s", code, out)
+		}
 	})
 	t.Run("migrate-rules", func(t *testing.T) { testMigrate(t, b) })
+}
+
+// testDrift changes by hand what the release made, which a server-side dry run shows, and changes it back.
+func testDrift(t *testing.T, b *bed) {
+	deployments := b.Client.AppsV1().Deployments(metav1.NamespaceSystem)
+	list, err := deployments.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d Deployments: %v", len(list.Items), err)
+	}
+	d := &list.Items[0]
+	patch := func(limit int32) {
+		body := fmt.Appendf(nil, `{"spec":{"revisionHistoryLimit":%d}}`, limit)
+		if _, err := deployments.Patch(t.Context(), d.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := *d.Spec.RevisionHistoryLimit
+	patch(was + 1)
+	out, _ := b.csccm(t, "", "doctor", "--only", "HELM-003")
+	if want := fmt.Sprintf("spec.revisionHistoryLimit is %d, the release says %d", was+1, was); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+		t.Errorf("drift is not found:\n%s", out)
+	}
+	patch(was)
 }
 
 func testMigrate(t *testing.T, b *bed) {
@@ -236,6 +280,10 @@ func TestInstallRefuses(t *testing.T) { //nolint:tparallel // the parts share on
 		return err
 	}(t.Context()); err != nil {
 		t.Errorf("refused installs left behind: %v", err)
+	}
+	b.join(t, joined(worker1))
+	if t.Run("killed at every step, then completed", func(t *testing.T) { testKilled(t, b) }) {
+		t.Run("upgrade, rollback, rotate-keys, uninstall", func(t *testing.T) { testLife(t, b) })
 	}
 }
 

@@ -8,13 +8,18 @@ import (
 	"testing"
 )
 
-func TestFileIsFresh(t *testing.T) {
+func TestFilesAreFresh(t *testing.T) {
 	t.Parallel()
-	got, err := os.ReadFile("../../../../docs/annotations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != Markdown() {
-		t.Error("docs/annotations.md is stale: run go generate ./pkg/annotation")
+	for name, want := range map[string]string{
+		"docs/annotations.md": Markdown(),
+		"charts/cloudstack-ccm/templates/admissionpolicy.yaml": Policy(),
+	} {
+		got, err := os.ReadFile("../../../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is stale: run go generate ./pkg/annotation", name)
+		}
 	}
 }

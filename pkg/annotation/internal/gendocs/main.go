@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gendocs writes docs/annotations.md.
+// Command gendocs writes what is generated from the table of annotations.
 package main
 
 import (
@@ -13,10 +13,13 @@ import (
 )
 
 func main() {
-	output := flag.String("output", "", "file to write")
+	markdown := flag.String("docs", "", "documentation to write")
+	policy := flag.String("policy", "", "chart template to write")
 	flag.Parse()
-	if err := os.WriteFile(*output, []byte(docs.Markdown()), 0o644); err != nil { //nolint:gosec // documentation is for everybody
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for name, text := range map[string]string{*markdown: docs.Markdown(), *policy: docs.Policy()} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // for everybody
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 }

@@ -1,0 +1,88 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csccm/csccm/installer/migrate"
+)
+
+func action(it *migrate.Item) string {
+	switch it.Verdict {
+	case migrate.VerdictRename:
+		return "rename to " + it.NewName
+	case migrate.VerdictCurrent:
+		return "none"
+	case migrate.VerdictDuplicate:
+		return "none: duplicate"
+	case migrate.VerdictSurplus:
+		return "delete: duplicate"
+	case migrate.VerdictOrphan:
+		return "orphan"
+	case migrate.VerdictUnattributed:
+		return "none: no Service of this cluster"
+	case migrate.VerdictForeign:
+	}
+	return "none: not of Kubernetes"
+}
+
+func describeStep(s migrate.Step) string {
+	switch s.Action {
+	case migrate.ActionDelete:
+		return fmt.Sprintf("delete %s on %s", s.From, s.PublicIP)
+	case migrate.ActionCreate:
+		return fmt.Sprintf("make %s on %s again", s.From, s.PublicIP)
+	case migrate.ActionRename:
+	}
+	return s.From + " -> " + s.To
+}
+
+// perAction phrases how many steps there are of each action.
+func perAction(steps []migrate.Step, phrase func(migrate.Action, string) string) string {
+	counts := map[migrate.Action]int{}
+	for i := range steps {
+		counts[steps[i].Action]++
+	}
+	var out []string
+	for _, a := range []migrate.Action{migrate.ActionRename, migrate.ActionDelete, migrate.ActionCreate} {
+		if counts[a] > 0 {
+			out = append(out, phrase(a, rules(counts[a])))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func toDo(steps []migrate.Step) string {
+	return perAction(steps, func(a migrate.Action, n string) string { return string(a) + " " + n })
+}
+
+func done(steps []migrate.Step) string {
+	words := map[migrate.Action]string{migrate.ActionRename: "renamed", migrate.ActionDelete: "deleted", migrate.ActionCreate: "made again"}
+	return perAction(steps, func(a migrate.Action, n string) string { return n + " " + words[a] })
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func rules(n int) string {
+	if n == 1 {
+		return "1 rule"
+	}
+	return fmt.Sprintf("%d rules", n)
+}
+
+// remediedError is an error with the way to go on.
+type remediedError struct {
+	error
+	remedy string
+}
+
+func (e *remediedError) Remedy() string { return e.remedy }
+func (e *remediedError) Unwrap() error  { return e.error }

@@ -1,0 +1,113 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/diff"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/operation"
+	"github.com/csccm/csccm/installer/rollout"
+)
+
+// operationFlags are shared by the commands that change an installed controller.
+type operationFlags struct {
+	release        string
+	journal        string
+	dryRun         string
+	rolloutTimeout time.Duration
+}
+
+func (f *operationFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
+	addDryRun(cmd, &f.dryRun)
+}
+
+func (f *operationFlags) addRollout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.rolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
+}
+
+func addDryRun(cmd *cobra.Command, to *string) {
+	flags := cmd.Flags()
+	flags.StringVar(to, "dry-run", "", "client: check and show the plan, change nothing; server: let the API server judge it too")
+	flags.Lookup("dry-run").NoOptDefVal = "client"
+	completeFlag(cmd, "dry-run", fixedCompletion("client", "server"))
+}
+
+// dryRunOf reads the flag's value.
+func dryRunOf(value string) (dry, server bool, err error) {
+	switch value {
+	case "":
+		return false, false, nil
+	case "client":
+		return true, false, nil
+	case "server":
+		return true, true, nil
+	}
+	return false, false, usagef("--dry-run=%s is not known; there are client and server", value)
+}
+
+// journalPath is the flag's, or a new file in the user's state folder.
+func journalPath(g *globals, flag, command string) string {
+	if flag != "" {
+		return flag
+	}
+	return filepath.Join(stateDir(g.getenv), command+"-"+time.Now().UTC().Format("20060102T150405.000Z")+".jsonl")
+}
+
+// env connects and makes what the command runs with.
+func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*operation.Env, error) {
+	format, err := g.wantOutput("text", "json", "yaml")
+	if err != nil {
+		return nil, err
+	}
+	dry, server, err := dryRunOf(f.dryRun)
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := helm.New(g.kube, c.Namespace, g.debugf())
+	if err != nil {
+		return nil, err
+	}
+	e := &operation.Env{
+		Cluster: c, Helm: client, Prompt: g.prompter(), Progress: g.progress(), Out: g.out, ErrOut: g.errOut, Clock: clock.RealClock{},
+		Release: f.release, Yes: g.yes, DryRun: dry, Output: format, Journal: journalPath(g, f.journal, command),
+		RolloutTimeout: f.rolloutTimeout, PodLogs: podLogs(c),
+	}
+	if !dry || server {
+		e.Diff = differ(g, c)
+	}
+	return e, nil
+}
+
+// differ asks the API server by dry runs.
+func differ(g *globals, c *cluster.Cluster) func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error) {
+	return func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error) {
+		mapper, err := g.kube.ToRESTMapper()
+		if err != nil {
+			return nil, err
+		}
+		objects, err := dynamic.NewForConfig(c.REST)
+		if err != nil {
+			return nil, err
+		}
+		d := &diff.Client{Dynamic: objects, Mapper: mapper, Namespace: namespace}
+		return d.Manifests(ctx, old, manifest)
+	}
+}

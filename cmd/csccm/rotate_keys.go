@@ -1,0 +1,132 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/operation"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/rotate"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+func newRotateKeysCommand(g *globals) *cobra.Command {
+	f, login, o := &operationFlags{}, &installFlags{}, rotate.Options{}
+	cmd := &cobra.Command{
+		Use:   "rotate-keys",
+		Short: "Give the controller new API keys, without a moment without",
+		Long: `Replace the API keys that the controller works with.
+
+A CloudStack user has one pair of keys, and a new pair kills the old one at once. So
+the new pair is that of a second user of the same account. It is proven call by call
+and written to the Secret; when the controller works with it, and not before, the old
+pair is made worthless. If the controller refuses the new pair, the old one comes
+back. The next rotation takes the first user again.
+
+The controller takes changed keys over while it works; one that does not is
+restarted, one Pod at a time.`,
+		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
+  csccm rotate-keys --admin-cmk-profile --dry-run
+  csccm rotate-keys --keep-old   # others use the old pair too`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json", "yaml"),
+	}
+	f.add(cmd)
+	f.addRollout(cmd)
+	login.addAdmin(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&login.cmk.admin, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
+	flags.StringVar(&login.cmk.config, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
+	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
+	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
+	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
+	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
+	completeFlag(cmd, "user", cobra.NoFileCompletions)
+	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if g.interactive() && !cmd.Flags().Changed("timeout") {
+			g.timeout = 30 * time.Minute // two rollouts, and a person who thinks
+		}
+		return g.runE(func(ctx context.Context, _ []string) error {
+			if err := login.secrets(g); err != nil {
+				return err
+			}
+			e, err := f.env(ctx, g, rotate.Command)
+			if err != nil {
+				return err
+			}
+			defer e.Progress.Close()
+			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
+			o.Connect = func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) }
+			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
+				return login.session(ctx, e, cfg)
+			}
+			return rotate.Run(ctx, e, o)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// session logs the administrator in, after asking for what is missing.
+func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
+	c := &f.options.Credentials
+	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
+	if (cfg.APIKey == "") != (cfg.SecretKey == "") {
+		return nil, nil, usagef("only one of --admin-api-key-file and --admin-secret-key-file is given; give both")
+	}
+	notEmpty := func(s string) error {
+		if strings.TrimSpace(s) == "" {
+			return errors.New("an answer is needed")
+		}
+		return nil
+	}
+	var err error
+	if cfg.APIKey == "" && c.AdminUser == "" {
+		if c.AdminUser, err = e.Prompt.Input(ctx, prompt.Question{
+			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
+			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	if cfg.APIKey == "" && c.AdminPassword == "" {
+		if c.AdminPassword, err = e.Prompt.Secret(ctx, prompt.Question{
+			Message: "Password of " + c.AdminUser, Validate: notEmpty,
+			Flag: "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD",
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	domain := c.AdminDomain
+	if domain == "" {
+		domain = credentials.DefaultDomain
+	}
+	e.Progress.Step("Logging in to CloudStack at %s", cfg.APIURL)
+	var client *cloudstack.Client
+	if cfg.APIKey != "" {
+		client, err = cloudstack.NewClient(cfg)
+	} else {
+		client, err = cloudstack.Login(ctx, cfg, c.AdminUser, c.AdminPassword, domain)
+	}
+	c.AdminPassword = "" // not needed again
+	if err != nil {
+		e.Progress.Fail("")
+		return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
+	}
+	e.Progress.Done("")
+	return client, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = client.Logout(ctx) // the session ends by itself otherwise
+	}, nil
+}

@@ -1,0 +1,128 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/bundle"
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/report"
+)
+
+type bundleFlags struct {
+	file        string
+	keepNames   bool
+	release     string
+	cloudConfig string
+}
+
+func newSupportBundleCommand(g *globals) *cobra.Command {
+	f := &bundleFlags{}
+	cmd := &cobra.Command{
+		Use:   "support-bundle",
+		Short: "Gather what helps others to help, without secrets, into one file",
+		Long: `support-bundle runs all checks and packs their report with what they rest on
+(nodes, Services, rules, the controller's Pods, its log of the last hour, Events)
+into a tar.gz. Unpack it and open index.html in a browser; it needs no network.
+
+Only fields that are on a list go in: no Secret, no environment, no other Pods.
+Credentials, and what looks like them, are removed from all texts. Names and
+addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhere.`,
+		Example: `  csccm support-bundle
+
+  # for somebody who knows the cluster
+  csccm support-bundle --keep-names --file trouble.tar.gz
+
+  # look at it at once
+  csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
+	flags.BoolVar(&f.keepNames, "keep-names", false, "leave names and addresses as they are")
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	return cmd
+}
+
+func (f *bundleFlags) run(ctx context.Context, g *globals) error {
+	format, err := g.wantOutput("text", "json")
+	if err != nil {
+		return err
+	}
+	if f.file == "-" && g.output != "" {
+		return usagef("--file - puts the archive on stdout: not with -o")
+	}
+	c, err := cluster.New(g.kube)
+	if err != nil {
+		return err
+	}
+	phase := phaseOf(ctx, c, f.release)
+	env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, phase)
+	defer closeEnv()
+	progress, step := g.checkProgress()
+	r, facts := check.Inspect(ctx, env, check.Selection{Phase: phase}, step)
+	report.Clear(progress)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("nothing was written: %w", err)
+	}
+	files, err := bundle.Files(bundle.Input{Env: env, Report: r, Facts: facts, KeepNames: f.keepNames})
+	if err != nil {
+		return err
+	}
+	pack := func(w io.Writer) error { return bundle.Write(w, facts.At, files) }
+	if f.file == "-" {
+		return pack(g.out)
+	}
+	if f.file == "" {
+		f.file = bundle.Folder(facts.At) + ".tar.gz"
+	}
+	if err := writeNew(f.file, pack); err != nil {
+		return err
+	}
+	if format == "json" {
+		names := []string{}
+		for _, file := range files {
+			names = append(names, file.Name)
+		}
+		return json.NewEncoder(g.out).Encode(map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
+	}
+	_, err = fmt.Fprintf(g.out, "%s\n", f.file)
+	_, _ = fmt.Fprintf(g.errOut, "%d files, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
+		len(files), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
+	return err
+}
+
+// writeNew makes a file that nobody else reads; it is whole or not there, and replaces none.
+func writeNew(path string, write func(io.Writer) error) (err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
+	if errors.Is(err, os.ErrExist) {
+		return usagef("--file %s exists already; it is not overwritten", path)
+	}
+	if err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
+	defer func() {
+		if cerr := file.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			_ = os.Remove(path)
+			err = fmt.Errorf("--file %s: %w; nothing is left of it", path, err)
+		}
+	}()
+	return write(file)
+}

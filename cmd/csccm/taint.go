@@ -1,0 +1,342 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// taintFlags are the flags of taint alone.
+type taintFlags struct {
+	cloudConfig, release string
+	skipGates            []string
+	maxParallel          int
+	perNode              time.Duration
+	dryRun, undo         bool
+	snapshot, dir        string
+}
+
+func newTaintCommand(g *globals) *cobra.Command {
+	f := &taintFlags{}
+	cmd := &cobra.Command{
+		Use:   "taint",
+		Short: "Have existing nodes initialised by the controller, one first, without moving a Pod",
+		Long: `taint has nodes initialised that were in the cluster before the controller. The
+controller writes provider ID, zone, region and instance type only to nodes with
+the taint ` + taint.Key + `, which
+kubelets set on new nodes alone. csccm sets it with the effect PreferNoSchedule:
+no Pod is moved, and nothing is kept from being scheduled.
+
+Before the first node every gate must pass, or be passed over by its name with
+--skip-gate. One worker goes first and alone, the control plane last. A node that
+is not initialised in time loses csccm's own taint again, and csccm stops.
+
+What the nodes were is kept in a file and in a ConfigMap; --undo sets the labels
+back. A provider ID stays: the API server lets nobody change one.`,
+		Example: `  # look only
+  csccm taint --dry-run
+
+  # five nodes at a time after the first
+  csccm taint --max-parallel 5 --yes
+
+  # labels as they were
+  csccm taint --undo`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of csccm's Helm release")
+	flags.StringSliceVar(&f.skipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
+	flags.IntVar(&f.maxParallel, "max-parallel", 1, "nodes at a time, after the first")
+	flags.DurationVar(&f.perNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show plan and gates and change nothing")
+	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
+	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
+	flags.StringVar(&f.dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
+	completeFlag(cmd, "skip-gate", cobra.FixedCompletions(taint.Gates(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "release", cobra.NoFileCompletions)
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runTaint(ctx, g, f) })
+	return cmd
+}
+
+// validate checks what needs no connection.
+func (f *taintFlags) validate(g *globals) error {
+	switch {
+	case g.yes && f.dryRun:
+		return usagef("--yes and --dry-run exclude each other")
+	case f.maxParallel < 1:
+		return usagef("--max-parallel %d must be 1 or more", f.maxParallel)
+	case f.snapshot != "" && !f.undo:
+		return usagef("--snapshot is for --undo")
+	}
+	known := map[string]bool{}
+	for _, gate := range taint.Gates() {
+		known[gate] = true
+	}
+	for _, gate := range f.skipGates {
+		if !known[gate] {
+			return usagef("--skip-gate %q is none of %s", gate, strings.Join(taint.Gates(), ", "))
+		}
+	}
+	return nil
+}
+
+// taintResult is what -o json writes.
+type taintResult struct {
+	SchemaVersion int `json:"schemaVersion"`
+	*taint.Plan
+	DryRun   bool     `json:"dryRun"`
+	Snapshot string   `json:"snapshot,omitempty"`
+	Done     []string `json:"done,omitempty"` // nodes that were initialised
+}
+
+func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
+	format, err := g.wantOutput("text", "json")
+	if err != nil {
+		return err
+	}
+	if err := f.validate(g); err != nil {
+		return err
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if f.undo {
+		return undoTaint(ctx, g, f, c, format == "json")
+	}
+	cs, err := openCloud(ctx, c, f.cloudConfig)
+	if err != nil {
+		return err
+	}
+	defer cs.close()
+	facts, nodes, err := taintFacts(ctx, c, cs, f.release)
+	if err != nil {
+		return c.Explain(err)
+	}
+	facts.SkipGates = f.skipGates
+	r := &taintResult{SchemaVersion: 1, Plan: taint.NewPlan(*facts), DryRun: true}
+	if format == "text" {
+		if err := showTaint(g, r.Plan); err != nil {
+			return err
+		}
+	}
+	err = carryOutTaint(ctx, g, f, c, r, nodes, format == "json")
+	if format == "json" {
+		if werr := writeJSON(g.out, r); err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// taintFacts reads what all gates look at.
+func taintFacts(ctx context.Context, c *cluster.Cluster, cs *cloud, release string) (*taint.Facts, []corev1.Node, error) {
+	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	inv := inventory.New(cs.client, inventory.Options{ProjectID: cs.config.ProjectID, Zone: cs.config.Zone})
+	vms, err := inv.VMs(ctx, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing virtual machines: %w", err)
+	}
+	f := &taint.Facts{Nodes: list.Items, VMs: vms, Region: cs.config.Region}
+	others := &takeover.Facts{Own: takeover.Own{Lease: takeover.DefaultLease}}
+	if err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace, others); err != nil {
+		return nil, nil, err
+	}
+	for i := range others.Predecessors {
+		if p := &others.Predecessors[i]; p.Wanted > 0 {
+			f.OtherControllers = append(f.OtherControllers, p.String())
+		}
+	}
+	if f.LabelForm, err = node.ParseLabelForm(others.Own.InstanceTypeFormat); err != nil {
+		return nil, nil, err
+	}
+	for i := range list.Items {
+		if kubelet.RunsCloudController(&list.Items[i]) {
+			f.OtherControllers = append(f.OtherControllers, "the built-in one of the k3s or RKE2 server "+list.Items[i].Name)
+		}
+	}
+	lease := taint.Lease{Namespace: others.Own.Lease.Namespace, Name: others.Own.Lease.Name}
+	if f.Cluster, err = taint.GatherCluster(ctx, c.Kube, c.Namespace, release, lease, clock.RealClock{}); err != nil {
+		return nil, nil, err
+	}
+	f.Cluster.OldRules, err = oldRules(ctx, c, cs, inv)
+	return f, list.Items, err
+}
+
+// oldRules counts the rules of the cluster's Services that still have names of older providers.
+func oldRules(ctx context.Context, c *cluster.Cluster, cs *cloud, inv *inventory.Inventory) (int, error) {
+	project, err := inv.ProjectID(ctx)
+	if err != nil {
+		return 0, err
+	}
+	services, err := c.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	rules, err := migrate.Read(ctx, cs.client, project)
+	if err != nil {
+		return 0, err
+	}
+	plan := migrate.MakePlan(migrate.Inventory{Rules: rules, Services: services.Items}, migrate.Selection{})
+	return plan.Count(migrate.VerdictRename), nil
+}
+
+func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, r *taintResult, nodes []corev1.Node, json bool) error {
+	if len(r.Problems) > 0 {
+		return &taint.BlockedError{Problems: r.Problems}
+	}
+	if !r.Needed() || f.dryRun {
+		return nil
+	}
+	n := 1 + len(r.Rest)
+	if !g.yes {
+		if json || !g.interactive() {
+			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes taints %d nodes\n", n)
+			return err
+		}
+		ok, err := g.prompter().Confirm(ctx, prompt.Question{Message: fmt.Sprintf("Taint %d nodes, %s first and alone", n, r.Canary), Flag: "--yes"})
+		if err != nil || !ok {
+			return err
+		}
+	}
+	dir := f.dir
+	if dir == "" {
+		dir = stateDir(g.getenv)
+	}
+	snapshot := taint.TakeSnapshot(nodes, c.Server, time.Now())
+	var err error
+	if r.Snapshot, err = snapshot.Write(dir); err != nil {
+		return err
+	}
+	if err := snapshot.Keep(ctx, c.Kube, c.Namespace); err != nil {
+		return c.Explain(err)
+	}
+	progress := g.progress()
+	defer progress.Close()
+	progress.Info("the nodes as they were: %s, and ConfigMap %s/%s", r.Snapshot, c.Namespace, taint.SnapshotConfigMap)
+	r.DryRun = false
+	reported := make(chan string, n)
+	e := &taint.Executor{Kube: c.Kube, PerNode: f.perNode, MaxParallel: f.maxParallel, Report: func(name string, took time.Duration) {
+		reported <- name
+		progress.Info("node %s initialised after %s", name, took.Round(10*time.Millisecond))
+	}}
+	progress.Step("Node %s, alone at first", r.Canary)
+	err = e.Canary(ctx, r.Plan)
+	if err == nil && len(r.Rest) > 0 {
+		progress.Step("%d more", len(r.Rest))
+		err = e.Rest(ctx, r.Plan)
+	}
+	close(reported)
+	for name := range reported {
+		r.Done = append(r.Done, name)
+	}
+	if err != nil {
+		progress.Fail("")
+		if ctx.Err() != nil {
+			return &remediedError{err, "run the same command again: it continues with the other nodes; csccm taint --undo goes back"}
+		}
+		return err
+	}
+	progress.Done("")
+	if !json {
+		_, err = fmt.Fprintf(g.out, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(r.Done, ", "))
+	}
+	return err
+}
+
+// undoTaint sets the nodes back.
+func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, json bool) error {
+	s, err := taint.ReadSnapshot(ctx, c.Kube, c.Namespace, f.snapshot)
+	if err != nil {
+		return c.Explain(err)
+	}
+	if f.snapshot != "" && s.Server != c.Server {
+		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)
+	}
+	if !g.yes {
+		if f.dryRun || json || !g.interactive() {
+			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes sets back what csccm tainted of %d nodes\n", len(s.Nodes))
+			return err
+		}
+		ok, err := g.prompter().Confirm(ctx, prompt.Question{Message: "Set the labels of the nodes back that csccm tainted", Flag: "--yes"})
+		if err != nil || !ok {
+			return err
+		}
+	}
+	undone, err := (&taint.Executor{Kube: c.Kube}).Undo(ctx, s)
+	if json {
+		if werr := writeJSON(g.out, map[string]any{"schemaVersion": 1, "nodes": undone}); err == nil {
+			err = werr
+		}
+		return err
+	}
+	t := report.Table{Header: []string{"NODE", "SET BACK", "STAYS"}}
+	for _, u := range undone {
+		what := strings.Join(u.Labels, ", ")
+		if u.Taint {
+			what = strings.TrimPrefix(what+", taint", ", ")
+		}
+		if u.Skipped != "" {
+			what = "nothing: " + u.Skipped
+		}
+		t.Add(u.Node, what, u.KeepsProviderID)
+	}
+	if werr := t.Write(g.out, g.style(g.out)); err == nil {
+		err = werr
+	}
+	return err
+}
+
+// showTaint prints the plan for a person.
+func showTaint(g *globals, p *taint.Plan) error {
+	style := g.style(g.out)
+	t := report.Table{Header: []string{"NODE", "STATE", "VM", "ZONE", "TYPE"}}
+	var b strings.Builder
+	for _, it := range p.Items {
+		state := string(it.State)
+		if it.Name == p.Canary {
+			state += ", first"
+		}
+		t.Add(it.Name, state, it.VM, it.Zone, it.Type)
+		for _, n := range it.Notes {
+			b.WriteString(style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, it.Name+": "+n))
+		}
+	}
+	for _, pr := range p.Problems {
+		b.WriteString(style.Indented(style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+1, pr.Gate+": "+pr.Text))
+		b.WriteString(style.Indented("  fix: ", 7, pr.Remedy))
+	}
+	if !p.Needed() {
+		b.WriteString("No node needs the taint.\n")
+	}
+	if err := t.Write(g.out, style); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(g.out, b.String())
+	return err
+}

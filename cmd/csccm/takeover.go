@@ -1,0 +1,273 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+// takeoverFlags are the flags of takeover alone.
+type takeoverFlags struct {
+	cloudConfig string
+	release     string
+	clusterID   string
+	accept, pin []string
+	keepOld     bool
+	dryRun      bool
+	dir         string
+}
+
+func newTakeoverCommand(g *globals) *cobra.Command {
+	f := &takeoverFlags{}
+	cmd := &cobra.Command{
+		Use:   "takeover",
+		Short: "Put csccm's controller in the place of another provider, without loss of traffic",
+		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
+(Apache's, also as CloudStack Kubernetes Service deploys it, or Leaseweb's), shows
+what csccm's controller would do otherwise, Service by Service, and swaps the two.
+Addresses and rules stay; two controllers never act at once.
+
+A change of protocol, source ranges, algorithm or address, and a rule that must be
+made anew, happens only after --accept SERVICE, or is kept from happening with
+--pin SERVICE, which sets an annotation. On a terminal csccm asks; elsewhere it
+ends with exit code 3 and changes nothing.
+
+Where both controllers use one lease, install csccm's first: it stands by. Where
+the old one elects no leader, it is stopped first. takeover says what is next;
+run it again after that step. It continues where it stopped.`,
+		Example: `  # look only
+  csccm takeover --dry-run
+
+  # keep what stands wherever an annotation can, agree to the rest, keep the old Deployment
+  csccm takeover --pin all --accept all --keep-old --yes`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of csccm's Helm release")
+	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
+	flags.StringSliceVar(&f.accept, "accept", nil, "agree to the changes of this Service (namespace/name, or all)")
+	flags.StringSliceVar(&f.pin, "pin", nil, "keep what stands of this Service by an annotation (namespace/name, or all)")
+	flags.BoolVar(&f.keepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	flags.StringVar(&f.dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
+	services := completeFrom(g, balancedServices)
+	completeFlag(cmd, "accept", services)
+	completeFlag(cmd, "pin", services)
+	completeFlag(cmd, "release", cobra.NoFileCompletions)
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runTakeover(ctx, g, f) })
+	return cmd
+}
+
+func balancedServices(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+	if err != nil {
+		return nil, err
+	}
+	names := []string{takeover.All}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// takeoverState says how far a takeover has come.
+type takeoverState string
+
+const (
+	takeoverPlanned  takeoverState = "planned"  // nothing was changed
+	takeoverPrepared takeoverState = "prepared" // csccm install is next
+	takeoverDone     takeoverState = "done"
+	takeoverNone     takeoverState = "nothing to do"
+)
+
+// takeoverResult is what -o json writes.
+type takeoverResult struct {
+	*takeover.Plan
+	State   takeoverState `json:"state"`
+	Next    string        `json:"next,omitempty"` // command
+	Journal string        `json:"journal,omitempty"`
+}
+
+func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
+	format, err := g.wantOutput("text", "json")
+	if err != nil {
+		return err
+	}
+	if g.yes && f.dryRun {
+		return usagef("--yes and --dry-run exclude each other")
+	}
+	if f.dir == "" {
+		f.dir = stateDir(g.getenv)
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	cs, err := openCloud(ctx, c, f.cloudConfig)
+	if err != nil {
+		return err
+	}
+	defer cs.close()
+	facts, err := takeover.Detect(ctx, takeover.Source{
+		Kube: c.Kube, API: cs.client, Config: cs.config, Release: f.release, Namespace: c.Namespace, ClusterID: f.clusterID,
+	})
+	if err != nil {
+		return c.Explain(err)
+	}
+	project, err := inventory.New(cs.client, inventory.Options{ProjectID: cs.config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return err
+	}
+	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned}
+	progress := g.progress()
+	defer progress.Close()
+	t := &takeover.Taker{
+		Kube: c.Kube, API: cs.client, Jobs: cs.client.Jobs(), ProjectID: project, APIURL: cs.config.APIURL, Server: c.Server, Namespace: c.Namespace,
+		Clock: clock.RealClock{}, Progress: progress, Plan: result.Plan, Accept: f.accept, Pin: f.pin, KeepOld: f.keepOld, Dir: f.dir,
+	}
+	run := &takeoverRun{g: g, f: f, taker: t, result: result, json: format == "json"}
+	return run.run(ctx)
+}
+
+// takeoverRun is one run of the command.
+type takeoverRun struct {
+	g      *globals
+	f      *takeoverFlags
+	taker  *takeover.Taker
+	result *takeoverResult
+	json   bool
+}
+
+func (r *takeoverRun) run(ctx context.Context) error {
+	if !r.json {
+		if err := showTakeover(r.g.out, r.g.style(r.g.out), r.result.Plan); err != nil {
+			return err
+		}
+	}
+	err := r.carryOut(ctx)
+	r.result.Journal = r.taker.Journal()
+	if r.json {
+		if werr := writeJSON(r.g.out, r.result); err == nil {
+			err = werr
+		}
+		return err
+	}
+	if err == nil {
+		err = r.conclude()
+	}
+	return err
+}
+
+func (r *takeoverRun) carryOut(ctx context.Context) error {
+	if r.result.Order == takeover.Nothing && len(r.result.Problems) == 0 {
+		r.result.State = takeoverNone
+		return nil
+	}
+	if err := r.decide(ctx); err != nil {
+		return err
+	}
+	if err := r.taker.Check(); err != nil {
+		return err
+	}
+	if r.f.dryRun {
+		return nil
+	}
+	if ok, err := r.confirm(ctx); err != nil || !ok {
+		return err
+	}
+	if err := r.steps(ctx, r.taker.Before()); err != nil {
+		return err
+	}
+	if r.result.Own.Ready == 0 {
+		r.result.State, r.result.Next = takeoverPrepared, r.installLine()
+		return nil
+	}
+	if err := r.steps(ctx, r.taker.After()); err != nil {
+		return err
+	}
+	r.result.State = takeoverDone
+	return nil
+}
+
+func (r *takeoverRun) steps(ctx context.Context, list []takeover.Step) error {
+	for _, s := range list {
+		if ctx.Err() == nil {
+			if err := s.Do(ctx); err == nil {
+				continue
+			} else if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+				return err
+			}
+		}
+		return &remediedError{fmt.Errorf("stopped before the end of step %q: %w", s.Name, context.Cause(ctx)), "run the same command again: it continues where it stopped"}
+	}
+	return nil
+}
+
+// installLine is what comes between the two halves.
+func (r *takeoverRun) installLine() string {
+	line := []string{"csccm install --skip-taint"}
+	if r.result.Order == takeover.OursFirst {
+		line = append(line, "--skip-check CCM-002,CCM-003")
+	}
+	for _, name := range sortedNames(r.result.Values) {
+		line = append(line, "--set "+name+"="+r.result.Values[name])
+	}
+	return strings.Join(line, " ")
+}
+
+// decide asks about every Service that needs consent, where somebody is there to ask.
+func (r *takeoverRun) decide(ctx context.Context) error {
+	if r.json || !r.g.interactive() || r.g.yes || r.f.dryRun || len(r.result.Problems) > 0 {
+		return nil
+	}
+	for _, s := range r.result.Undecided(r.taker.Accept, r.taker.Pin) {
+		var choices []prompt.Choice
+		if s.Pins() != nil {
+			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep what stands (sets " + describePins(s.Pins()) + ")"})
+		}
+		choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
+		answer, err := r.g.prompter().Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: describeDifferences(s)}, choices)
+		switch {
+		case err != nil:
+			return err
+		case answer == "pin":
+			r.taker.Pin = append(r.taker.Pin, s.Service)
+		case answer == "accept":
+			r.taker.Accept = append(r.taker.Accept, s.Service)
+		default:
+			return &takeover.ConsentError{Services: []*takeover.ServicePlan{s}}
+		}
+	}
+	return nil
+}
+
+func (r *takeoverRun) confirm(ctx context.Context) (bool, error) {
+	if r.g.yes {
+		return true, nil
+	}
+	if r.json || !r.g.interactive() {
+		_, err := fmt.Fprintln(r.g.errOut, "nothing has been changed: --yes carries the plan out")
+		return false, err
+	}
+	yes, err := r.g.prompter().Confirm(ctx, prompt.Question{Message: "Carry this out", Flag: "--yes", Help: "What was is recorded first. Run again, the command continues where it stopped."})
+	if err == nil && !yes {
+		_, err = fmt.Fprintln(r.g.errOut, "nothing has been changed")
+	}
+	return yes, err
+}

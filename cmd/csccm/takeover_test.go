@@ -1,0 +1,120 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/takeover/leftby"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// leftCluster is a cluster as Apache's provider left it, and its CloudStack.
+func leftCluster(t *testing.T) (a *fakeCluster, sim *simulator.Simulator, file string) {
+	t.Helper()
+	s, err := leftby.Load(leftby.Apache)
+	require.NoError(t, err)
+	world, err := s.World()
+	require.NoError(t, err)
+	sim, err = simulator.New(simulator.Options{World: world})
+	require.NoError(t, err)
+	t.Cleanup(sim.Close)
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(server.Close)
+	key, secret, _ := sim.Keys(leftby.Account)
+	file = filepath.Join(t.TempDir(), "cloud-config")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "[Global]\napi-url = %s/client/api\napi-key = %s\nsecret-key = %s\n", server.URL, key, secret), 0o600))
+	a = newFakeCluster(t)
+	set := func(path string, v any) {
+		body, err := json.Marshal(v)
+		require.NoError(t, err)
+		a.set(path, string(body))
+	}
+	set("/api/v1/services", s.Kubernetes.Services)
+	set("/api/v1/nodes", s.Kubernetes.Nodes)
+	a.set("/apis/apps/v1/deployments", `[{"metadata":{"namespace":"kube-system","name":"cloud-controller-manager","labels":{"k8s-app":"cloud-controller-manager"}},
+		"spec":{"replicas":1,"selector":{"matchLabels":{"k8s-app":"cloud-controller-manager"}},"template":{"spec":{"containers":[
+		{"name":"cloud-controller-manager","image":"apache/cloudstack-kubernetes-provider:v1.2.0","args":["--cloud-provider=external-cloudstack"]}]}}}}]`)
+	return a, sim, file
+}
+
+func TestTakeoverPlans(t *testing.T) {
+	t.Parallel()
+	a, sim, file := leftCluster(t)
+	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir()}
+
+	// Unattended, and nobody agreed: exit code 3, in every format.
+	for _, more := range [][]string{{"--yes"}, {"--dry-run"}, {"--yes", "-o", "json"}, {"--yes", "--pin", "all"}} {
+		c := execute(t, append(base, more...)...)
+		require.Equal(t, 3, c.code, c.errOut)
+		require.Contains(t, c.errOut, "default/restricted: the rule of port 5432 is made anew")
+		require.Contains(t, c.errOut, "  fix: ")
+	}
+	c := execute(t, append(base, "--dry-run", "--accept", "all", "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	var r takeoverResult
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.Equal(t, takeover.OursFirst, r.Order)
+	require.Equal(t, takeoverPlanned, r.State)
+	require.Len(t, r.Services, 6)
+	require.Equal(t, map[string]string{"instanceTypeFormat": "upstream"}, r.Values)
+
+	// Without --yes nothing happens either.
+	c = execute(t, append(base, "--accept", "all")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.errOut, "nothing has been changed: --yes")
+	for _, call := range sim.Ledger().Calls() {
+		require.Regexp(t, "^list", call.Command)
+	}
+
+	a.set("/apis/apps/v1/deployments", "[]")
+	c = execute(t, append(base, "--yes")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "nothing to take over")
+	require.Equal(t, 2, execute(t, append(base, "--yes", "--dry-run")...).code)
+}
+
+func TestTaintUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"yes and dry run":           {"--yes", "--dry-run"},
+		"parallel":                  {"--max-parallel", "0"},
+		"unknown gate":              {"--skip-gate", "luck"},
+		"no-execute is never":       {"--skip-gate", "no-execute"},
+		"snapshot without an undo":  {"--snapshot", "x"},
+		"format that is not there":  {"-o", "yaml"},
+		"an argument that is not a": {"flag"},
+	} {
+		c := execute(t, append([]string{"taint"}, args...)...)
+		require.Equal(t, 2, c.code, "%s: %s", name, c.errOut)
+	}
+}
+
+func TestCKS(t *testing.T) {
+	t.Parallel()
+	a, _, file := leftCluster(t)
+	c := execute(t, "cks", "--server", a.url, "--cloud-config", file)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "not made by CKS")
+
+	// As CKS makes one, and somebody removed its provider.
+	a.set("/api/v1/nodes", `[{"metadata":{"name":"k-control-18f0a"}}]`)
+	a.set("/api/v1/namespaces/kube-system/configmaps/kubeadm-config", `{"kind":"ConfigMap","apiVersion":"v1"}`)
+	a.set("/api/v1/namespaces/kube-system/secrets/cloudstack-secret", `{"kind":"Secret","apiVersion":"v1"}`)
+	a.set("/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager", `{"kind":"Deployment","apiVersion":"apps/v1"}`)
+	c = execute(t, "cks", "--server", a.url, "--cloud-config", file)
+	require.Equal(t, 3, c.code, c.out+c.errOut)
+	require.Contains(t, c.out, "CKS will deploy its own provider")
+	c = execute(t, "cks", "--server", a.url, "--cloud-config", file, "-o", "json")
+	require.Equal(t, 3, c.code, "the same exit code in every format")
+	require.True(t, json.Valid([]byte(c.out)))
+}

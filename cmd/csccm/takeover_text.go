@@ -1,0 +1,120 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/takeover"
+)
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func describePins(pins map[string]string) string {
+	var out []string
+	for _, name := range sortedNames(pins) {
+		out = append(out, fmt.Sprintf("%s=%q", name, pins[name]))
+	}
+	return strings.Join(out, ", ")
+}
+
+func describeDifferences(s *takeover.ServicePlan) string {
+	var out []string
+	for i := range s.Differences {
+		if s.Differences[i].Consent {
+			out = append(out, s.Differences[i].Text)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// showTakeover prints the plan for a person.
+func showTakeover(out io.Writer, style report.Style, p *takeover.Plan) error {
+	var b strings.Builder
+	for i := range p.Predecessors {
+		old := &p.Predecessors[i]
+		fmt.Fprintf(&b, "Other controller: %s (%s, image %s), %d wanted\n", old, old.Family, old.Image, old.Wanted)
+	}
+	fmt.Fprintf(&b, "Order: %s; %s\n", p.Order, p.Why)
+	for _, name := range sortedNames(p.Values) {
+		fmt.Fprintf(&b, "Chart value that keeps the nodes' form: %s=%s\n", name, p.Values[name])
+	}
+	for _, problem := range p.Problems {
+		b.WriteString(style.Indented(style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+1, problem.Text))
+	}
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return err
+	}
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHANGES"}}
+	for i := range p.Services {
+		s := &p.Services[i]
+		changes := "none"
+		if s.NeedsConsent() {
+			changes = "need consent"
+		}
+		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)
+	}
+	if len(t.Rows) > 0 {
+		if err := t.Write(out, style); err != nil {
+			return err
+		}
+	}
+	b.Reset()
+	for i := range p.Services {
+		s := &p.Services[i]
+		for j := range s.Differences {
+			d := &s.Differences[j]
+			y := report.SymbolOK
+			text := s.Service + ": " + d.Text
+			if d.Consent {
+				y = report.SymbolWarning
+				if d.Pin != nil {
+					text += fmt.Sprintf(" (--pin keeps it: %s=%q)", d.Pin.Annotation, d.Pin.Value)
+				}
+			}
+			b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
+		}
+	}
+	if n := len(p.Rules.Steps); n > 0 {
+		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", toDo(p.Rules.Steps))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// conclude says how it ended and what is next.
+func (r *takeoverRun) conclude() error {
+	var text string
+	switch r.result.State {
+	case takeoverNone:
+		text = "There is no other controller: nothing to take over.\n"
+	case takeoverPrepared:
+		text = "Prepared. Next:\n  " + r.result.Next + "\n  csccm takeover\n"
+	case takeoverDone:
+		text = "Taken over. Check it:  csccm doctor\n"
+		if r.f.keepOld {
+			text += "The old controller is still there, with no Pods.\n"
+		}
+		if j := r.taker.Journal(); j != "" {
+			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
+		}
+	case takeoverPlanned:
+		return nil
+	}
+	_, err := io.WriteString(r.g.out, text)
+	return err
+}

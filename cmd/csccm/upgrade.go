@@ -1,0 +1,130 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/upgrade"
+)
+
+func newUpgradeCommand(g *globals) *cobra.Command {
+	f, charts, o := &operationFlags{}, &chartFlags{}, upgrade.Options{}
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Bring the controller to the version of this csccm, or of another chart",
+		Long: `Bring the installed release to the chart that csccm carries, or to another one.
+
+Values that were given before stay, over the new chart's defaults; values that the
+new chart has renamed are moved and shown. The plan shows every object that
+changes, as the API server answers to a dry run. The release as it was is kept in
+a file. An older chart is refused unless --allow-downgrade is given.`,
+		Example: `  csccm upgrade
+  csccm upgrade --dry-run=server
+  csccm upgrade --set replicaCount=3 --yes
+  csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm --version 1.2.0`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json", "yaml"),
+	}
+	f.add(cmd)
+	f.addRollout(cmd)
+	charts.add(cmd.Flags())
+	flags := cmd.Flags()
+	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
+	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
+	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
+		var err error
+		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
+			return err
+		}
+		if o.BackupDir == "" {
+			o.BackupDir = stateDir(g.getenv)
+		}
+		e, err := f.env(ctx, g, cmd.Name())
+		if err != nil {
+			return err
+		}
+		defer e.Progress.Close()
+		info, err := e.Cluster.Ping(ctx)
+		if err != nil {
+			return err
+		}
+		o.KubeVersion = info.GitVersion
+		return upgrade.Upgrade(ctx, e, o)
+	})
+	return cmd
+}
+
+func newRollbackCommand(g *globals) *cobra.Command {
+	f := &operationFlags{}
+	cmd := &cobra.Command{
+		Use:   "rollback [REVISION]",
+		Short: "Go back to an earlier revision of the release",
+		Long: `Make a new revision of the release with the content of an earlier one: the newest
+that worked before the latest, or REVISION. Credentials, nodes and load balancers
+are not touched.`,
+		Example: `  csccm rollback
+  csccm rollback 3 --dry-run=server`,
+		Args: func(_ *cobra.Command, args []string) error {
+			_, err := revisionOf(args)
+			return err
+		},
+		Annotations:       outputs("text", "json", "yaml"),
+		ValidArgsFunction: completeRevisions(g, f),
+	}
+	f.add(cmd)
+	f.addRollout(cmd)
+	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
+		revision, err := revisionOf(args)
+		if err != nil {
+			return err
+		}
+		e, err := f.env(ctx, g, cmd.Name())
+		if err != nil {
+			return err
+		}
+		defer e.Progress.Close()
+		return upgrade.Rollback(ctx, e, revision)
+	})
+	return cmd
+}
+
+func revisionOf(args []string) (int, error) {
+	switch len(args) {
+	case 0:
+		return 0, nil
+	case 1:
+		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 {
+			return n, nil
+		}
+	}
+	return 0, usagef("rollback takes one revision, a number from 1")
+}
+
+func completeRevisions(g *globals, f *operationFlags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		client, err := helm.New(g.kube, *g.kube.Namespace, nil)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		history, err := client.History(ctx, f.release)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []cobra.Completion
+		for i := range history {
+			h := &history[i]
+			out = append(out, cobra.CompletionWithDesc(strconv.Itoa(h.Revision), fmt.Sprintf("%s, chart %s", h.Status, h.ChartVersion)))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/report"
+)
+
+// watchFlags are those of commands that can show their result again and again.
+type watchFlags struct {
+	on       bool
+	interval time.Duration
+}
+
+const minInterval = time.Second
+
+func (f *watchFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "show it again and again, until ^C")
+	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		// A watch ends by ^C; --timeout bounds it only where it is asked to.
+		if t := cmd.Flags().Lookup("timeout"); f.on && t != nil && !t.Changed {
+			_ = t.Value.Set("0s")
+		}
+	}
+}
+
+func (f *watchFlags) validate() error {
+	if f.interval < minInterval {
+		return usagef("--interval %s is too short; at least %s", f.interval, minInterval)
+	}
+	return nil
+}
+
+// clearScreen moves to the top and removes what stands below.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// watch draws round after round until ctx ends, whose cause it returns. A terminal shows the newest
+// round alone; elsewhere rounds follow each other, YAML documents apart by "---". What a report says by
+// its exit code is no reason to stop; another error is.
+func (g *globals) watch(ctx context.Context, interval time.Duration, format string, draw func(context.Context, io.Writer) error) error {
+	style := g.style(g.out)
+	for first := true; ; first = false {
+		var round bytes.Buffer
+		err := draw(ctx, &round)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var said *report.ExitError
+		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
+			return err
+		}
+		head := ""
+		switch text := format == "text" || format == "short"; {
+		case text && style.TTY:
+			head = clearScreen + style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", interval, time.Now().Format(time.TimeOnly))) + "\n\n"
+		case text && !first:
+			head = "\n"
+		case format == "yaml":
+			head = "---\n"
+		}
+		if _, err := io.WriteString(g.out, head+round.String()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(interval):
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// redactor makes text fit to leave the cluster: known secrets and what looks like one are removed, and
+// names and addresses become pseudonyms, the same throughout one bundle and others in the next.
+type redactor struct {
+	secrets   []string
+	keepNames bool
+	salt      []byte
+	names     map[string]string // pseudonym by name
+	pattern   *regexp.Regexp    // of the names; nil without any
+	keep      map[string]bool   // what looks like an address and is none: versions
+}
+
+const removed = "REDACTED"
+
+func newRedactor(secrets []string, keepNames bool) (*redactor, error) {
+	r := &redactor{keepNames: keepNames, salt: make([]byte, 32), names: map[string]string{}, keep: map[string]bool{}}
+	if _, err := rand.Read(r.salt); err != nil {
+		return nil, fmt.Errorf("random numbers: %w", err)
+	}
+	for _, s := range secrets {
+		const shortest = 4 // shorter ones would eat ordinary words
+		if len(s) >= shortest {
+			r.secrets = append(r.secrets, s)
+		}
+	}
+	return r, nil
+}
+
+// name makes a name known, with the kind that its pseudonym begins with.
+func (r *redactor) name(kind, name string) {
+	// One letter, or a number, is in every text; it identifies nobody.
+	if len(name) > 1 && strings.ContainsFunc(name, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }) {
+		r.names[name] = r.pseudonym(kind, name)
+	}
+}
+
+func (r *redactor) pseudonym(kind, text string) string {
+	mac := hmac.New(sha256.New, r.salt)
+	mac.Write([]byte(text))
+	return kind + "-" + hex.EncodeToString(mac.Sum(nil))[:8]
+}
+
+// ready ends the collection of names.
+func (r *redactor) ready() {
+	names := make([]string, 0, len(r.names))
+	for n := range r.names {
+		names = append(names, regexp.QuoteMeta(n))
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) }) // the longest that fits
+	r.pattern = regexp.MustCompile(`\b(?:` + strings.Join(names, "|") + `)\b`)
+}
+
+var (
+	// secretPair is a key with its value, secretWord what is long and random: keys of CloudStack have 86
+	// letters, tokens begin with eyJ. UUIDs and digests are shorter, or hex alone.
+	secretPair = regexp.MustCompile(`(?i)\b(api_?-?key|secret_?-?key|secret|signature|session_?-?key|jsessionid|passw(?:or)?d|token|authorization|bearer)(["']?\s*[=:]\s*["']?|\s+)[^\s&"',;}]{8,}`)
+	secretWord = regexp.MustCompile(`[A-Za-z0-9_+/=-]{40,}`)
+	hexWord    = regexp.MustCompile(`^[0-9a-fA-F-]+$`)
+	ipv4       = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+	ipv6       = regexp.MustCompile(`[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`)
+	urlHost    = regexp.MustCompile(`\b(https?://)([^/\s:"'\\]+)`)
+	pem        = regexp.MustCompile(`-----BEGIN [^-]+-----[\s\S]*?(?:-----END [^-]+-----|$)`)
+)
+
+// ownHost is that of the documentation.
+const ownHost = "github.com"
+
+// text redacts free text.
+func (r *redactor) text(s string) string {
+	for _, secret := range r.secrets {
+		s = strings.ReplaceAll(s, secret, removed)
+	}
+	s = pem.ReplaceAllString(s, removed)
+	s = secretPair.ReplaceAllString(s, "${1}${2}"+removed)
+	s = secretWord.ReplaceAllStringFunc(s, func(w string) string {
+		// A path, a name of a label or a word of letters alone is no key: those mix letters and digits.
+		mixed := strings.ContainsAny(w, "0123456789") && strings.ContainsFunc(w, func(c rune) bool { return c >= 'A' && c <= 'Z' })
+		if hexWord.MatchString(w) || !mixed {
+			return w
+		}
+		return removed
+	})
+	if r.keepNames {
+		return s
+	}
+	s = urlHost.ReplaceAllStringFunc(s, func(u string) string {
+		scheme, host, _ := strings.Cut(u, "://")
+		if host == ownHost {
+			return u
+		}
+		return scheme + "://" + r.pseudonym("host", host)
+	})
+	s = r.addresses(s)
+	if r.pattern != nil {
+		s = r.pattern.ReplaceAllStringFunc(s, func(n string) string { return r.names[n] })
+	}
+	return s
+}
+
+func (r *redactor) addresses(s string) string {
+	for _, p := range []*regexp.Regexp{ipv4, ipv6} {
+		s = p.ReplaceAllStringFunc(s, func(a string) string {
+			ip, err := netip.ParseAddr(a)
+			if err != nil || r.keep[a] || ip.IsLoopback() || ip.IsUnspecified() {
+				return a
+			}
+			return r.pseudonym("ip", ip.String())
+		})
+	}
+	return s
+}
+
+// verbatim are fields whose values come from csccm itself.
+var verbatim = []string{"schemaVersion", "code", "category", "title", "result", "severity", "hint", "kind", "phase", "outcome", "at", "version"}
+
+// value redacts every string of a value, as JSON sees it.
+func (r *redactor) value(v any) (any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, err
+	}
+	return r.tree(tree), nil
+}
+
+func (r *redactor) tree(v any) any {
+	switch v := v.(type) {
+	case string:
+		return r.text(v)
+	case []any:
+		for i := range v {
+			v[i] = r.tree(v[i])
+		}
+		return v
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			// Names of fields are ours; keys of evidence ("Node worker-1") are not.
+			key := k
+			if strings.ContainsAny(k, " /.") {
+				key = r.text(k)
+			}
+			if !slices.Contains(verbatim, k) {
+				x = r.tree(x)
+			}
+			out[key] = x
+		}
+		return out
+	}
+	return v
+}

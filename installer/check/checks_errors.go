@@ -1,0 +1,148 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/podlog"
+)
+
+// eventWindow is how far back Events count.
+const eventWindow = time.Hour
+
+// cloudComponents report Events of cloud controllers.
+var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+
+// successes are the reasons that end what a warning began.
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
+
+func decideErrors(events []corev1.Event, logs []logOf, now time.Time) Finding {
+	open := openWarnings(events, now)
+	inLog, all := errorClasses(logs, now)
+	f := ok("none in the last hour")
+	switch {
+	case len(open) > 0:
+		f = bad("%s with an open warning", count(len(open), "object")).about(append(open, inLog...)...)
+	case len(inLog) > 0:
+		f = bad("%s again and again in the log", count(len(inLog), "error")).about(inLog...)
+	}
+	for i, text := range all {
+		f = f.evidence(fmt.Sprintf("log %d", i+1), text)
+	}
+	return f
+}
+
+// openWarnings are the objects whose last word from the controllers is a warning.
+func openWarnings(events []corev1.Event, now time.Time) []Object {
+	success := map[string]time.Time{} // last, by object
+	for i := range events {
+		e := &events[i]
+		if slices.Contains(successes, e.Reason) && eventTime(e).After(success[objectKey(e)]) {
+			success[objectKey(e)] = eventTime(e)
+		}
+	}
+	latest := map[string]*corev1.Event{}
+	for i := range events {
+		e := &events[i]
+		at := eventTime(e)
+		if e.Type != corev1.EventTypeWarning || now.Sub(at) > eventWindow || !fromCloud(e) || !success[objectKey(e)].Before(at) {
+			continue
+		}
+		if known := latest[objectKey(e)]; known == nil || at.After(eventTime(known)) {
+			latest[objectKey(e)] = e
+		}
+	}
+	var objects []Object
+	for _, key := range sortedKeys(latest) {
+		e := latest[key]
+		objects = append(objects, Object{
+			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), oneLine(e.Message)),
+		})
+	}
+	return objects
+}
+
+func fromCloud(e *corev1.Event) bool {
+	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
+}
+
+func objectKey(e *corev1.Event) string {
+	o := &e.InvolvedObject
+	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	t := e.LastTimestamp.Time
+	if e.EventTime.After(t) {
+		t = e.EventTime.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(t) {
+		t = e.Series.LastObservedTime.Time
+	}
+	if t.IsZero() {
+		t = e.CreationTimestamp.Time
+	}
+	return t
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// errorClass is one kind of error in the log: the same text at the same place.
+type errorClass struct {
+	pod, message string
+	times        int
+	last         podlog.Line
+}
+
+// openErrors is how often a class must show within recentlyEnough to be worth a word: single failures
+// are tried again and mended without anybody's doing.
+const openErrors = 3
+
+// errorClasses sorts the errors of the last hour, the most frequent first.
+func errorClasses(logs []logOf, now time.Time) (open []Object, all []string) {
+	byKey := map[string]*errorClass{}
+	recent := map[string]int{}
+	for i := range logs {
+		for j := range logs[i].lines {
+			l := &logs[i].lines[j]
+			if !l.Error() || now.Sub(l.At) > eventWindow {
+				continue
+			}
+			key := l.Source + " " + l.Message
+			c := byKey[key]
+			if c == nil {
+				c = &errorClass{pod: logs[i].pod, message: l.Message}
+				byKey[key] = c
+			}
+			c.times++
+			if !l.At.Before(c.last.At) {
+				c.last, c.pod = *l, logs[i].pod
+			}
+			if now.Sub(l.At) <= recentlyEnough {
+				recent[key]++
+			}
+		}
+	}
+	keys := sortedKeys(byKey)
+	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
+	for _, k := range keys {
+		c := byKey[k]
+		text := fmt.Sprintf("%s in the last hour: %s", count(c.times, "time"), c.message)
+		if why := c.last.Get("err"); why != "" {
+			text += ": " + oneLine(why)
+		}
+		all = append(all, text)
+		if recent[k] >= openErrors {
+			open = append(open, Object{Kind: "Pod", Name: c.pod, Message: "logs " + text})
+		}
+	}
+	return open, all
+}

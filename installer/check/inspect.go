@@ -1,0 +1,133 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Facts are what the checks of a run have read. What none of them asked for, or what could not be read,
+// is zero. They belong to the caller, who must not change what they point to.
+type Facts struct {
+	At           time.Time
+	Version      string // of the API server
+	Distribution cluster.Distribution
+	Nodes        []corev1.Node
+	Kubelets     []kubelet.NodeVerdict
+	Services     []corev1.Service
+	Events       []corev1.Event // about Nodes and Services
+	Leases       []coordinationv1.Lease
+	Controllers  []Controller // of the release and of others
+	Pods         []corev1.Pod // of the release
+	Logs         []PodLog
+	Revisions    []Revision // of the release, oldest first
+	// CloudStackVersion is "" where the role may not ask.
+	CloudStackVersion string
+	VMs               *inventory.VMSnapshot
+	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
+	Members           map[string][]cloudstack.LoadBalancerMember
+}
+
+// Controller is a Deployment or DaemonSet of a cloud controller manager.
+type Controller struct {
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Images    []string `json:"images"`
+	Wanted    int32    `json:"wanted"` // Pods
+	Ready     int32    `json:"ready"`
+	Ours      bool     `json:"ours"`
+}
+
+// PodLog is what a Pod of the release logged in the last hour.
+type PodLog struct {
+	Pod   string
+	Lines []podlog.Line
+}
+
+// Revision is one of the Helm release.
+type Revision struct {
+	Number       int    `json:"revision"`
+	Status       string `json:"status"`
+	ChartVersion string `json:"chartVersion"`
+	AppVersion   string `json:"appVersion"`
+}
+
+// VM is the machine of a node, if exactly one is known.
+func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
+	if f.VMs == nil {
+		return cloudstack.VirtualMachine{}, false
+	}
+	vm, err := node.Match(f.VMs, n)
+	return vm, err == nil
+}
+
+// Leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
+func (f *Facts) Leader() (holder string, ago time.Duration) {
+	for i := range f.Leases {
+		l := &f.Leases[i]
+		if isElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
+			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
+		}
+	}
+	return holder, ago
+}
+
+// Inspect is Run that also gives the facts that the report rests on.
+func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)) (Report, *Facts) {
+	var out *Facts
+	r := runThen(ctx, env, All(), sel, progress, func(work *Env) { out = work.exported() })
+	return r, out
+}
+
+func (e *Env) exported() *Facts {
+	f := e.facts
+	out := &Facts{
+		At: e.Clock.Now(), Distribution: f.distribution.peek().name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
+		Services: f.services.peek(), Events: f.events.peek(), Leases: f.leases.peek(), Pods: f.ownPods.peek(),
+		VMs: f.vms.peek(), Rules: f.balancers.peek().rules, Members: f.balancers.peek().members,
+	}
+	if v := f.version.peek(); v != nil {
+		out.Version = v.GitVersion
+	}
+	if c := f.capabilities.peek(); c != nil {
+		out.CloudStackVersion = c.Version
+	}
+	workloads := f.workloads.peek()
+	others := otherControllers(e.Release, e.Namespace, workloads)
+	for i := range workloads {
+		if w := &workloads[i]; w.isOurs(e.Release, e.Namespace) {
+			out.Controllers = append(out.Controllers, w.exported(true))
+		}
+	}
+	for i := range others {
+		out.Controllers = append(out.Controllers, others[i].exported(false))
+	}
+	for _, l := range f.logs.peek() {
+		out.Logs = append(out.Logs, PodLog{l.pod, l.lines})
+	}
+	for _, r := range f.releases.peek() {
+		revision := Revision{Number: r.revision, Status: r.status}
+		if c, err := r.content(); err == nil {
+			revision.ChartVersion, revision.AppVersion = c.Chart.Metadata.Version, c.Chart.Metadata.AppVersion
+		}
+		out.Revisions = append(out.Revisions, revision)
+	}
+	return out
+}
+
+func (w *workload) exported(ours bool) Controller {
+	return Controller{Kind: w.kind, Namespace: w.namespace, Name: w.name, Images: w.images, Wanted: w.wanted, Ready: w.ready, Ours: ours}
+}

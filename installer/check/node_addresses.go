@@ -1,0 +1,129 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// secondLook is the time between two reads of a node whose addresses are in doubt: a kubelet writes its
+// status every 10 s.
+const secondLook = 15 * time.Second
+
+func runAddressFight(ctx context.Context, e *Env) Finding {
+	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+		suspects := suspectAddresses(nodes, vms)
+		if slices.ContainsFunc(suspects, func(s suspect) bool { return !s.kubelet }) {
+			select {
+			case <-ctx.Done():
+				return unread(&unreadError{"the nodes, a second time", ctx.Err()})
+			case <-e.Clock.After(secondLook):
+			}
+			again, err := e.readNodes(ctx)
+			if err != nil {
+				return unread(&unreadError{"the nodes, a second time", err})
+			}
+			lookAgain(suspects, again)
+		}
+		return decideAddresses(len(nodes), suspects)
+	})
+}
+
+// suspect is an initialised node whose addresses are not those that CloudStack has.
+type suspect struct {
+	node       *corev1.Node
+	have, want string
+	kubelet    bool   // the kubelet wrote them last
+	then       string // addresses at the second look, if they had changed
+}
+
+// suspectAddresses are the nodes on which controller and kubelet may fight. status.addresses is an atomic
+// list, so managedFields name the one that wrote it last.
+func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot) []suspect {
+	var out []suspect
+	for i := range nodes {
+		n := &nodes[i]
+		if tainted(n, "") || n.Spec.ProviderID == "" {
+			continue // the controller has not begun
+		}
+		vm, err := node.Match(vms, n)
+		if err != nil {
+			continue
+		}
+		meta, err := node.Metadata(vm, node.Options{Node: n})
+		if err != nil || len(meta.NodeAddresses) == 0 {
+			continue
+		}
+		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: isKubelet(kubelet.LastWriter(n, `"f:addresses"`))}
+		if s.have != s.want {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// lookAgain notes the addresses that changed since.
+func lookAgain(suspects []suspect, again []corev1.Node) {
+	for i := range suspects {
+		s := &suspects[i]
+		j := slices.IndexFunc(again, func(n corev1.Node) bool { return n.Name == s.node.Name })
+		if j < 0 {
+			continue
+		}
+		if now := addressText(again[j].Status.Addresses); now != s.have {
+			s.then = now
+		}
+	}
+}
+
+func decideAddresses(nodes int, suspects []suspect) Finding {
+	var fights, odd []Object
+	for _, s := range suspects {
+		switch {
+		case s.kubelet:
+			fights = append(fights, nodeObject(s.node, "its kubelet writes %s, CloudStack has %s", s.have, s.want))
+		case s.then != "" && s.then != s.want:
+			fights = append(fights, nodeObject(s.node, "its addresses change: %s, %s later %s; CloudStack has %s", s.have, secondLook, s.then, s.want))
+		case s.then == "":
+			odd = append(odd, nodeObject(s.node, "has %s, CloudStack has %s", s.have, s.want))
+		}
+	}
+	switch {
+	case len(fights) > 0:
+		return bad("kubelet and controller both write the addresses of %s", count(len(fights), "node")).about(append(fights, odd...)...)
+	case len(odd) > 0:
+		return warn("%s with other addresses than CloudStack has", count(len(odd), "node")).about(odd...).
+			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log")
+	}
+	return ok("%s", count(nodes, "node"))
+}
+
+// addressText is the list without names, in a fixed order.
+func addressText(addresses []corev1.NodeAddress) string {
+	var out []string
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
+			out = append(out, fmt.Sprintf("%s %s", a.Type, a.Address))
+		}
+	}
+	if len(out) == 0 {
+		return "no address"
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func isKubelet(manager string) bool {
+	return manager == "kubelet" || manager == "k3s" || manager == "rke2"
+}

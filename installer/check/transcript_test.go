@@ -1,0 +1,80 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/report"
+)
+
+var update = flag.Bool("update", false, "write the transcripts")
+
+// fixed is the time of the transcripts.
+var fixed = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+// transcript compares what doctor says with docs/transcripts.
+func transcript(t *testing.T, name string, w *world, r check.Report) {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("$ csccm doctor\n")
+	require.NoError(t, r.WriteText(&b, check.TextOptions{Style: report.Style{Unicode: true, Width: 110}}))
+	text := strings.ReplaceAll(b.String(), w.env.Cluster.Server, "https://192.0.2.10:6443")
+	text = strings.ReplaceAll(text, w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api")
+	path := filepath.Join("..", "..", "docs", "transcripts", name)
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // documentation
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test ./installer/check -update")
+	require.Equal(t, string(want), text, "run go test ./installer/check -update")
+}
+
+func doctorAt(t *testing.T, w *world) check.Report {
+	t.Helper()
+	w.env.Clock = clocktesting.NewFakeClock(w.now)
+	r := check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	noKeys(t, w, r)
+	return r
+}
+
+func TestTranscriptOfAHealthyCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorldAt(t, fixed)
+	r := doctorAt(t, w)
+	require.Zero(t, r.ExitCode(check.SeverityWarning))
+	transcript(t, "doctor-healthy.txt", w, r)
+}
+
+// All faults that do not hide each other stand in one cluster, and each is found by its code.
+func TestTranscriptOfABrokenCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorldAt(t, fixed)
+	codes := map[string]check.Outcome{}
+	for _, f := range faults() {
+		if f.together {
+			f.inject(t, w)
+			codes[f.code] = f.outcome
+		}
+	}
+	require.GreaterOrEqual(t, len(codes), 20)
+	r := doctorAt(t, w)
+	require.Equal(t, 3, r.ExitCode(check.SeverityError))
+	found := byCode(r)
+	for code, outcome := range codes {
+		require.Equal(t, outcome, found[code].Outcome, "%+v", found[code])
+	}
+	transcript(t, "doctor-broken.txt", w, r)
+}

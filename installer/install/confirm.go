@@ -1,0 +1,47 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/report"
+)
+
+// confirm shows the plan and asks.
+func (in *Installer) confirm(ctx context.Context) error {
+	if in.plan.secret.Action == credentials.SecretOverwrite && !in.Options.OverwriteSecret {
+		differences := strings.Join(in.plan.Secret.Differences, "; ")
+		refusal := in.keepsSecret(differences)
+		if in.Options.Yes {
+			return refusal // --yes agrees to the plan, not to the loss of somebody's credentials
+		}
+		if err := in.agreed(ctx, fmt.Sprintf("Overwrite Secret %s/%s (%s)", in.plan.Secret.Namespace, in.plan.Secret.Name, differences)); err != nil {
+			var missing interface{ ExitCode() int }
+			if errors.As(err, &missing) && missing.ExitCode() == report.ExitUsage {
+				return refusal
+			}
+			return err
+		}
+	}
+	if in.Options.Yes {
+		return nil
+	}
+	if err := in.printText(in.ErrOut); err != nil {
+		return err
+	}
+	return in.agreed(ctx, "Go on")
+}
+
+// keepsSecret is the refusal to overwrite somebody's credentials unasked.
+func (in *Installer) keepsSecret(differences string) error {
+	return &usageError{
+		fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
+	}
+}

@@ -1,0 +1,217 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout waits for the controller's Deployment. It judges without
+// Helm, whose --wait takes a Deployment for ready that has no Pod yet where
+// maxUnavailable equals the replicas.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/report"
+)
+
+// Times of the wait for the controller's Pods.
+const (
+	DefaultTimeout = 5 * time.Minute
+	poll           = 500 * time.Millisecond
+	// settleTime is how long Pods that no node can take are waited for while
+	// another one works: a surplus replica of a small cluster.
+	settleTime = 10 * time.Second
+	// hopeless is after how many restarts a Pod is given up that never became ready.
+	hopeless = 3
+)
+
+// Waiter waits for one release's Deployment.
+type Waiter struct {
+	Cluster  *cluster.Cluster
+	Release  string
+	Clock    clock.WithTicker
+	Progress report.Progress
+	Limit    time.Duration // 0 = DefaultTimeout
+	// PodLogs returns the last lines of a container's log, for the cause of a failure; may be nil.
+	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
+	// Scrub removes secrets from text of others; may be nil.
+	Scrub func(string) string
+}
+
+// Error is a controller that does not come up.
+type Error struct {
+	Deployment string
+	After      time.Duration
+	TimedOut   bool
+	State      string
+	Causes     []string // Pods with reasons, Events, last log lines
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("the controller did not come up within %s: %s", e.After.Round(time.Second), e.State)
+	if !e.TimedOut {
+		s = fmt.Sprintf("the controller does not come up: %s", e.State)
+	}
+	if len(e.Causes) > 0 {
+		s += "; " + e.Causes[0]
+	}
+	return s
+}
+
+// Remedy says where to look.
+func (e *Error) Remedy() string {
+	return fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe deployment %s",
+		strings.SplitN(e.Deployment, "/", 2)[0], strings.SplitN(e.Deployment, "/", 2)[1])
+}
+
+// ExitCode tells a time-out from a failure.
+func (e *Error) ExitCode() int {
+	if e.TimedOut {
+		return report.ExitTimeout
+	}
+	return report.ExitFailure
+}
+
+// Wait waits until the controller's Pods run.
+func (w *Waiter) Wait(ctx context.Context) error {
+	limit := w.Limit
+	if limit == 0 {
+		limit = DefaultTimeout
+	}
+	w.Progress.Step("Waiting for the controller's Pods")
+	began := w.Clock.Now()
+	deadline := w.Clock.After(limit)
+	var said string
+	var stuckSince time.Time
+	for {
+		d, pods, newest, err := w.Read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			w.Progress.Fail("")
+			return err
+		}
+		s := judge(d, pods, newest)
+		now := w.Clock.Now()
+		if s.Stuck == 0 || s.Available == 0 || s.Available+s.Stuck < s.Wanted {
+			stuckSince = now
+		}
+		switch {
+		case s.Done:
+			w.Progress.Done("%d running", s.Wanted)
+			return nil
+		case now.Sub(stuckSince) >= settleTime:
+			w.Progress.Warn("%s", strings.Join(s.Problems, "; "))
+			w.Progress.Done("%d of %d running; no node can take more now", s.Available, s.Wanted)
+			return nil
+		case s.GiveUp:
+			w.Progress.Fail("")
+			return w.failed(ctx, d, s, w.Clock.Since(began), false)
+		}
+		if text := strings.Join(s.Problems, "; "); text != said && text != "" {
+			said = text
+			w.Progress.Info("%s", text)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-deadline:
+			w.Progress.Fail("")
+			return w.failed(ctx, d, s, limit, true)
+		case <-w.Clock.After(poll):
+		}
+	}
+}
+
+func (w *Waiter) selector() metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + w.Release}
+}
+
+// Read reads the release's Deployment, its Pods, and the hash of the
+// newest ReplicaSet.
+func (w *Waiter) Read(ctx context.Context) (*appsv1.Deployment, []corev1.Pod, string, error) {
+	ns := w.Cluster.Namespace
+	deployments, err := w.Cluster.Kube.AppsV1().Deployments(ns).List(ctx, w.selector())
+	if err != nil {
+		return nil, nil, "", w.Cluster.Explain(err)
+	}
+	if len(deployments.Items) == 0 {
+		return nil, nil, "", &NoDeploymentError{
+			fmt.Sprintf("release %s has no Deployment labelled app.kubernetes.io/name=cloudstack-ccm", w.Release),
+			"check --chart: it must be a chart of cloudstack-ccm",
+		}
+	}
+	d := &deployments.Items[0]
+	pods, err := w.Cluster.Kube.CoreV1().Pods(ns).List(ctx, w.selector())
+	if err != nil {
+		return nil, nil, "", w.Cluster.Explain(err)
+	}
+	sets, err := w.Cluster.Kube.AppsV1().ReplicaSets(ns).List(ctx, w.selector())
+	if err != nil {
+		return nil, nil, "", w.Cluster.Explain(err)
+	}
+	newest := ""
+	const revision = "deployment.kubernetes.io/revision"
+	for i := range sets.Items {
+		if r := sets.Items[i].Annotations[revision]; r != "" && r == d.Annotations[revision] {
+			newest = sets.Items[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		}
+	}
+	return d, pods.Items, newest, nil
+}
+
+// failed gathers what explains the failure. The run may be out of time,
+// so it has its own.
+func (w *Waiter) failed(ctx context.Context, d *appsv1.Deployment, s state, after time.Duration, timedOut bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	e := &Error{Deployment: d.Namespace + "/" + d.Name, After: after, TimedOut: timedOut, State: s.Text, Causes: s.Problems}
+	if s.failing != nil {
+		events, err := w.Cluster.Kube.CoreV1().Events(d.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
+		})
+		if err == nil {
+			for i := range events.Items {
+				ev := &events.Items[i]
+				if ev.InvolvedObject.Name == s.failing.Name && ev.Type == corev1.EventTypeWarning {
+					w.Progress.Warn("Event %s: %s", ev.Reason, w.scrub(ev.Message))
+				}
+			}
+		}
+		if w.PodLogs != nil {
+			if log, err := w.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
+				w.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
+				for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
+					w.Progress.Info("  %s", w.scrub(line))
+				}
+			}
+		}
+	}
+	return e
+}
+
+func (w *Waiter) scrub(text string) string {
+	if w.Scrub == nil {
+		return text
+	}
+	return w.Scrub(text)
+}
+
+// NoDeploymentError is a release without a Deployment of the controller.
+type NoDeploymentError struct{ what, fix string }
+
+func (e *NoDeploymentError) Error() string { return e.what }
+
+// Remedy says what may be wrong.
+func (e *NoDeploymentError) Remedy() string { return e.fix }
+
+// ExitCode is that of wrong input.
+func (e *NoDeploymentError) ExitCode() int { return report.ExitUsage }

@@ -1,0 +1,212 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package taint
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/node"
+)
+
+func terms(key, value string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{"other", value}},
+	}}}}
+}
+
+func deployment(generation, observed int64, replicas, updated int32) appsv1.Deployment {
+	return appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app", Generation: generation}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: observed, UpdatedReplicas: updated, AvailableReplicas: updated},
+	}
+}
+
+func TestClusterGates(t *testing.T) {
+	t.Parallel()
+	zone := corev1.LabelTopologyZone
+	tests := map[string]struct {
+		change func(f *ClusterFacts)
+		gate   string
+		text   string
+	}{
+		"all well":             {func(*ClusterFacts) {}, "", ""},
+		"no permission":        {func(f *ClusterFacts) { f.MayPatch = false }, GatePermission, "may not patch"},
+		"controller not ready": {func(f *ClusterFacts) { f.ControllerReady = 0 }, GateController, "no Pod"},
+		"no leader":            {func(f *ClusterFacts) { f.Leader = "" }, GateController, "lease"},
+		"old rules":            {func(f *ClusterFacts) { f.OldRules = 3 }, GateRules, "3 load balancer rules"},
+		"webhook":              {func(f *ClusterFacts) { f.Webhooks = []Webhook{{"policy", "nodes.example.org"}} }, GateWebhook, "nodes.example.org"},
+		"rollout":              {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, GateRollout, "default/app is rolling out: 1 of 3"},
+		"rollout not seen yet": {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, GateRollout, "rolling out"},
+		"finished rollout":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 3)} }, "", ""},
+		"volume in the old zone": {func(f *ClusterFacts) {
+			v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: terms(zone, "old")}
+			f.Volumes = []corev1.PersistentVolume{v}
+		}, GateLabels, "PersistentVolume data"},
+		"volume in another zone": {func(f *ClusterFacts) {
+			v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: terms(zone, "elsewhere")}
+			f.Volumes = []corev1.PersistentVolume{v}
+		}, "", ""},
+		"Pod selects the old zone": {func(f *ClusterFacts) {
+			f.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}}}
+		}, GateLabels, "Pod a/b"},
+		"Pod with affinity": {func(f *ClusterFacts) {
+			f.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: corev1.PodSpec{Affinity: &corev1.Affinity{
+				NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(zone, "old")},
+			}}}}
+		}, GateLabels, "Pod a/b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &ClusterFacts{MayPatch: true, ControllerReady: 1, Leader: "x"}
+			tt.change(f)
+			facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: cloud, Cluster: f}
+			p := NewPlan(facts)
+			if tt.gate == "" {
+				require.Empty(t, p.Problems)
+				return
+			}
+			require.Len(t, p.Problems, 1)
+			require.Equal(t, tt.gate, p.Problems[0].Gate)
+			require.Contains(t, p.Problems[0].Text, tt.text)
+			require.NotEmpty(t, p.Problems[0].Remedy)
+			facts.SkipGates = []string{tt.gate}
+			passed := len(NewPlan(facts).Problems) == 0
+			require.Equal(t, slices.Contains(Gates(), tt.gate), passed, "each gate is passed over by its own name")
+		})
+	}
+}
+
+func TestNoExecuteIsNeverPassedOver(t *testing.T) {
+	t.Parallel()
+	p := NewPlan(Facts{
+		Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), aNode("w-2", "10.1.1.22")}, VMs: cloud,
+		SkipGates: append(Gates(), GateNoExecute, GatePermission),
+	})
+	require.Equal(t, []string{"no-execute w-1"}, gates(p))
+}
+
+// A cluster whose nodes carry upstream's form keeps it by the setting.
+func TestLabelForm(t *testing.T) {
+	t.Parallel()
+	n := aNode("w-1", "10.1.1.21", label(corev1.LabelInstanceTypeStable, "SmallInstance"))
+	require.Len(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: cloud}), "w-1"), 1)
+	require.Empty(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: cloud, LabelForm: node.LabelUpstream}), "w-1"))
+}
+
+func TestGatherCluster(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	renewed := metav1.NewMicroTime(now.Add(-10 * time.Second))
+	rule := func(resource string) []admissionv1.RuleWithOperations {
+		return []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Update}, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}},
+		}}
+	}
+	kube := fake.NewClientset(
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c", Labels: map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "r"}},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		},
+		&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "l"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("me"), RenewTime: &renewed, LeaseDurationSeconds: ptr.To(int32(15))},
+		},
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Webhooks: []admissionv1.ValidatingWebhook{
+			{Name: "nodes", Rules: rule("nodes")}, {Name: "pods", Rules: rule("pods")}, {Name: "soft", Rules: rule("*"), FailurePolicy: ptr.To(admissionv1.Ignore)},
+		}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Webhooks: []admissionv1.MutatingWebhook{{Name: "all", Rules: rule("*")}}},
+	)
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+	})
+	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", Lease{"kube-system", "l"}, clocktesting.NewFakePassiveClock(now))
+	require.NoError(t, err)
+	require.True(t, f.MayPatch)
+	require.Equal(t, 1, f.ControllerReady)
+	require.Equal(t, "me", f.Leader)
+	require.Equal(t, []Webhook{{"m", "all"}, {"v", "nodes"}}, f.Webhooks)
+	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", Lease{"kube-system", "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
+	require.NoError(t, err)
+	require.Empty(t, f.Leader, "a lease that nobody renews is nobody's")
+}
+
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	nodes := threeNodes()
+	nodes[1].Labels[corev1.LabelTopologyZone] = "old"
+	for i := range nodes {
+		nodes[i].UID = types.UID("uid-" + nodes[i].Name)
+	}
+	w := newWorld(t, nil, nodes...)
+	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
+	require.NoError(t, s.Keep(t.Context(), w.kube, "kube-system"))
+	e := &Executor{Kube: w.kube, Clock: w.clock}
+	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	require.NoError(t, e.Canary(t.Context(), p)) // w-1 alone
+	require.Equal(t, "zone-1", w.node(t, "w-1").Labels[corev1.LabelTopologyZone])
+
+	// A later snapshot does not hide what was before.
+	now, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.NoError(t, TakeSnapshot(now.Items, "https://api", time.Unix(1_700_000_100, 0)).Keep(t.Context(), w.kube, "kube-system"))
+	back, err := ReadSnapshot(t.Context(), w.kube, "kube-system", "")
+	require.NoError(t, err)
+	require.Len(t, back.Nodes, len(nodes))
+
+	undone, err := e.Undo(t.Context(), back)
+	require.NoError(t, err)
+	byName := map[string]Undone{}
+	for _, u := range undone {
+		byName[u.Node] = u
+	}
+	require.Equal(t, []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}, byName["w-1"].Labels)
+	require.Equal(t, "external-cloudstack://"+id2, byName["w-1"].KeepsProviderID)
+	require.Equal(t, "was not tainted by csccm", byName["w-2"].Skipped)
+	n := w.node(t, "w-1")
+	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
+	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)
+	require.NotContains(t, n.Annotations, MarkAnnotation)
+	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
+
+	again, err := e.Undo(t.Context(), back)
+	require.NoError(t, err)
+	for _, u := range again {
+		require.NotEmpty(t, u.Skipped)
+	}
+}
+
+// An undo takes a taint back that a killed csccm left.
+func TestUndoTakesOwnTaintBack(t *testing.T) {
+	t.Parallel()
+	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
+	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
+	w := newWorld(t, []string{"w-1"}, nodes...)
+	e := &Executor{Kube: w.kube, Clock: w.clock}
+	require.NoError(t, e.add(t.Context(), "w-1"))
+	undone, err := e.Undo(t.Context(), s)
+	require.NoError(t, err)
+	require.True(t, undone[0].Taint)
+	require.Empty(t, w.node(t, "w-1").Spec.Taints)
+	_, err = ReadSnapshot(t.Context(), w.kube, "kube-system", "")
+	require.ErrorContains(t, err, "no snapshot")
+}

@@ -1,0 +1,211 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package taint
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// SnapshotConfigMap keeps the first snapshot in the cluster, for an undo from another machine.
+const (
+	SnapshotConfigMap = "csccm-nodes-before-taint"
+	snapshotKey       = "nodes.json.gz"
+)
+
+// writtenLabels are the labels that the controller writes when it initialises a node.
+func writtenLabels() []string {
+	return []string{
+		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
+		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
+	}
+}
+
+// Keep puts the snapshot into a ConfigMap. One that is there stays: it is older, from before the
+// first node was changed; nodes that it does not know are added.
+func (s *Snapshot) Keep(ctx context.Context, kube kubernetes.Interface, namespace string) error {
+	maps := kube.CoreV1().ConfigMaps(namespace)
+	merged := *s
+	c, err := maps.Get(ctx, SnapshotConfigMap, metav1.GetOptions{})
+	exists := err == nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("keeping the snapshot of the nodes: %w", err)
+	}
+	if exists {
+		old, err := unpackSnapshot(c)
+		if err != nil {
+			return err
+		}
+		known := map[string]bool{}
+		for i := range old.Nodes {
+			known[old.Nodes[i].UID] = true
+		}
+		merged = *old
+		for i := range s.Nodes {
+			if !known[s.Nodes[i].UID] {
+				merged.Nodes = append(merged.Nodes, s.Nodes[i])
+			}
+		}
+	}
+	body, err := merged.pack()
+	if err != nil {
+		return fmt.Errorf("keeping the snapshot of the nodes: %w", err)
+	}
+	if exists {
+		c.BinaryData = map[string][]byte{snapshotKey: body}
+		_, err = maps.Update(ctx, c, metav1.UpdateOptions{})
+	} else {
+		c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SnapshotConfigMap}, BinaryData: map[string][]byte{snapshotKey: body}}
+		_, err = maps.Create(ctx, c, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the snapshot of the nodes in ConfigMap %s/%s: %w; nothing else was changed", namespace, SnapshotConfigMap, err)
+	}
+	return nil
+}
+
+// pack holds only what an undo needs: a ConfigMap holds at most 1 MiB.
+func (s *Snapshot) pack() ([]byte, error) {
+	small := *s
+	small.Nodes = nil
+	for i := range s.Nodes {
+		n := s.Nodes[i]
+		labels := map[string]string{}
+		for _, key := range writtenLabels() {
+			if v, set := n.Labels[key]; set {
+				labels[key] = v
+			}
+		}
+		n.Labels = labels
+		small.Nodes = append(small.Nodes, n)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := json.NewEncoder(z).Encode(small); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+const maxSnapshot = 64 << 20
+
+func unpackSnapshot(c *corev1.ConfigMap) (*Snapshot, error) {
+	z, err := gzip.NewReader(bytes.NewReader(c.BinaryData[snapshotKey]))
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s holds no snapshot of nodes: %w", c.Namespace, c.Name, err)
+	}
+	return decodeSnapshot(io.LimitReader(z, maxSnapshot), "ConfigMap "+c.Namespace+"/"+c.Name)
+}
+
+// ReadSnapshot reads a snapshot from a file, or from the cluster when path is "".
+func ReadSnapshot(ctx context.Context, kube kubernetes.Interface, namespace, path string) (*Snapshot, error) {
+	if path == "" {
+		c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, SnapshotConfigMap, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("no snapshot of the nodes in the cluster: %w", err)
+		}
+		return unpackSnapshot(c)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return decodeSnapshot(f, path)
+}
+
+func decodeSnapshot(r io.Reader, from string) (*Snapshot, error) {
+	s := &Snapshot{}
+	if err := json.NewDecoder(r).Decode(s); err != nil || s.SchemaVersion != 1 {
+		return nil, fmt.Errorf("%s is no snapshot of nodes by csccm", from)
+	}
+	return s, nil
+}
+
+// Undone is what an undo did to a node.
+type Undone struct {
+	Node string `json:"node"`
+	// Taint: our own taint was still there and is gone. Labels are those that were set back.
+	Taint  bool     `json:"taint,omitempty"`
+	Labels []string `json:"labels,omitempty"`
+	// Skipped says why nothing was done.
+	Skipped string `json:"skipped,omitempty"`
+	// KeepsProviderID is the provider ID that it got since: the API server lets nobody change or clear it.
+	KeepsProviderID string `json:"keepsProviderID,omitempty"`
+}
+
+// Undo takes our own taints back and sets the labels back that the controller wrote. Only nodes that
+// csccm tainted are touched. Running again is harmless.
+func (e *Executor) Undo(ctx context.Context, s *Snapshot) ([]Undone, error) {
+	var out []Undone
+	for i := range s.Nodes {
+		was := &s.Nodes[i]
+		if ctx.Err() != nil {
+			return out, context.Cause(ctx)
+		}
+		u := Undone{Node: was.Name}
+		n, err := e.Kube.CoreV1().Nodes().Get(ctx, was.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			u.Skipped = "is gone"
+		case err != nil:
+			return out, fmt.Errorf("reading node %s: %w", was.Name, err)
+		case string(n.UID) != was.UID:
+			u.Skipped = "is another node of this name"
+		case n.Annotations[MarkAnnotation] == "":
+			u.Skipped = "was not tainted by csccm"
+		default:
+			u.Taint = ownTaint(n) >= 0
+			if n.Spec.ProviderID != was.ProviderID {
+				u.KeepsProviderID = n.Spec.ProviderID
+			}
+			if u.Labels, err = e.restore(context.WithoutCancel(ctx), was); err != nil {
+				return out, err
+			}
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// restore sets the labels back, and takes taint and mark away, in one patch.
+func (e *Executor) restore(ctx context.Context, was *NodeSnapshot) (labels []string, err error) {
+	err = e.patch(ctx, was.Name, "setting back", func(n *corev1.Node) []patchOp {
+		labels = nil
+		var ops []patchOp
+		for _, key := range writtenLabels() {
+			before, had := was.Labels[key]
+			now, has := n.Labels[key]
+			path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+			switch {
+			case had && (!has || now != before):
+				ops, labels = append(ops, patchOp{"add", path, before}), append(labels, key)
+			case !had && has:
+				ops, labels = append(ops, patchOp{Op: "remove", Path: path}), append(labels, key)
+			}
+		}
+		if _, marked := n.Annotations[MarkAnnotation]; marked {
+			ops = append(ops, patchOp{Op: "remove", Path: markPath})
+			if i := ownTaint(n); i >= 0 {
+				ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
+			}
+		}
+		return ops
+	})
+	return labels, err
+}

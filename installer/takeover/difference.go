@@ -1,0 +1,307 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// Kind says what differs.
+type Kind string
+
+// Kinds of differences. Down to KindRefused they need consent.
+const (
+	KindProtocol    Kind = "protocol"
+	KindAlgorithm   Kind = "algorithm"
+	KindRanges      Kind = "ranges"       // who may connect
+	KindGap         Kind = "gap"          // a rule is made anew: new connections fail for about a second
+	KindAddress     Kind = "address"      // another public address, or one that is given up
+	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
+	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service as it stands
+	KindFirewall    Kind = "firewall"     // a firewall rule of others stays, that lets in more than the Service
+	KindPortAdded   Kind = "port-added"   // a port of the Service that has no rule
+	KindMembers     Kind = "members"      // nodes that join or leave the rules
+	KindKeeps       Kind = "keeps"        // the address stays in CloudStack when the Service is deleted
+	KindIPMode      Kind = "ip-mode"      // of the Service's status
+)
+
+// Difference is one thing that csccm's controller does otherwise than what stands.
+type Difference struct {
+	Kind    Kind   `json:"kind"`
+	Port    int    `json:"port,omitempty"`
+	Was     string `json:"was,omitempty"`
+	Becomes string `json:"becomes,omitempty"`
+	Text    string `json:"text"`
+	// Consent: users of the Service would notice; nothing happens before somebody agrees.
+	Consent bool `json:"consent"`
+	// Pin keeps what stands; nil when no annotation can.
+	Pin *Pin `json:"pin,omitempty"`
+}
+
+// Pin is an annotation of a Service.
+type Pin struct {
+	Annotation string `json:"annotation"`
+	Value      string `json:"value"`
+}
+
+// service compares what stands of a Service with what the controller would make of it.
+func (w *world) service(svc *corev1.Service) ServicePlan {
+	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
+	for i := range w.facts.Rules {
+		if r := &w.facts.Rules[i]; w.owner[r.ID] == p.Service && !w.gone[r.ID] {
+			p.Rules = append(p.Rules, r.ID)
+			p.Address = r.PublicIP
+		}
+	}
+	slices.Sort(p.Rules)
+	p.Differences = w.differences(svc)
+	for i := range p.Differences {
+		if d := &p.Differences[i]; d.Consent {
+			d.Pin = w.pin(svc, d)
+		}
+	}
+	return p
+}
+
+func refused(text string) []Difference {
+	return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left as it stands and no longer be updated: " + text}}
+}
+
+func (w *world) differences(svc *corev1.Service) []Difference {
+	id := identity(svc)
+	spec, err := annotation.Parse(svc)
+	if err != nil {
+		return refused(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	actual := w.actual(id, spec)
+	network := w.network(actual)
+	desired, refusal := loadbalancer.Desire(loadbalancer.Facts{Service: id, Spec: spec, Members: w.members, Network: network})
+	if refusal == nil {
+		refusal = loadbalancer.Fits(desired, actual, network)
+	}
+	if refusal != nil {
+		return refused(refusal.Error())
+	}
+	actions := loadbalancer.Plan(desired, actual, w.facts.Limits)
+	var out []Difference
+	out = append(out, addresses(id, actual, actions)...)
+	for _, want := range desired.Rules {
+		out = append(out, port(want, desired, actual, actions)...)
+	}
+	out = append(out, leftovers(desired, actual, actions)...)
+	return append(out, quiet(spec, id, desired, actual)...)
+}
+
+// standing is the Service's rule of a port, with its address.
+func standing(a loadbalancer.Actual, port int) (*loadbalancer.Address, *loadbalancer.ActualRule) {
+	for i := range a.Addresses {
+		for j := range a.Addresses[i].Rules {
+			if r := &a.Addresses[i].Rules[j]; r.Owner == loadbalancer.Mine && r.PublicPort == port {
+				return &a.Addresses[i], r
+			}
+		}
+	}
+	return nil, nil
+}
+
+func addresses(id loadbalancer.Service, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+	var out []Difference
+	stands := len(id.StatusIPs) > 0
+	for i := range a.Addresses {
+		stands = stands || slices.ContainsFunc(a.Addresses[i].Rules, func(r loadbalancer.ActualRule) bool { return r.Owner == loadbalancer.Mine })
+	}
+	for _, act := range actions {
+		switch act.Kind {
+		case loadbalancer.AllocateAddress:
+			out = append(out, Difference{Kind: KindAddress, Consent: stands, Becomes: act.IP, Text: act.Label})
+		case loadbalancer.ReleaseAddress, loadbalancer.ForgetAddress:
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: act.Label})
+		default:
+		}
+	}
+	return out
+}
+
+// port compares one port that the Service asks for.
+func port(want loadbalancer.Rule, d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+	address, have := standing(a, want.PublicPort)
+	if have == nil {
+		return []Difference{{Kind: KindPortAdded, Port: want.PublicPort, Text: fmt.Sprintf("port %d has no rule and gets one", want.PublicPort)}}
+	}
+	var out []Difference
+	differ := func(k Kind, what, was, becomes string) {
+		out = append(out, Difference{
+			Kind: k, Port: want.PublicPort, Was: was, Becomes: becomes, Consent: true,
+			Text: fmt.Sprintf("%s of port %d changes from %s to %s", what, want.PublicPort, was, becomes),
+		})
+	}
+	if was := cmp.Or(have.Protocol, loadbalancer.ProtocolTCP); was != want.Protocol {
+		differ(KindProtocol, "the protocol", was, want.Protocol)
+	}
+	if have.Algorithm != want.Algorithm {
+		differ(KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm)
+	}
+	was, becomes, asked := ranges(reach(address, have)), ranges(reachAfter(address, have, want, actions)), ranges(minimal(prefixes(d.Ranges)))
+	if was != becomes {
+		differ(KindRanges, "who may connect to the rule", was, becomes)
+	}
+	if becomes != asked {
+		out = append(out, Difference{
+			Kind: KindFirewall, Port: want.PublicPort, Was: was, Becomes: becomes,
+			Text: fmt.Sprintf("port %d stays open to %s, although the Service asks for %s: a firewall rule on %s is not of this Service", want.PublicPort, becomes, asked, address.IP),
+		})
+	}
+	for _, act := range actions {
+		if act.Kind == loadbalancer.DeleteRule && act.RuleID == have.ID {
+			out = append(out, Difference{
+				Kind: KindGap, Port: want.PublicPort, Consent: true,
+				Text: fmt.Sprintf("the rule of port %d is made anew, and new connections fail for about a second: %s", want.PublicPort, act.Note),
+			})
+		}
+	}
+	return out
+}
+
+// reachAfter is who gets to a port when the plan is done.
+func reachAfter(a *loadbalancer.Address, have *loadbalancer.ActualRule, want loadbalancer.Rule, actions []loadbalancer.Action) []string {
+	after := loadbalancer.Address{}
+	closed := map[string]bool{}
+	rule := *have
+	for _, act := range actions {
+		switch act.Kind {
+		case loadbalancer.CloseFirewall:
+			closed[act.FirewallID] = true
+		case loadbalancer.OpenFirewall:
+			after.Firewall = append(after.Firewall, loadbalancer.ActualFirewall{FirewallRange: *act.Firewall})
+		case loadbalancer.CreateRule:
+			if act.Port == want.PublicPort {
+				rule.CIDRs = want.CIDRs
+			}
+		case loadbalancer.UpdateRule:
+			if act.RuleID == have.ID && act.Rule.CIDRs != nil {
+				rule.CIDRs = act.Rule.CIDRs
+			}
+		default:
+		}
+	}
+	for i := range a.Firewall {
+		if !closed[a.Firewall[i].ID] {
+			after.Firewall = append(after.Firewall, a.Firewall[i])
+		}
+	}
+	return reach(&after, &rule)
+}
+
+func ranges(r []string) string {
+	if len(r) == 0 {
+		return "nobody"
+	}
+	return strings.Join(r, ",")
+}
+
+// leftovers are rules of ports that the Service does not ask for.
+func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+	var out []Difference
+	for _, act := range actions {
+		if act.Kind != loadbalancer.DeleteRule || slices.Contains(d.Ports(), act.Port) {
+			continue
+		}
+		out = append(out, Difference{Kind: KindPortRemoved, Port: act.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", act.Port, act.IP)})
+	}
+	for i := range a.Addresses {
+		for j := range a.Addresses[i].Rules {
+			r := &a.Addresses[i].Rules[j]
+			if r.Owner != loadbalancer.Mine || !slices.Contains(d.Ports(), r.PublicPort) {
+				continue
+			}
+			in, gone := compare(d.Members, r.Members)
+			if in+gone > 0 {
+				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%d nodes join the rule of port %d, %d members leave it", in, r.PublicPort, gone)})
+			}
+		}
+	}
+	return out
+}
+
+func compare(want, have []string) (in, gone int) {
+	for _, x := range want {
+		if !slices.Contains(have, x) {
+			in++
+		}
+	}
+	for _, x := range have {
+		if !slices.Contains(want, x) {
+			gone++
+		}
+	}
+	return in, gone
+}
+
+// quiet are differences that nobody notices while the Service lives.
+func quiet(spec annotation.Spec, id loadbalancer.Service, d loadbalancer.Desired, a loadbalancer.Actual) []Difference {
+	var out []Difference
+	for _, want := range d.Rules {
+		if address, have := standing(a, want.PublicPort); have != nil && !address.Allocated {
+			out = append(out, Difference{Kind: KindKeeps, Text: fmt.Sprintf(
+				"address %s stays in CloudStack when the Service is deleted: nothing proves who acquired it; annotation %s=true says that it may be released",
+				address.IP, annotation.AssociatedByController)})
+			break
+		}
+	}
+	if spec.ProxyProtocol && spec.Hostname == "" && len(id.StatusIPs) > 0 {
+		out = append(out, Difference{Kind: KindIPMode, Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too"})
+	}
+	return out
+}
+
+// pin finds an annotation with which the difference is gone and no other one that needs consent has come.
+func (w *world) pin(svc *corev1.Service, d *Difference) *Pin {
+	var candidate Pin
+	switch d.Kind {
+	case KindProtocol:
+		candidate = Pin{annotation.ProxyProtocol, strconv.FormatBool(d.Was == loadbalancer.ProtocolTCPProxy)}
+	case KindAlgorithm:
+		candidate = Pin{annotation.Algorithm, d.Was}
+	case KindRanges:
+		candidate = Pin{annotation.SourceCIDRs, d.Was}
+		if d.Was == "nobody" {
+			candidate.Value = ""
+		}
+	default:
+		return nil
+	}
+	copied := svc.DeepCopy()
+	if copied.Annotations == nil {
+		copied.Annotations = map[string]string{}
+	}
+	copied.Annotations[candidate.Annotation] = candidate.Value
+	before := consents(w.differences(svc))
+	for key := range consents(w.differences(copied)) {
+		if key == d.key() || !before[key] {
+			return nil
+		}
+	}
+	return &candidate
+}
+
+func (d *Difference) key() string { return string(d.Kind) + ":" + strconv.Itoa(d.Port) }
+
+func consents(in []Difference) map[string]bool {
+	out := map[string]bool{}
+	for i := range in {
+		if in[i].Consent {
+			out[in[i].key()] = true
+		}
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+const (
+	leaseDuration = 60 * time.Second // after which a csccm that died no longer holds it
+	leaseRenewal  = 5 * time.Second
+	leaseAttempts = 20
+)
+
+// hold is csccm's own hold on the lease: as long as it lasts no controller leads.
+type hold struct {
+	kube     kubernetes.Interface
+	clock    clock.Clock
+	name     LeaseName
+	identity string
+
+	stop context.CancelFunc
+	done chan struct{}
+	mu   sync.Mutex
+	lost error
+}
+
+// seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
+// keeps it until release. A lease that nobody has made is made.
+func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName, identity string) (*hold, error) {
+	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
+	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
+		if holder(l) != identity {
+			transitions := int32(1)
+			if l.Spec.LeaseTransitions != nil {
+				transitions += *l.Spec.LeaseTransitions
+			}
+			now := metav1.NewMicroTime(c.Now())
+			l.Spec.LeaseTransitions, l.Spec.AcquireTime = &transitions, &now
+		}
+		h.mine(l)
+		return true
+	}); err != nil {
+		return nil, fmt.Errorf("holding lease %s: %w", name, err)
+	}
+	// The hold outlives a cancelled ctx: it ends with release.
+	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h.stop = stop
+	go h.renew(rctx)
+	return h, nil
+}
+
+func (h *hold) mine(l *coordinationv1.Lease) {
+	now, seconds := metav1.NewMicroTime(h.clock.Now()), int32(leaseDuration/time.Second)
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, &seconds
+}
+
+func (h *hold) renew(ctx context.Context) {
+	defer close(h.done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.clock.After(leaseRenewal):
+		}
+		err := h.write(ctx, func(l *coordinationv1.Lease) bool {
+			if holder(l) != h.identity {
+				return false
+			}
+			h.mine(l)
+			return true
+		})
+		if err != nil && ctx.Err() == nil {
+			h.mu.Lock()
+			h.lost = err
+			h.mu.Unlock()
+		}
+	}
+}
+
+// check tells whether the hold still lasts.
+func (h *hold) check(ctx context.Context) error {
+	l, err := h.kube.CoordinationV1().Leases(h.name.Namespace).Get(ctx, h.name.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("lease %s: %w", h.name, err)
+	}
+	if by := holder(l); by != h.identity {
+		return fmt.Errorf("lease %s is held by %q: another csccm, or a controller that took it", h.name, by)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// release gives the lease up, so that the next candidate has it at once.
+func (h *hold) release(ctx context.Context) error {
+	h.stop()
+	<-h.done
+	err := h.write(ctx, func(l *coordinationv1.Lease) bool {
+		if holder(l) != h.identity {
+			return false
+		}
+		nobody, second, now := "", int32(1), metav1.NewMicroTime(h.clock.Now())
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &nobody, &second, &now
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, leaseDuration)
+	}
+	return nil
+}
+
+// write changes the lease as it is now, again where somebody was faster.
+func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) bool) error {
+	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
+	var last error
+	for range leaseAttempts {
+		l, err := leases.Get(ctx, h.name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
+			if !change(l) {
+				return nil
+			}
+			_, last = leases.Create(ctx, l, metav1.CreateOptions{})
+		case err != nil:
+			return err
+		case !change(l):
+			return nil
+		default:
+			_, last = leases.Update(ctx, l, metav1.UpdateOptions{})
+		}
+		if last == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(last) && !apierrors.IsAlreadyExists(last) {
+			return last
+		}
+	}
+	return last
+}
+
+func holder(l *coordinationv1.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}

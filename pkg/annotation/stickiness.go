@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Stickiness methods in CloudStack's words.
+const (
+	LBCookie    = "LbCookie"
+	AppCookie   = "AppCookie"
+	SourceBased = "SourceBased"
+)
+
+// Stickiness asks that a client's connections go to one node.
+type Stickiness struct {
+	Method string            `json:"method"`
+	Params map[string]string `json:"params,omitempty"` // a flag has the value "true"
+}
+
+// Equal compares two; nil is none.
+func (s *Stickiness) Equal(o *Stickiness) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return strings.EqualFold(s.Method, o.Method) && maps.Equal(s.Params, o.Params)
+}
+
+// stickinessMethod is one method with the options that CloudStack knows for it.
+type stickinessMethod struct {
+	word, method string
+	options      []string
+	flags        []string
+}
+
+var stickinessMethods = []stickinessMethod{
+	{"lb-cookie", LBCookie, []string{"cookie-name", "domain", "mode"}, []string{"indirect", "nocache", "postonly"}},
+	{"app-cookie", AppCookie, []string{"cookie-name", "holdtime", "length", "mode"}, []string{"prefix", "request-learn"}},
+	{"source", SourceBased, []string{"expire", "tablesize"}, nil},
+}
+
+func stickinessAllowed() string {
+	var parts []string
+	for _, m := range stickinessMethods {
+		var names []string
+		for _, o := range m.options {
+			names = append(names, o+"=…")
+		}
+		parts = append(parts, m.word+": "+strings.Join(append(names, m.flags...), ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (p *parser) stickiness() *Stickiness {
+	options, haveOptions := p.svc.Annotations[StickinessOptions]
+	haveOptions = haveOptions && strings.TrimSpace(options) != ""
+	value, set := p.svc.Annotations[StickinessMethod]
+	word := strings.ToLower(strings.TrimSpace(value))
+	if !set || word == "none" {
+		if haveOptions {
+			p.warnings = append(p.warnings, StickinessOptions+" has no effect without "+StickinessMethod)
+		}
+		return nil
+	}
+	at := slices.IndexFunc(stickinessMethods, func(m stickinessMethod) bool { return m.word == word })
+	if at < 0 {
+		p.refuse(StickinessMethod, value, "", allowed(StickinessMethod))
+		return nil
+	}
+	m := stickinessMethods[at]
+	out := &Stickiness{Method: m.method, Params: map[string]string{}}
+	if !haveOptions {
+		return out
+	}
+	for _, item := range strings.Split(options, ",") {
+		name, v, hasValue := strings.Cut(strings.TrimSpace(item), "=")
+		name, v = strings.TrimSpace(name), strings.TrimSpace(v)
+		switch {
+		case slices.Contains(m.flags, name) && (!hasValue || v == "true"):
+			out.Params[name] = "true"
+		case slices.Contains(m.options, name) && v != "" && !strings.ContainsAny(v, " \t\r\n"):
+			out.Params[name] = v
+		default:
+			p.refuse(StickinessOptions, options, "not an option of "+word+": "+strings.TrimSpace(item), allowed(StickinessOptions))
+			return nil
+		}
+	}
+	return out
+}

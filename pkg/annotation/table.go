@@ -1,0 +1,178 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import "strings"
+
+// Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
+const (
+	celBoolean = `v.trim().lowerAscii() in ['true', 'false', 'enabled', 'disabled', 'yes', 'no', 'on', 'off']`
+	celPorts   = `v.trim().matches('^[A-Za-z0-9-]+([ ]*,[ ]*[A-Za-z0-9-]+)*$')`
+	celUUID    = `v.trim().matches('^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$')`
+	celIPv4    = `v.trim() == '' || v.trim().matches('^([0-9]{1,3}[.]){3}[0-9]{1,3}$')`
+	celRanges  = `v.trim() == '' || v.split(',').all(r, r.trim().matches('^[0-9a-fA-F:.]+(/[0-9]{1,3})?$'))`
+	celName    = `v.trim() != ''`
+	celOptions = `v.trim() == '' || v.split(',').all(o, o.trim().matches('^[a-z-]+(=.+)?$'))`
+	celDNS     = `v.trim() == '' || v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
+)
+
+func celOneOf(words ...string) string {
+	return `v.trim().lowerAscii() in ['` + strings.Join(words, `', '`) + `']`
+}
+
+// Table is every annotation the provider knows, sorted by name within its writer.
+func Table() []Definition { return table }
+
+var table = []Definition{
+	{
+		Name: Address, Aliases: []string{"spec.loadBalancerIP"}, Writer: ByUser,
+		Type: "IPv4 address", Allowed: "one IPv4 address", Default: "a new address of the network",
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "203.0.113.20", CEL: celIPv4,
+		Doc: "The public address to use. A free one is acquired; one that the account already holds in the nodes' network or VPC is used " +
+			"as it stands. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
+			"or cluster, carries static NAT, is the source NAT address of a VPC, or when a port of the Service " +
+			"is taken there. An address that the controller did not acquire is never released by it. With `internal` it is an " +
+			"address of the VPC tier.",
+	},
+	{
+		Name: Algorithm, Writer: ByUser,
+		Type: "word", Allowed: "roundrobin, leastconn, source",
+		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
+		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
+		Doc: "How connections are spread over the nodes. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
+	},
+	{
+		Name: Hostname, Writer: ByUser,
+		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
+		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
+		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster " +
+			"takes the way through the load balancer too.",
+	},
+	{
+		Name: Internal, Writer: ByUser,
+		Type: "boolean", Allowed: booleans, Default: "`false`",
+		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
+		Doc: "Makes an internal load balancer: an address of the VPC tier in place of a public one. Needs a tier whose offering has " +
+			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not to be had there, and source " +
+			"ranges are enforced by the tier's network ACL list alone.",
+	},
+	{
+		Name: KeepIP, Writer: ByUser,
+		Type: "boolean", Allowed: booleans, Default: "`false`",
+		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
+		Doc: "Keeps the address when the Service goes, although the controller acquired it. Its rules are removed.",
+	},
+	{
+		Name: Network, Writer: ByUser,
+		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share",
+		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
+		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
+	},
+	{
+		Name: NodeSelector, Writer: ByUser,
+		Type: "label selector", Allowed: "a label selector like pool=edge,tier!=db", Default: "all nodes",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "pool=edge",
+		Doc: "Only nodes whose labels match serve the Service.",
+	},
+	{
+		Name: Project, Writer: ByUser,
+		Type: "name or id", Allowed: "the name or id of a CloudStack project", Default: "`project-id` of the cloud-config",
+		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
+		Doc: "The project in which the Service's nodes live and its address is acquired. It cannot be changed while the Service " +
+			"has an address: make the Service anew.",
+	},
+	{
+		Name: ProxyProtocol, Writer: ByUser,
+		Type: "boolean, or ports", Allowed: booleans + ", or ports of the Service by name or number, comma separated", Default: "`false`",
+		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celPorts,
+		Doc: "Sends the PROXY protocol (version 1) to the nodes, on every port or on those that are named. Rules are switched in place. The backends must expect " +
+			"it at the same time.",
+	},
+	{
+		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
+		Type: "list of CIDRs, comma separated", Allowed: "CIDRs like 10.0.0.0/8, comma separated; an empty value denies all",
+		Default: "`0.0.0.0/0`",
+		Since:   "v0.1.0", Impact: ImpactShortGap, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
+		Doc: "Who may connect. One list governs the rules, the firewall and the network ACL alike. An **empty** value denies everybody. " +
+			"When several of the annotation, Kubernetes' own annotation and the spec field are set, only sources that are in all of them are let in. " +
+			"IPv6 ranges have no effect: public addresses are IPv4.",
+	},
+	{
+		Name: SSLCertificate, Writer: ByUser,
+		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
+		Doc: "Ends TLS at the router with this certificate (CloudStack 4.22) and speaks plain TCP to the nodes. Another id is bound in place.",
+	},
+	{
+		Name: SSLPorts, Writer: ByUser,
+		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, when there is a certificate",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celPorts,
+		Doc: "The ports on which TLS is ended. Needs `ssl-certificate`.",
+	},
+	{
+		Name: StickinessMethod, Writer: ByUser,
+		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
+		Doc: "Keeps a client at its node: by a cookie of the router, by a cookie of the application, or by a table of source addresses. " +
+			"The cookie methods make the router speak HTTP on the port. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
+	},
+	{
+		Name: StickinessOptions, Writer: ByUser,
+		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's own",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions,
+		Doc: "Options of the stickiness method. A name alone is a flag. Needs `stickiness`.",
+	},
+	{
+		Name: Zone, Writer: ByUser,
+		Type: "name or id", Allowed: "the name or id of a zone", Default: "any",
+		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
+		Doc: "Only nodes in this zone serve the Service; its address is then one of that zone.",
+	},
+	{
+		Name: Addresses, Writer: ByController,
+		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Example: `[{"id":"…","ip":"203.0.113.20","network":"…","allocated":true,"tagged":true}]`,
+		Doc: "The addresses that the Service uses and whether the controller acquired them. Do not edit: it is the proof by which " +
+			"an address is released or kept.",
+	},
+	{
+		Name: Allocation, Writer: ByController,
+		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Example: `[{"job":"…","network":"…","since":"2026-11-21T12:00:00Z"}]`,
+		Doc: "Acquisitions of an address whose outcome is not known yet; written before the call, so that a crash loses nothing. " +
+			"Do not edit.",
+	},
+	{
+		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Doc: "Leaseweb's record of the address. At takeover it shows which rules, named after the Service alone, are the Service's.",
+	},
+	{
+		Name: AssociatedByController, Writer: ByOthers, Type: "boolean", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Doc: "Record of apache/cloudstack-kubernetes-provider v1.2 that it acquired the address. At takeover it counts as proof that " +
+			"the address may be released with the Service.",
+	},
+	{
+		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Doc: "Leaseweb's record of the network. Known, not used.",
+	},
+}
+
+// known are the names of the table.
+var known = func() map[string]bool {
+	out := map[string]bool{}
+	for i := range table {
+		out[table[i].Name] = true
+	}
+	return out
+}()
+
+// allowed is the text of the table for an error message.
+func allowed(name string) string {
+	for i := range table {
+		if table[i].Name == name {
+			return table[i].Allowed
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"context"
+	"strconv"
+)
+
+// InternalLoadBalancer is one port of an address of a VPC tier.
+type InternalLoadBalancer struct {
+	ID, Name, Algorithm string
+	NetworkID, Address  string
+	Port, InstancePort  int
+	State               string
+	Members             []LoadBalancerMember
+}
+
+// InternalLoadBalancerQuery filters listLoadBalancers. An unknown ID is KindNotFound.
+type InternalLoadBalancerQuery struct {
+	ID, NetworkID, ProjectID string
+}
+
+type internalJSON struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	NetworkID string `json:"networkid"`
+	Address   string `json:"sourceipaddress"`
+	Rules     []struct {
+		Source   flexInt `json:"sourceport"`
+		Instance flexInt `json:"instanceport"`
+		State    string  `json:"state"`
+	} `json:"loadbalancerrule"`
+	Instances []struct {
+		ID        string `json:"id"`
+		Name      string `json:"name"`
+		State     string `json:"state"`
+		IPAddress string `json:"ipaddress"`
+	} `json:"loadbalancerinstance"`
+}
+
+func (j *internalJSON) toInternal() InternalLoadBalancer {
+	out := InternalLoadBalancer{ID: j.ID, Name: j.Name, Algorithm: j.Algorithm, NetworkID: j.NetworkID, Address: j.Address}
+	for _, r := range j.Rules {
+		out.Port, out.InstancePort, out.State = int(r.Source), int(r.Instance), r.State
+	}
+	for _, i := range j.Instances {
+		out.Members = append(out.Members, LoadBalancerMember{VMID: i.ID, Name: i.Name, State: VMState(i.State), Addresses: []string{i.IPAddress}})
+	}
+	return out
+}
+
+// ListInternalLoadBalancers lists internal load balancers of VPC tiers.
+func (c *Client) ListInternalLoadBalancers(ctx context.Context, q InternalLoadBalancerQuery) ([]InternalLoadBalancer, error) {
+	f := filter{"scheme": "Internal"}.set("id", q.ID).set("networkid", q.NetworkID).set("projectid", q.ProjectID)
+	raw, err := listAll(ctx, c, "listLoadBalancers", "loadbalancer", f, callOptions{}, func(j *internalJSON) string { return j.ID })
+	if err != nil {
+		return nil, err
+	}
+	return convert(raw, (*internalJSON).toInternal), nil
+}
+
+// CreateInternalLoadBalancerRequest makes a port of an address of a tier; Address empty takes a free one.
+type CreateInternalLoadBalancerRequest struct {
+	Name, Description, Algorithm string
+	NetworkID, Address           string
+	Port, InstancePort           int
+}
+
+// CreateInternalLoadBalancer makes an internal load balancer without members.
+func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInternalLoadBalancerRequest) (Submitted, error) {
+	f := filter{
+		"name": r.Name, "algorithm": r.Algorithm, "networkid": r.NetworkID, "sourceipaddressnetworkid": r.NetworkID, "scheme": "Internal",
+		"sourceport": strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
+	}.set("description", r.Description).set("sourceipaddress", r.Address)
+	return c.submitPlain(ctx, "createLoadBalancer", f)
+}
+
+// DeleteInternalLoadBalancer deletes one; one that is gone is KindNotFound.
+func (c *Client) DeleteInternalLoadBalancer(ctx context.Context, id string) (Submitted, error) {
+	return c.submitPlain(ctx, "deleteLoadBalancer", filter{"id": id})
+}
+
+// HasPortForwardings tells whether anything is forwarded from a public address to a VM.
+func (c *Client) HasPortForwardings(ctx context.Context, publicIPID, projectID string) (bool, error) {
+	type ruleJSON struct {
+		ID string `json:"id"`
+	}
+	f := filter{"ipaddressid": publicIPID}.set("projectid", projectID)
+	raw, err := listAll(ctx, c, "listPortForwardingRules", "portforwardingrule", f, callOptions{}, func(r *ruleJSON) string { return r.ID })
+	return len(raw) > 0, err
+}

@@ -1,0 +1,207 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loadbalancer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// Ensure brings a Service to its desired state. Errors are *RefusalError when the
+// Service cannot be served as it stands, *WaitError, or wrap *cloudstack.Error;
+// the next call then goes on from where this one stopped.
+func (r *Reconciler) Ensure(ctx context.Context, req Request) (Result, error) {
+	t, end, err := r.begin(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer end()
+	return r.ensure(ctx, t)
+}
+
+// Repair is Ensure for the drift loop: what is remembered is not trusted, and
+// the reads may be shared with other Services by way of whole lists that were
+// begun since; the zero time asks for this Service alone.
+func (r *Reconciler) Repair(ctx context.Context, req Request, since time.Time) (Result, error) {
+	t, end, err := r.begin(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer end()
+	if t.mem.readAt.Before(since) || since.IsZero() {
+		t.mem.actual = nil
+		t.verify = true
+	}
+	t.bulkSince = since
+	return r.ensure(ctx, t)
+}
+
+func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
+	if err := r.desire(ctx, t); err != nil {
+		return Result{}, err
+	}
+	if err := r.settle(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	if err := r.look(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	t.bulkSince = time.Time{}
+	var result Result
+	// A second round only when the first taught us something about the server.
+	for range 3 {
+		actions, err := r.plan(ctx, t)
+		if err != nil {
+			return Result{}, r.failed(t, err)
+		}
+		result.Plan = append(result.Plan, actions...)
+		again, err := r.apply(ctx, t, actions)
+		if err != nil {
+			return result, r.failed(t, err)
+		}
+		if !again {
+			break
+		}
+		if err := r.observe(ctx, t, false); err != nil {
+			return result, r.failed(t, err)
+		}
+	}
+	if err := r.keepRecords(ctx, t); err != nil {
+		return result, r.failed(t, err)
+	}
+	if r.applies() {
+		d := t.wanted
+		t.mem.done = &d
+	}
+	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
+	if target := chooseTarget(t.wanted, *t.mem.actual); target != nil {
+		result.IP = target.IP
+	}
+	return result, nil
+}
+
+// desire decides what the Service shall have. It makes no call but for a network not seen before.
+func (r *Reconciler) desire(ctx context.Context, t *task) error {
+	if own := t.Spec.Project; own != "" || t.ownProject != "" {
+		id, err := r.options.Project(ctx, own)
+		if err != nil {
+			return err
+		}
+		if id != t.project {
+			return &RefusalError{
+				Reason: ReasonProjectChanged, Message: fmt.Sprintf("the Service's address is in project %s and cannot move to project %s", t.project, id),
+				Remedy: "make the Service anew, or undo the change of " + annotation.Project,
+			}
+		}
+	}
+	current := ""
+	if len(t.records.Addresses) > 0 {
+		current = t.records.Addresses[0].NetworkID
+	}
+	id, refusal := ServingNetwork(t.Members, t.Spec.Network, current)
+	if refusal != nil {
+		return refusal
+	}
+	if id == "" {
+		id = current // no members: the network of the address that there is
+	}
+	if id != "" {
+		n, err := r.options.Network(ctx, t.project, id)
+		if err != nil {
+			return fmt.Errorf("look up the nodes' network: %w", err)
+		}
+		t.network = &n
+	}
+	t.wanted, refusal = Desire(Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: r.leavesACLs()})
+	if refusal != nil {
+		return refusal
+	}
+	if _, outside := memberNames(t.Members, id); len(outside) > 0 {
+		t.notify(Notice{Warning: true, Reason: ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
+	}
+	return nil
+}
+
+// some names a few of many.
+func some(names []string) string {
+	if n := len(names); n > 5 {
+		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", n-5)
+	}
+	return strings.Join(names, ", ")
+}
+
+// look makes the memory hold the actual state: from memory while that is young, else by reading.
+func (r *Reconciler) look(ctx context.Context, t *task) error {
+	if t.mem.actual != nil && (r.options.DriftPeriod == 0 || r.options.Clock.Since(t.mem.readAt) < r.options.DriftPeriod) {
+		target := chooseTarget(t.wanted, *t.mem.actual)
+		aclKnown := t.wanted.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l ACL) bool { return l.ListID == t.wanted.ACLID })
+		// An address or list that was not looked for before has to be read first.
+		if (t.wanted.Address == "" || target != nil) && aclKnown {
+			return nil
+		}
+	}
+	return r.observe(ctx, t, false)
+}
+
+// plan plans from memory, and once more from a proving read when something would be released.
+func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
+	for {
+		if refusal := Fits(t.wanted, *t.mem.actual, t.network); refusal != nil {
+			return nil, refusal
+		}
+		actions := Plan(t.wanted, *t.mem.actual, r.limits())
+		proof := slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == ReleaseAddress || a.Kind == ForgetAddress })
+		if proof && !t.proven {
+			if err := r.prove(ctx, t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		r.noteDrift(t, actions)
+		if t.read {
+			for _, n := range t.observations(r.limits()) {
+				t.notify(n)
+			}
+		}
+		return actions, nil
+	}
+}
+
+// observations are what the Service's owner should know of what was read.
+func (t *task) observations(limits Limits) []Notice {
+	out := append(foreignAccess(t.wanted, *t.mem.actual), defaultACL(t.wanted, t.network)...)
+	if t.wanted.CIDRsDecide && limits.NoCIDRs && !sameRanges(t.wanted.Ranges, []string{annotation.Anyone}) && len(t.wanted.Ranges) > 0 {
+		out = append(out, Notice{Warning: true, Reason: ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
+			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})
+	}
+	return out
+}
+
+// noteDrift counts what others undid: actions towards a state that was reached before.
+func (r *Reconciler) noteDrift(t *task, actions []Action) {
+	r.metrics.planned(actions)
+	if !t.read || t.mem.done == nil || !t.mem.done.Equal(t.wanted) {
+		return
+	}
+	n := 0
+	first := ""
+	for _, a := range actions {
+		if a.Kind != RememberAddress && a.Kind != TagAddress && a.Kind != TagRules {
+			n++
+			if first == "" {
+				first = a.Label
+			}
+		}
+	}
+	if n == 0 {
+		return
+	}
+	r.metrics.drift(n)
+	t.notify(Notice{Warning: true, Reason: ReasonDriftRepaired, Message: fmt.Sprintf("CloudStack was changed by others; repairing with %d actions, the first: %s", n, first)})
+}

@@ -1,0 +1,65 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loadbalancer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// leave plans the way to nothing of ours on an address.
+func (p *planner) leave(a *Address) {
+	if !a.ours() {
+		return
+	}
+	exclusive, why := a.exclusive()
+	if a.Allocated && exclusive && !p.desired.KeepAddress && !a.Internal {
+		// Releasing removes the address's rules with it.
+		p.add(Action{Kind: ReleaseAddress, Wave: waveOldRelease, AddressID: a.ID, IP: a.IP})
+		return
+	}
+	for _, f := range sortedFirewall(a.Firewall) {
+		if a.ownsFirewall(f, nil) {
+			p.closeFirewall(a, f, waveOldClose)
+		}
+	}
+	rules := a.ownRules()
+	slices.SortFunc(rules, func(x, y ActualRule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
+	for _, r := range rules {
+		p.deleteRule(a, r, waveOldDelete, "")
+	}
+	if a.Recorded || a.Owner == Mine {
+		handOver := a.Allocated && a.shared() && !p.desired.KeepAddress && !p.limits.NoTags
+		switch {
+		case a.Internal:
+			why = "it belongs to its tier"
+		case handOver:
+			why = "other Services use it"
+		case !a.Allocated:
+			why = "it was not acquired by this controller"
+		case p.desired.KeepAddress:
+			why = "annotation " + annotation.KeepIP + " is set"
+		}
+		p.add(Action{Kind: ForgetAddress, Wave: waveOldRelease, AddressID: a.ID, IP: a.IP, Internal: a.Internal, HandOver: handOver, Note: why})
+	}
+}
+
+// difference returns what is only in want and what is only in have.
+func difference(want, have []string) (add, remove []string) {
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			add = append(add, w)
+		}
+	}
+	for _, h := range have {
+		if !slices.Contains(want, h) {
+			remove = append(remove, h)
+		}
+	}
+	slices.Sort(add)
+	slices.Sort(remove)
+	return slices.Compact(add), slices.Compact(remove)
+}

@@ -1,0 +1,234 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// policies are the stickiness of the Service's rules by port.
+func (b *bed) policies() map[int]string {
+	b.t.Helper()
+	rules, err := b.inspect.ListLoadBalancerRules(b.t.Context(), cloudstack.LoadBalancerRuleQuery{ProjectID: b.project, Keyword: webLB})
+	require.NoError(b.t, err)
+	out := map[int]string{}
+	for i := range rules {
+		list, err := b.inspect.ListStickinessPolicies(b.t.Context(), rules[i].ID)
+		require.NoError(b.t, err)
+		for _, p := range list {
+			out[rules[i].PublicPort] += p.Method + " " + p.Params["cookie-name"] + p.Params["expire"]
+		}
+	}
+	return out
+}
+
+func TestStickiness(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	before := b.dump()
+	b.service([]int{80, 81}, annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV"))
+	b.mustSync("w1", "w2")
+	assert.Equal(t, map[int]string{80: "LbCookie SRV", 81: "LbCookie SRV"}, b.policies())
+	b.restart()
+	b.reset()
+	b.mustSync("w1", "w2")
+	assert.Empty(t, grep(b.calls(), "create"), "nothing to do")
+
+	b.change(annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
+	b.mustSync("w1", "w2")
+	assert.Equal(t, map[int]string{80: "SourceBased 30m", 81: "SourceBased 30m"}, b.policies())
+
+	// Removed while the controller was away.
+	b.restart()
+	b.change(func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
+	b.mustSync("w1", "w2")
+	assert.Empty(t, b.policies())
+	b.restart()
+	b.reset()
+	b.mustSync("w1", "w2")
+	b.restart()
+	b.reset()
+	b.mustSync("w1", "w2")
+	assert.Zero(t, count(b.calls(), "listLBStickinessPolicies"), "and not looked for any more")
+	require.NoError(t, b.remove())
+	assert.Equal(t, before, b.dump())
+}
+
+func TestPROXYProtocolOnNamedPorts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80, 81}, annotate(annotation.ProxyProtocol, "p81"))
+	b.mustSync("w1")
+	dump := strings.Join(of(b.dump(), b.ip()), "\n")
+	assert.Contains(t, dump, webLB+"-tcp-80 80->30080 tcp ")
+	assert.Contains(t, dump, webLB+"-tcp-proxy-81 81->30081 tcp-proxy ")
+	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *b.get().Status.LoadBalancer.Ingress[0].IPMode)
+}
+
+func TestNodeSelector(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80}, annotate(annotation.NodeSelector, "pool=edge"))
+	nodes := nodesNamed("w1", "w2", "w3")
+	nodes[1].Labels = map[string]string{"pool": "edge"}
+	_, err := b.lb.EnsureLoadBalancer(t.Context(), "", b.get(), nodes)
+	require.NoError(t, err)
+	assert.Contains(t, strings.Join(b.dump(), "\n"), webLB+"-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w2]")
+
+	nodes[2].Labels = map[string]string{"pool": "edge"}
+	require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nodes))
+	assert.Contains(t, strings.Join(b.dump(), "\n"), "[w2 w3]")
+}
+
+func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for name, conditions := range nodes {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &name, Conditions: conditions})
+	}
+	return s
+}
+
+// With externalTrafficPolicy Local the members are the nodes with endpoints, and follow them without a sync of
+// the framework.
+func TestExternalTrafficPolicyLocal(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	go b.lb.run(t.Context())
+	yes, no := true, false
+	ready, ending := discoveryv1.EndpointConditions{Ready: &yes}, discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
+	slices := b.kube.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w1": ready, "w2": ending}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	b.mustSync("w1", "w2", "w3")
+	members := func() string { return of(b.dump(), b.ip())[2] }
+	assert.Contains(t, members(), "[w1]")
+
+	_, err = slices.Update(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": ready, "w3": ready}), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(members(), "[w2 w3]") }, waitLong, waitStep)
+
+	_, err = slices.Update(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": ending}), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(members(), "[w2]") }, waitLong, waitStep, "what still serves is better than nobody")
+
+	b.events()
+	_, err = slices.Update(t.Context(), endpointSlice(nil), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(members(), "[]") }, waitLong, waitStep)
+	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+}
+
+// Nodes with NICs in several networks are reached through the one that all share, at the address that they name.
+func TestNodesInSeveralNetworks(t *testing.T) {
+	t.Parallel()
+	world := withWorld(func(w string) string {
+		return strings.Replace(w, "virtualMachines:\n", `virtualMachines:
+  - {name: m1, account: k8s, nics: [{network: second-net, ip: 10.1.3.31}, {network: k8s-net, ip: 10.1.1.31, secondary: [10.1.1.131]}]}
+  - {name: m2, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.32}]}
+`, 1)
+	})
+	b := newBed(t, world)
+	b.service([]int{80})
+	nodes := nodesNamed("m1", "m2")
+	nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.131"}}
+	sync := func() {
+		t.Helper()
+		status, err := b.lb.EnsureLoadBalancer(t.Context(), "", b.get(), nodes)
+		require.NoError(t, err)
+		b.change(func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+	}
+	backends := func() map[string][]string {
+		t.Helper()
+		rules, err := b.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{Keyword: webLB})
+		require.NoError(t, err)
+		list, err := b.inspect.ListLoadBalancerMembers(t.Context(), rules[0].ID)
+		require.NoError(t, err)
+		out := map[string][]string{}
+		for i := range list {
+			out[list[i].Name] = list[i].Addresses
+		}
+		return out
+	}
+	sync()
+	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
+	b.restart()
+	b.reset()
+	sync()
+	assert.Zero(t, b.sim.Ledger().Count("assignToLoadBalancerRule", "removeFromLoadBalancerRule"))
+
+	// The node takes its other address, and back.
+	nodes[0].Status.Addresses[0].Address = "10.1.1.31"
+	sync()
+	assert.Equal(t, map[string][]string{"m1": {"10.1.1.31"}, "m2": {"10.1.1.32"}}, backends())
+	nodes[0].Status.Addresses[0].Address = "10.1.1.131"
+	sync()
+	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
+
+	// A network by name: who is not in it does not serve, and a new address is taken there.
+	old := b.ip()
+	b.change(annotate(annotation.Network, "second-net"))
+	b.events()
+	sync()
+	assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "m2")
+	assert.NotEqual(t, old, b.ip())
+	assert.Empty(t, of(b.dump(), old))
+	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
+	b.change(annotate(annotation.Network, "no-net"))
+	require.ErrorContains(t, b.sync("m1"), "k8s-net")
+}
+
+func TestZoneOfAService(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80}, annotate(annotation.Zone, "ZONE-1"))
+	b.mustSync("w1")
+	b.change(annotate(annotation.Zone, "zone-9"))
+	require.ErrorContains(t, b.sync("w1"), `zone "zone-9"`)
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80, 443})
+	condition := func(kind string) *metav1.Condition {
+		return apimeta.FindStatusCondition(b.get().Status.Conditions, kind)
+	}
+	b.mustSync("w1")
+	require.NotNil(t, condition(ConditionReady))
+	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
+	assert.Nil(t, condition(corev1.LoadBalancerPortsError))
+
+	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
+	require.Error(t, b.sync("w1"))
+	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
+	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), condition(ConditionReady).Reason)
+	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
+	require.NotNil(t, b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), *b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+
+	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
+	b.mustSync("w1")
+	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
+	assert.Equal(t, metav1.ConditionFalse, condition(corev1.LoadBalancerPortsError).Status)
+	assert.Nil(t, b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+
+	require.NoError(t, b.remove())
+	assert.Nil(t, condition(ConditionReady), "a Service that is no load balancer any more")
+}

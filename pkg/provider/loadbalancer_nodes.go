@@ -1,0 +1,151 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
+const endpointSyncTimeout = time.Minute
+
+var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
+
+// choose narrows the nodes down to those that shall serve: by the node selector, and for externalTrafficPolicy
+// Local to those with endpoints, as the router has no health check that could tell.
+func (lb *loadBalancer) choose(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) ([]*corev1.Node, error) {
+	out := nodes
+	if spec.NodeSelector != nil {
+		out = filterNodes(out, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
+	}
+	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return out, nil
+	}
+	with, err := lb.endpoints.nodesOf(ctx, lb.deps.Kube, svc)
+	if err != nil {
+		return nil, fmt.Errorf("find the nodes with endpoints: %w", err)
+	}
+	return filterNodes(out, func(n *corev1.Node) bool { return with[n.Name] }), nil
+}
+
+func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
+	out := make([]*corev1.Node, 0, len(nodes))
+	for _, n := range nodes {
+		if want(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// whyNone says what left no node.
+func whyNone(svc *corev1.Service, spec annotation.Spec) string {
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		return "externalTrafficPolicy is Local and no node has a ready endpoint"
+	}
+	if spec.NodeSelector != nil {
+		return "no node matches " + annotation.NodeSelector
+	}
+	return "no node is eligible"
+}
+
+// endpointCache watches EndpointSlices from the first Service on that needs them: most clusters never do.
+type endpointCache struct {
+	changed func(namespace, service string)
+
+	mu     sync.Mutex
+	lister discoverylisters.EndpointSliceLister
+	synced cache.InformerSynced
+	stop   <-chan struct{}
+}
+
+// run ends the watch when stop is closed.
+func (c *endpointCache) run(stop <-chan struct{}) {
+	c.mu.Lock()
+	c.stop = stop
+	c.mu.Unlock()
+}
+
+func (c *endpointCache) start(kube kubernetes.Interface) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lister != nil {
+		return
+	}
+	factory := informers.NewSharedInformerFactory(kube, 0)
+	slices := factory.Discovery().V1().EndpointSlices()
+	handle := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if s, ok := obj.(*discoveryv1.EndpointSlice); ok {
+			c.changed(s.Namespace, s.Labels[discoveryv1.LabelServiceName])
+		}
+	}
+	// The only error is that of a stopped informer, and this one is new.
+	_, _ = slices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }, DeleteFunc: handle,
+	})
+	c.lister, c.synced = slices.Lister(), slices.Informer().HasSynced
+	stop := c.stop
+	if stop == nil {
+		stop = make(chan struct{})
+	}
+	factory.Start(stop)
+}
+
+// nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
+// is none, those that still serve while they end, as kube-proxy has it.
+func (c *endpointCache) nodesOf(ctx context.Context, kube kubernetes.Interface, svc *corev1.Service) (map[string]bool, error) {
+	c.start(kube)
+	c.mu.Lock()
+	lister, synced := c.lister, c.synced
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+		return nil, errNoEndpoints
+	}
+	list, err := lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+	if err != nil {
+		return nil, err
+	}
+	ready, ending := map[string]bool{}, map[string]bool{}
+	for _, s := range list {
+		if s.AddressType != discoveryv1.AddressTypeIPv4 {
+			continue
+		}
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			if e.NodeName == nil {
+				continue
+			}
+			isTrue := func(b *bool, otherwise bool) bool { return b == nil && otherwise || b != nil && *b }
+			switch {
+			case isTrue(e.Conditions.Ready, true):
+				ready[*e.NodeName] = true
+			case isTrue(e.Conditions.Serving, false) && isTrue(e.Conditions.Terminating, false):
+				ending[*e.NodeName] = true
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return ending, nil
+	}
+	return ready, nil
+}

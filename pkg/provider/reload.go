@@ -1,0 +1,238 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+const (
+	// reloadPeriod is how often the files are looked at. The kubelet takes up to a minute to bring a changed
+	// Secret into a Pod, so there is no hurry; and a folder that is swapped as a whole is awkward to watch.
+	reloadPeriod = 10 * time.Second
+	// reloadLastPause is the longest pause between two tries of a configuration that does not work.
+	reloadLastPause = time.Minute
+	reloadTimeout   = 2 * time.Minute
+)
+
+// reloader brings changed credentials and CA certificates into the client while it works. What is new is
+// tried before it is used; until it works, the old is kept. It runs in the replicas that wait, too: they
+// must not begin to lead with a key that is no longer valid.
+type reloader struct {
+	provider *Provider
+	inUse    digest // of the sources that the client works with
+	refused  digest // of the sources that were tried last and did not work
+	retryAt  time.Time
+	pause    time.Duration
+
+	results *prometheus.CounterVec
+	pending prometheus.Gauge
+}
+
+type digest [sha256.Size]byte
+
+// Results of a try, for the metric.
+const (
+	reloadOK      = "ok"
+	reloadInvalid = "invalid" // the file cannot be read
+	reloadRefused = "refused" // CloudStack, or what it shows, speaks against it
+)
+
+func newReloader(p *Provider, configText []byte) *reloader {
+	r := &reloader{
+		provider: p,
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cloudstack_config_reloads_total",
+			Help: "Number of times changed credentials or CA certificates were tried, by result: ok, refused (kept the old ones), invalid (not readable).",
+		}, []string{"result"}),
+		pending: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "cloudstack_config_reload_pending",
+			Help: "1 while the cloud-config or a CA file differs from what is in use, because it does not work.",
+		}),
+	}
+	for _, result := range []string{reloadOK, reloadInvalid, reloadRefused} {
+		r.results.WithLabelValues(result)
+	}
+	r.inUse, _ = r.digestOf(configText, p.config)
+	return r
+}
+
+// FollowConfig looks for changes of the cloud-config and the CA files until the context ends. It needs
+// Options.ConfigFile and does nothing without.
+func (p *Provider) FollowConfig(ctx context.Context) {
+	if p.options.ConfigFile == "" || p.reloader == nil {
+		return
+	}
+	if p.options.RegisterMetrics != nil {
+		p.options.RegisterMetrics(p.reloader.results, p.reloader.pending)
+	}
+	ticker := p.options.Clock.NewTicker(reloadPeriod)
+	defer ticker.Stop()
+	for {
+		p.reloader.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+}
+
+// look compares the files with what is in use, and tries what is new.
+func (r *reloader) look(ctx context.Context) {
+	text, err := os.ReadFile(r.provider.options.ConfigFile)
+	if err != nil {
+		r.fail(digest{}, reloadInvalid, fmt.Errorf("cloud-config: %w", err))
+		return
+	}
+	cfg, parseErr := cloudstack.ParseConfig(bytes.NewReader(text))
+	if parseErr != nil {
+		cfg = r.provider.config
+	}
+	now, err := r.digestOf(text, cfg)
+	switch {
+	case parseErr != nil:
+		r.fail(now, reloadInvalid, parseErr)
+	case err != nil:
+		r.fail(now, reloadInvalid, err)
+	case now == r.inUse:
+		r.settle(now)
+	case now == r.refused && r.provider.options.Clock.Now().Before(r.retryAt):
+	default:
+		if err := r.try(ctx, cfg); err != nil {
+			r.fail(now, reloadRefused, err)
+			return
+		}
+		r.results.WithLabelValues(reloadOK).Inc()
+		r.settle(now)
+		klog.InfoS("Changed credentials or CA certificates are in use", "endpoint", r.provider.client.Endpoint())
+	}
+}
+
+func (r *reloader) settle(now digest) {
+	r.inUse, r.refused, r.pause = now, digest{}, 0
+	r.pending.Set(0)
+}
+
+// fail keeps what is in use and says why, once for each try.
+func (r *reloader) fail(now digest, result string, err error) {
+	clock := r.provider.options.Clock
+	if now == r.refused && clock.Now().Before(r.retryAt) {
+		return
+	}
+	if now != r.refused {
+		r.pause = 0
+	}
+	r.refused = now
+	r.pause = min(max(2*r.pause, reloadPeriod), reloadLastPause)
+	r.retryAt = clock.Now().Add(r.pause)
+	r.pending.Set(1)
+	r.results.WithLabelValues(result).Inc()
+	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy", remedy(err), "retryIn", r.pause)
+}
+
+// try makes a client of the new configuration and lets it read what the controller lives by. Only if that
+// succeeds the controller's own client goes over to it.
+func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
+	p := r.provider
+	cfg.CABundle = p.config.CABundle
+	trial, err := cloudstack.NewClient(cfg, p.clientOptions...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	defer cancel()
+	project, err := p.inventory.ProjectID(ctx)
+	if err != nil {
+		project = p.config.ProjectID // by name, with a key that has died: the trial will tell
+	}
+	vms, err := trial.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project})
+	if err != nil {
+		trial.CloseIdleConnections()
+		return err
+	}
+	if last := p.inventory.LastVMs(); last != nil && last.Len() > 0 {
+		common := 0
+		for i := range vms {
+			if _, ok := last.ByID(vms[i].ID); ok {
+				common++
+			}
+		}
+		if common == 0 {
+			trial.CloseIdleConnections()
+			return &strangerError{sees: len(vms), known: last.Len(), scope: p.inventory.Scope().String()}
+		}
+	}
+	for _, name := range needsRestart(p.config, cfg) {
+		klog.InfoS("A changed value of the cloud-config takes effect when the controller starts anew", "key", name)
+	}
+	p.client.Adopt(trial)
+	return nil
+}
+
+// strangerError says that a key works, but for somebody else.
+type strangerError struct {
+	sees, known int
+	scope       string
+}
+
+func (e *strangerError) Error() string {
+	return fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?", e.known, e.scope, e.sees)
+}
+
+// needsRestart are the keys whose values are read at the start alone and differ.
+func needsRestart(old, now *cloudstack.Config) []string {
+	var out []string
+	for _, k := range []struct {
+		name string
+		same bool
+	}{
+		{"project-id", old.ProjectID == now.ProjectID},
+		{"zone", old.Zone == now.Zone},
+		{"region", old.Region == now.Region},
+		{"cluster-id", old.ClusterID == now.ClusterID},
+		{"timeout", old.Timeout == now.Timeout},
+		{"job-timeout", old.JobTimeout == now.JobTimeout},
+		{"rate-limit", old.RateLimit == now.RateLimit && old.RateBurst == now.RateBurst},
+	} {
+		if !k.same {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}
+
+// digestOf is a fingerprint of all that a client is made of. Nothing secret is kept for the comparison.
+func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, error) {
+	h := sha256.New()
+	var errs []error
+	add := func(b []byte) {
+		fmt.Fprintf(h, "%d:", len(b)) //nolint:errcheck // a hash takes everything
+		h.Write(b)
+	}
+	add(configText)
+	for _, name := range []string{cfg.CAFile, r.provider.config.CABundle} {
+		if name == "" {
+			add(nil)
+			continue
+		}
+		b, err := os.ReadFile(name) // #nosec G703 -- the operator's own configuration names it
+		if err != nil {
+			errs = append(errs, fmt.Errorf("CA certificates: %w", err))
+		}
+		add(b)
+	}
+	return digest(h.Sum(nil)), errors.Join(errs...)
+}

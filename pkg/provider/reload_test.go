@@ -1,0 +1,173 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// mounted is a folder as the kubelet mounts a Secret, with a provider that was made from it.
+type mounted struct {
+	*sim
+	t     *testing.T
+	file  string
+	clock *clocktesting.FakeClock
+	p     *Provider
+}
+
+func newMounted(t *testing.T, s *sim) *mounted {
+	t.Helper()
+	m := &mounted{sim: s, t: t, file: filepath.Join(t.TempDir(), "cloud-config"), clock: clocktesting.NewFakeClock(time.Now())}
+	cfg := s.config(testAPIKey, testSecret)
+	m.write(string(cfg.Render()))
+	o := DefaultOptions()
+	o.ConfigFile, o.Clock = m.file, m.clock
+	var err error
+	m.p, err = New(cfg, o, cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond }))
+	require.NoError(t, err)
+	m.p.reloader = newReloader(m.p, cfg.Render())
+	t.Cleanup(m.p.client.CloseIdleConnections)
+	return m
+}
+
+func (m *mounted) write(text string) {
+	m.t.Helper()
+	require.NoError(m.t, os.WriteFile(m.file, []byte(text), 0o600))
+}
+
+// look is one round, later than any pause.
+func (m *mounted) look() {
+	m.clock.Step(reloadLastPause + time.Second)
+	m.p.reloader.look(m.t.Context())
+}
+
+func (m *mounted) counts() (ok, refused, invalid, pending float64) {
+	r := m.p.reloader
+	return testutil.ToFloat64(r.results.WithLabelValues(reloadOK)), testutil.ToFloat64(r.results.WithLabelValues(reloadRefused)),
+		testutil.ToFloat64(r.results.WithLabelValues(reloadInvalid)), testutil.ToFloat64(r.pending)
+}
+
+// caller is whose key the controller's next call bears.
+func (m *mounted) caller() string {
+	m.t.Helper()
+	m.Ledger().Reset()
+	_, err := m.p.client.ListVirtualMachines(m.t.Context(), cloudstack.VMQuery{})
+	require.NoError(m.t, err)
+	calls := m.Ledger().Calls()
+	return calls[len(calls)-1].Caller
+}
+
+// rotationSim has a second user, ccm2, in the account of the VMs.
+func rotationSim(t *testing.T) *sim {
+	t.Helper()
+	return newSimWith(t, 3, func(world string) string {
+		return strings.Replace(world, "users: [{name: ccm, password: password, apiKey: "+testAPIKey+", secretKey: "+testSecret+"}]}",
+			"users: [{name: ccm, password: password, apiKey: "+testAPIKey+", secretKey: "+testSecret+"}, {name: ccm2, password: password, apiKey: new-key, secretKey: new-secret}]}", 1)
+	})
+}
+
+func TestReloadOfRotatedKeys(t *testing.T) {
+	t.Parallel()
+	s := rotationSim(t)
+	m := newMounted(t, s)
+	_, err := m.p.inventory.VMs(t.Context(), time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, "ccm", m.caller())
+
+	m.Ledger().Reset()
+	m.look()
+	assert.Empty(t, m.Ledger().Calls(), "nothing changed, nothing is called")
+
+	m.write(string(s.config("new-key", "wrong-secret").Render()))
+	m.look()
+	m.p.reloader.look(t.Context())
+	ok, refused, invalid, pending := m.counts()
+	assert.Equal(t, []float64{0, 1, 0, 1}, []float64{ok, refused, invalid, pending}, "one try, then a pause")
+	assert.Equal(t, "ccm", m.caller(), "the old key is kept")
+	m.look()
+	_, refused, _, _ = m.counts()
+	assert.InDelta(t, 2, refused, 0, "it is tried again")
+
+	m.write(string(s.config("new-key", "new-secret").Render()))
+	m.p.reloader.look(t.Context())
+	ok, _, _, pending = m.counts()
+	assert.Equal(t, []float64{1, 0}, []float64{ok, pending}, "another text is tried at once")
+	assert.Equal(t, "ccm2", m.caller())
+}
+
+func TestReloadKeepsWhatWorks(t *testing.T) {
+	t.Parallel()
+	s := rotationSim(t)
+	good := string(s.config(testAPIKey, testSecret).Render())
+	for _, c := range []struct {
+		name   string
+		text   string
+		fault  *simulator.Fault
+		result string
+	}{
+		{name: "an unknown key", text: string(s.config("nobody", "x-secret").Render()), result: reloadRefused},
+		{name: "a key of an account that sees none of the VMs", text: string(s.config("cks-key", "cks-secret").Render()), result: reloadRefused},
+		{name: "no ini", text: "api-key = x\n", result: reloadInvalid},
+		{name: "half a file", text: good[:len(good)/2], result: reloadInvalid},
+		{name: "an empty file", text: "", result: reloadInvalid},
+		{name: "a missing CA file", text: good + "ca-file = /nowhere/ca.crt\n", result: reloadInvalid},
+		{name: "another server that does not answer", text: strings.Replace(string(s.config("new-key", "new-secret").Render()), s.url, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMounted(t, rotationSim(t))
+			_, err := m.p.inventory.VMs(t.Context(), time.Hour)
+			require.NoError(t, err)
+			m.write(strings.ReplaceAll(c.text, s.url, m.url))
+			m.look()
+			assert.InDelta(t, 1, testutil.ToFloat64(m.p.reloader.results.WithLabelValues(c.result)), 0)
+			assert.InDelta(t, 1, testutil.ToFloat64(m.p.reloader.pending), 0)
+			assert.Equal(t, "ccm", m.caller())
+
+			m.write(string(m.config(testAPIKey, testSecret).Render())) // somebody puts it right
+			m.look()
+			assert.InDelta(t, 0, testutil.ToFloat64(m.p.reloader.pending), 0)
+			ok, _, _, _ := m.counts()
+			assert.Zero(t, ok, "what is in use need not be tried")
+		})
+	}
+}
+
+// The files may already be new when a replica begins, and its old key dead.
+func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
+	t.Parallel()
+	m := newMounted(t, rotationSim(t))
+	m.write(string(m.config("new-key", "new-secret").Render()))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { m.p.FollowConfig(ctx); close(done) }()
+	require.Eventually(t, func() bool { ok, _, _, _ := m.counts(); return ok == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	<-done
+	assert.Equal(t, "ccm2", m.caller())
+	(&Provider{}).FollowConfig(t.Context()) // without a file there is nothing to follow
+}
+
+func TestNeedsRestart(t *testing.T) {
+	t.Parallel()
+	a := cloudstack.DefaultConfig()
+	b := a
+	b.APIKey, b.SecretKey, b.APIURL, b.CAFile, b.SSLNoVerify = "x", "y", "z", "c", true
+	assert.Empty(t, needsRestart(&a, &b))
+	b.ProjectID, b.Zone, b.Region, b.ClusterID, b.Timeout, b.JobTimeout, b.RateBurst = "p", "z", "r", "c", 1, 1, 1
+	assert.Equal(t, []string{"project-id", "zone", "region", "cluster-id", "timeout", "job-timeout", "rate-limit"}, needsRestart(&a, &b))
+}

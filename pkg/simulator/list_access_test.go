@@ -1,0 +1,211 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// listCase is one way to ask for another's objects.
+type listCase struct {
+	api  *apiSpec
+	args []string
+}
+
+// ownerless are long lists of what belongs to nobody.
+var ownerless = setOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listConfigurations", "listOsTypes", "listRolePermissions", "listEventTypes", "listZones")
+
+// listCases are all lists with the filters that widen them, and with every id of the given objects that they take.
+func (h *harness) listCases(objects map[refKind][]string) []listCase {
+	h.t.Helper()
+	cat, err := loadCatalogue()
+	require.NoError(h.t, err)
+	var out []listCase
+	for i := range cat.APIs {
+		a := &cat.APIs[i]
+		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
+			continue
+		}
+		kind := func(p *apiParam) refKind {
+			if k, ok := a.cmd.refs[p.Name]; ok {
+				return k
+			}
+			return commonRefs[p.Name]
+		}
+		required := [][]string{{}}
+		for j := range a.Params {
+			if p := &a.Params[j]; p.Required {
+				ids := objects[kind(p)]
+				if len(ids) == 0 {
+					ids = []string{"x"}
+				}
+				required = [][]string{{p.Name, ids[0]}}
+			}
+		}
+		sets := [][]string{{}, {"listall", "true"}, {"projectid", "-1"}, {"projectid", "-1", "listall", "true"}}
+		for j := range a.Params {
+			p := &a.Params[j]
+			for _, v := range objects[kind(p)][:min(1, len(objects[kind(p)]))] {
+				if p.Name != "domainid" && p.Name != "projectid" {
+					sets = append(sets, []string{p.Name, v, "listall", "true"})
+				}
+			}
+		}
+		for _, r := range required {
+			for _, s := range sets {
+				out = append(out, listCase{a, slices.Concat(r, s)})
+			}
+		}
+	}
+	return out
+}
+
+// objectsOf are the ids of what an account owns by the kind of their parameters.
+func (h *harness) objectsOf(a *account) map[refKind][]string {
+	kinds := map[string][]refKind{
+		"networks": {refNetwork, refAnyNetwork}, "vpcs": {refVPC}, "aclLists": {refACLList}, "aclItems": {refACLItem}, "vms": {refVM}, "nics": {refNIC},
+		"volumes": {refVolume}, "affinity": {refAffinityGroup}, "groups": {refInstanceGroup}, "keypairs": {refKeyPair}, "ips": {refIP}, "lbRules": {refLBRule, refRule},
+		"fwRules": {refFWRule}, "egress": {refEgressRule}, "pfRules": {refPFRule}, "policies": {refSticky}, "certs": {refSSLCert}, "kubernetesClusters": {refKubernetesCluster},
+	}
+	out := map[refKind][]string{}
+	for table, ids := range h.ownedIDs(a) {
+		for _, k := range kinds[table] {
+			out[k] = ids
+		}
+	}
+	return out
+}
+
+// TestListsKeepOwnersApart asks every list, in every way, for the objects of
+// an account and of a project, as callers who may and may not see them.
+func TestListsKeepOwnersApart(t *testing.T) {
+	t.Parallel()
+	h := rich(t)
+	d, acc, _ := h.tenant("one", "mine")
+	h.tenant("one", "next")
+	h.tenant("one", "boss", "accounttype", "2")
+	h.tenant("two", "far")
+	h.tenant("two", "chief", "accounttype", "2")
+	project := h.root("createProject", "name", "team", "account", "mine", "domainid", d).str("id")
+	h.clock.Step(time.Hour)
+	h.everything("mine", "account", "mine", "domainid", d)
+	h.everything("team", "projectid", project)
+	owner, _ := h.sim.st.accounts.get(acc)
+	row, _ := h.sim.st.projects.get(project)
+
+	for what, a := range map[string]*account{"account": owner, "project": row.account} {
+		objects := h.objectsOf(a)
+		var ids []string
+		for _, l := range objects {
+			ids = append(ids, l...)
+		}
+		seen := map[string]map[string]bool{} // by caller: the lists that show something
+		for _, tc := range h.listCases(objects) {
+			for _, caller := range []string{"one/next", "two/far", "two/chief", "one/mine", "one/boss", "admin"} {
+				ans := h.call(caller, tc.api.Name, tc.args...)
+				require.Less(t, ans.status, 600, "%s %v", tc.api.Name, tc.args)
+				if ans.status != 200 {
+					continue
+				}
+				for _, v := range ids {
+					if !strings.Contains(ans.raw, v) {
+						continue
+					}
+					if seen[caller] == nil {
+						seen[caller] = map[string]bool{}
+					}
+					seen[caller][tc.api.Name] = true
+					if slices.Contains([]string{"one/next", "two/far", "two/chief"}, caller) {
+						t.Errorf("%s shows %s the %s's object: %v", tc.api.Name, caller, what, tc.args)
+						break
+					}
+				}
+			}
+		}
+		for _, caller := range []string{"one/mine", "one/boss", "admin"} {
+			require.Greater(t, len(seen[caller]), 15, "%s: %s sees only %v", what, caller, slices.Sorted(maps.Keys(seen[caller])))
+			for list := range seen["one/mine"] {
+				if caller == "one/boss" && what == "project" {
+					continue // a domain admin who is no member finds a project's objects by their ids alone
+				}
+				require.True(t, seen[caller][list], "%s does not see the %s's objects in %s", caller, what, list)
+			}
+		}
+	}
+}
+
+// view is what the owner sees of its objects and those of its projects.
+func (h *harness) view(user string) map[string]string {
+	out := map[string]string{}
+	for _, tc := range h.listCases(nil) {
+		if len(tc.args) > 0 && !slices.Contains([]string{"listEvents", "listAsyncJobs", "listManagementServersMetrics"}, tc.api.Name) {
+			out[tc.api.Name+strings.Join(tc.args, " ")] = randomText.ReplaceAllString(h.call(user, tc.api.Name, tc.args...).raw, "")
+		}
+	}
+	return out
+}
+
+// TestCommandsKeepOwnersApart sends every command that changes something with
+// the ids of another's objects: nothing of the owner's changes.
+func TestCommandsKeepOwnersApart(t *testing.T) {
+	t.Parallel()
+	h := rich(t)
+	d, acc, _ := h.tenant("one", "mine")
+	h.tenant("one", "next")
+	h.tenant("two", "chief", "accounttype", "2")
+	h.everything("mine", "account", "mine", "domainid", d)
+	owner, _ := h.sim.st.accounts.get(acc)
+	objects := h.objectsOf(owner)
+	objects[refAccount], objects[refUser], objects[refDomain] = []string{acc}, []string{owner.users[0].uuid}, []string{d}
+	before := h.view("one/mine")
+	cat, err := loadCatalogue()
+	require.NoError(t, err)
+	tried := 0
+	for i := range cat.APIs {
+		a := &cat.APIs[i]
+		if a.cmd == nil || strings.HasPrefix(a.Name, "list") || strings.HasPrefix(a.Name, "get") || a.Name == "queryAsyncJobResult" || a.Name == "logout" || a.Name == "login" {
+			continue
+		}
+		var fixed, refs []string
+		for j := range a.Params {
+			p := &a.Params[j]
+			kind, ok := a.cmd.refs[p.Name]
+			if !ok {
+				kind = commonRefs[p.Name]
+			}
+			switch ids := objects[kind]; {
+			case len(ids) > 0 && p.Required:
+				fixed = append(fixed, p.Name, ids[0])
+			case len(ids) > 0:
+				refs = append(refs, p.Name, ids[0])
+			case p.Required && (p.Type == "integer" || p.Type == "long" || p.Type == "short"):
+				fixed = append(fixed, p.Name, "99")
+			case p.Required:
+				fixed = append(fixed, p.Name, "x")
+			}
+		}
+		sets := [][]string{fixed}
+		for j := 0; j < len(refs); j += 2 {
+			sets = append(sets, slices.Concat(fixed, refs[j:j+2]))
+		}
+		for _, args := range sets {
+			for _, caller := range []string{"one/next", "two/chief"} {
+				h.call(caller, a.Name, args...)
+				h.clock.Step(time.Minute)
+				tried++
+			}
+		}
+	}
+	now := h.view("one/mine")
+	for k := range before {
+		require.Equal(t, before[k], now[k], k)
+	}
+	require.Greater(t, tried, 300)
+}

@@ -1,0 +1,365 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+const oldName = "cloud-controller-manager"
+
+// predecessor runs under the names of Apache's manifest, as CloudStack Kubernetes Service applies it:
+// the same Deployment, account, roles and lease. The program is ours: process nodes run no other.
+func (b *bed) predecessor(t *testing.T) {
+	t.Helper()
+	ctx, meta := t.Context(), metav1.ObjectMeta{Name: oldName, Namespace: metav1.NamespaceSystem}
+	all := []string{"*"}
+	_, err := b.Client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := metav1.ObjectMeta{Name: "system:" + oldName}
+	if _, err := b.Client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: oldName}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	labels, replicas := map[string]string{"k8s-app": oldName}, int32(1)
+	_, err = b.Client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: oldName,
+			Tolerations:        []corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: oldName, Image: testbed.ControllerImage + ":old", Command: []string{"/cloudstack-ccm"},
+				Args: []string{
+					"--leader-elect=true", "--cloud-provider=external-cloudstack", "--cloud-config=/config/cloud-config",
+					"--bind-address=$(POD_IP)", "--secure-port=10258", "--webhook-secure-port=0", "--instance-type-format=upstream",
+				},
+				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
+			}},
+			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName}}}},
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// balancerRules are a user's rules by id: address, port, name, protocol and members.
+func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testbed.Rule {
+	t.Helper()
+	out := map[string]testbed.Rule{}
+	for _, ip := range ips {
+		list, err := testbed.Rules(t.Context(), client, ip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			out[r.ID] = r
+		}
+	}
+	return out
+}
+
+// asOlder makes rules what older providers leave: a name without protocol, and a plain tcp rule where
+// the annotation says "enabled".
+func asOlder(t *testing.T, client *cloudstack.Client, rules map[string]testbed.Rule) {
+	t.Helper()
+	for id, r := range rules {
+		name, protocol := r.Name, r.Protocol
+		switch r.PublicPort {
+		case 80:
+			name = strings.Replace(name, "-tcp-", "-", 1)
+		case 8080:
+			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
+		}
+		s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// witness looks all the time: the command by which CloudStack Kubernetes Service decides to apply its
+// own provider again, and who holds the lease.
+type witness struct {
+	mu      sync.Mutex
+	missing []string // looks that found no Pod
+	looks   int
+	holders []string // in order
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+const cksCommand = "kubectl get pods -A | grep cloud-controller-manager"
+
+func (b *bed) cksLooks(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", cksCommand) // #nosec G204 -- a constant
+	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + filepath.Dir(b.Kubectl) + ":" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (b *bed) witness(t *testing.T) *witness {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &witness{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for ctx.Err() == nil {
+			out, err := b.cksLooks(ctx)
+			l, lerr := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
+			if ctx.Err() != nil {
+				return
+			}
+			w.mu.Lock()
+			w.looks++
+			if err != nil {
+				w.missing = append(w.missing, out)
+			}
+			if lerr == nil && l.Spec.HolderIdentity != nil {
+				if n := len(w.holders); n == 0 || w.holders[n-1] != *l.Spec.HolderIdentity {
+					w.holders = append(w.holders, *l.Spec.HolderIdentity)
+				}
+			}
+			w.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { stop(); <-w.done })
+	return w
+}
+
+// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
+// controllers never lead, and no Pod is moved.
+func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
+	t.Parallel()
+	b := newBed(t, nil)
+	b.join(t, cp1, worker1, joined(worker2))
+	b.secret(t, string(b.config(t).Render()))
+	b.predecessor(t)
+	b.initialized(t, cp1.Name, worker1.Name)
+	b.balanced(t, "web", 80)
+	b.balanced(t, "mail", 25)
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "documented", Annotations: map[string]string{"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol": "enabled"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts([]int32{8080})},
+	}
+	if _, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.workload(t)
+	ips := []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
+	for i, port := range []int{80, 25, 8080} {
+		b.wantRules(t, ips[i], fmt.Sprintf("%d:demo-worker-1,demo-worker-2", port))
+	}
+	client, err := b.cloud.Client(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	asOlder(t, client, balancerRules(t, client, ips...))
+	before := balancerRules(t, client, ips...)
+	pods := b.appPods(t)
+	script := &transcript{b: b}
+
+	watch := b.witness(t)
+	process := []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
+	out, code := script.run(t, "takeover", "--yes")
+	if code != 3 || !strings.Contains(out, "--pin default/documented") {
+		t.Fatalf("unattended, without consent, it ended with %d:\n%s", code, out)
+	}
+	out, code = script.run(t, "takeover", "--yes", "--pin", "default/documented")
+	if code != 0 || !strings.Contains(out, "Prepared. Next:") || !strings.Contains(out, "instanceTypeFormat=upstream") {
+		t.Fatalf("the preparation ended with %d:\n%s", code, out)
+	}
+	out, code = script.run(t, append([]string{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"}, process...)...)
+	if code != 0 {
+		t.Fatalf("the install ended with %d:\n%s", code, out)
+	}
+	out, code = script.run(t, "takeover", "--yes", "--pin", "default/documented")
+	if code != 0 || !strings.Contains(out, "Taken over.") {
+		t.Fatalf("the takeover ended with %d:\n%s", code, out)
+	}
+	script.rules(before, balancerRules(t, client, ips...))
+
+	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
+		for _, name := range []string{"web", "mail", "documented"} {
+			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
+				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+			}
+		}
+		return nil
+	})
+	after := balancerRules(t, client, ips...)
+	if len(after) != len(before) {
+		t.Errorf("there were %d rules and are %d", len(before), len(after))
+	}
+	for id, was := range before {
+		now := after[id]
+		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
+			t.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+		if !strings.Contains(now.Name, "-tcp-") {
+			t.Errorf("rule %s is still named %s", id, now.Name)
+		}
+	}
+	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the old Deployment is still there: %v %v", d, err)
+	}
+	t.Run("existing node", func(t *testing.T) { testTaint(t, b, script) })
+	watch.stop()
+	<-watch.done
+	watch.check(t)
+	if now := b.appPods(t); !slices.Equal(now, pods) {
+		t.Errorf("Pods before %v and after %v", pods, now)
+	}
+	secret := string(b.config(t).Render())
+	noSecrets(t, b, script.text.String(), secret)
+	script.write(t, "takeover.txt")
+}
+
+func (w *witness) check(t *testing.T) {
+	t.Helper()
+	t.Logf("CloudStack Kubernetes Service would have looked %d times; the lease was held by %v", w.looks, w.holders)
+	if len(w.missing) > 0 {
+		t.Errorf("%d of %d looks found no Pod, so the old provider would have come back: %v", len(w.missing), w.looks, w.missing[0])
+	}
+	csccm := slices.IndexFunc(w.holders, func(h string) bool { return strings.HasPrefix(h, "csccm-takeover_") })
+	if csccm < 1 || csccm == len(w.holders)-1 {
+		t.Errorf("csccm did not hold the lease between the two: %v", w.holders)
+	}
+}
+
+// testTaint has a node initialised that was there before any provider, and sets it back.
+func testTaint(t *testing.T, b *bed, script *transcript) {
+	before, err := b.node(t.Context(), worker2.Name)
+	if err != nil || before.Spec.ProviderID != "" {
+		t.Fatalf("%v, provider ID %q", err, before.Spec.ProviderID)
+	}
+	if out, code := script.run(t, "taint", "--dry-run"); code != 0 {
+		t.Fatalf("the dry run ended with %d:\n%s", code, out)
+	}
+	if out, code := script.run(t, "taint", "--yes"); code != 0 {
+		t.Fatalf("taint ended with %d:\n%s", code, out)
+	}
+	n, err := b.node(t.Context(), worker2.Name)
+	if err != nil || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
+		t.Errorf("%v, provider ID %q, taints %v, labels %v", err, n.Spec.ProviderID, n.Spec.Taints, n.Labels)
+	}
+	if out, code := script.run(t, "taint", "--undo", "--yes"); code != 0 {
+		t.Fatalf("the undo ended with %d:\n%s", code, out)
+	}
+	back, err := b.node(t.Context(), worker2.Name)
+	if err != nil || back.Labels[corev1.LabelTopologyZone] != before.Labels[corev1.LabelTopologyZone] || back.Spec.ProviderID != n.Spec.ProviderID {
+		t.Errorf("%v, provider ID %q, labels %v", err, back.Spec.ProviderID, back.Labels)
+	}
+}
+
+// workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
+func (b *bed) workload(t *testing.T) {
+	t.Helper()
+	labels, replicas := map[string]string{"app": "app"}, int32(4)
+	_, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
+		if n := len(b.appPods(t)); n != int(replicas) {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
+}
+
+// appPods are the Pods that are on nodes, with their UIDs and nodes.
+func (b *bed) appPods(t *testing.T) []string {
+	t.Helper()
+	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range list.Items {
+		if p := &list.Items[i]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+			out = append(out, string(p.UID)+" on "+p.Spec.NodeName)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// transcript keeps what csccm was asked and said. With CSCCM_TRANSCRIPTS=1 it becomes a page of
+// docs/transcripts.
+type transcript struct {
+	b    *bed
+	text strings.Builder
+}
+
+func (s *transcript) run(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	start := time.Now()
+	out, code := s.b.csccm(t, "", args...)
+	fmt.Fprintf(&s.text, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(args, " "), out, code, time.Since(start).Round(100*time.Millisecond))
+	return out, code
+}
+
+func (s *transcript) rules(before, after map[string]testbed.Rule) {
+	s.text.WriteString("# rules before and after\n")
+	var lines []string
+	for id, was := range before {
+		now := after[id]
+		lines = append(lines, fmt.Sprintf("%s  %s:%d  %s (%s)  ->  %s (%s)\n", id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, now.Name, now.Protocol))
+	}
+	slices.Sort(lines)
+	s.text.WriteString(strings.Join(lines, "") + "\n")
+}
+
+func (s *transcript) write(t *testing.T, name string) {
+	t.Helper()
+	if os.Getenv("CSCCM_TRANSCRIPTS") == "" {
+		return
+	}
+	text := strings.ReplaceAll(s.text.String(), s.b.home, "/home/admin")
+	dir := filepath.Join("..", "..", "docs", "transcripts")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
