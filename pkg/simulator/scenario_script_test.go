@@ -130,19 +130,19 @@ func parseStep(t *testing.T, text string) step {
 func fields(s string) []string {
 	var out []string
 	var word strings.Builder
-	quoted, any := false, false
+	quoted, some := false, false
 	for _, r := range s + " " {
 		switch {
 		case r == '"':
-			quoted, any = !quoted, true
+			quoted, some = !quoted, true
 		case r == ' ' && !quoted:
-			if any {
+			if some {
 				out = append(out, word.String())
 			}
 			word.Reset()
-			any = false
+			some = false
 		default:
-			any = true
+			some = true
 			word.WriteRune(r)
 		}
 	}
