@@ -66,17 +66,25 @@ func (st *state) routers() []router {
 		if n.removed || n.vpc != nil || !running || !n.offering.routed() {
 			continue
 		}
-		r := router{id: stableID("router", n.uuid), name: fmt.Sprintf("r-%d-VM", n.id), network: n, zone: n.zone, owner: n.owner, created: n.created, public: n.sourceNATIP(st)}
+		r := router{id: stableID("router", n.uuid), name: routerName(n.routerID, n.id), network: n, zone: n.zone, owner: n.owner, created: n.created, public: n.sourceNATIP(st)}
 		out = append(out, r)
 	}
 	for _, v := range st.vpcs.rows {
 		if !v.removed && v.started {
 			out = append(out, router{
-				id: stableID("router", v.uuid), name: fmt.Sprintf("r-%d-VM", 100000+v.id), vpc: v, zone: v.zone, owner: v.owner, created: v.created, public: v.sourceNATIP(st),
+				id: stableID("router", v.uuid), name: routerName(v.routerID, 100000+v.id), vpc: v, zone: v.zone, owner: v.owner, created: v.created, public: v.sourceNATIP(st),
 			})
 		}
 	}
 	return out
+}
+
+// routerName is the name of the router with a number; one that stands in a world file has none of its own.
+func routerName(number, other int64) string {
+	if number == 0 {
+		number = other
+	}
+	return fmt.Sprintf("r-%d-VM", number)
 }
 
 // routed tells whether a virtual router provides a service of the offering.

@@ -63,12 +63,19 @@ func (st *state) starting(v *vm) func(time.Time) {
 
 func (v *vm) stopping(now time.Time) {
 	if v.state == vmRunning {
+		v.keepStats(now)
 		v.state, v.updated = vmStopping, now
 	}
 }
 
+// keepStats remembers that the VM has run long enough for statistics: they outlive the run.
+func (v *vm) keepStats(now time.Time) {
+	v.sampled = v.sampled || v.state == vmRunning && now.Sub(v.updated) >= statsInterval
+}
+
 // stopped is the end of a stop.
 func (v *vm) stopped(now time.Time) {
+	v.keepStats(now)
 	v.state, v.updated, v.bootKnown, v.host = vmStopped, now, false, nil
 	v.markStopped()
 	for _, n := range v.nics {
@@ -198,6 +205,7 @@ func rebootVirtualMachine(c *call) (*jobSpec, error) {
 			return nil, errf(codeInternal, csRuntime, "Unable to retrieve host with id null")
 		}
 		if c.boolean("forced") { // stopped and started
+			v.keepStats(now)
 			v.markStopped()
 			v.updated, v.bootKnown = now, false
 		}

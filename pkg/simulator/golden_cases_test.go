@@ -6,6 +6,7 @@ package simulator
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+var update = flag.Bool("update", false, "write the list of recordings that do not pass, and the transcript")
 
 // goldenCase is a recorded exchange.
 type goldenCase struct {
@@ -104,10 +107,10 @@ func baseCommand(c *goldenCase, byName map[string]*goldenCase) string {
 }
 
 // checkKnown compares the results with the list of the cases that do not
-// pass, or writes that list where UPDATE_GOLDEN is set.
+// pass, or writes that list with -update.
 func checkKnown(t *testing.T, cases []*goldenCase, results map[string]verdict, path string) {
 	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if *update {
 		writeKnown(t, cases, results, path)
 		return
 	}
@@ -144,7 +147,7 @@ func writeKnown(t *testing.T, cases []*goldenCase, results map[string]verdict, p
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# Recordings that do not pass: fail, skip.\n" +
-		"# Written by UPDATE_GOLDEN=1 go test ./pkg/simulator -run TestGolden; the test fails when a case does better or worse.\n")
+		"# Written by go test ./pkg/simulator -run TestGolden -update; the test fails when a case does better or worse.\n")
 	for _, c := range cases {
 		v := results[c.Case]
 		if v.status == "pass" {

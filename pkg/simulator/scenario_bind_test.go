@@ -124,12 +124,11 @@ func (b *bindings) bind(recorded, ours string) {
 func (b *bindings) bindResult(t *testing.T, s step, body map[string]any) {
 	t.Helper()
 	for _, p := range s.binds {
-		own := ""
-		if rest, ok := strings.CutPrefix(p[0], "/"); ok {
-			own = text(lookup(body, rest))
-		} else {
-			own = text(lookup(subject(body), p[0]))
+		from, path := subject(body), p[0]
+		if rest, ok := strings.CutPrefix(path, "/"); ok {
+			from, path = body, rest
 		}
+		own := text(lookup(from, path))
 		require.NotEmpty(t, own, "%s: %v has no %s", s.line, body, p[0])
 		recorded := b.full(p[1])
 		require.True(t, recorded[0] == '@' || len(recorded) == 36, "%s: %s", s.line, recorded)

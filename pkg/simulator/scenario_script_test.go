@@ -32,6 +32,9 @@ import (
 //	  restart                  the management server is killed and comes back
 //	  upload-certificate CALLER > PREFIX
 //	  take-addresses, give-addresses   reserves all free public addresses, and gives them back
+//	  ? CALLER command a=b => ANSWER   a call like recorded ones (testdata/golden-neighbours.txt). ANSWER is
+//	                         "431/4350 TEXT" or "job 530 TEXT" (code, cserrorcode, part of the text), "ok", or
+//	                         "count 3", the count of a list
 //	at-once CASE               it was called before the job of the call before it had ended
 //	mid-job CASE               it was called some time after that job had begun
 //	skip CASE WHY              it cannot be replayed
@@ -51,6 +54,7 @@ type step struct {
 	binds   [][2]string // path in the result, prefix of the recorded id
 	async   bool        // the job is not waited for
 	fails   bool
+	want    string // of a neighbour: what it must answer
 }
 
 func readScript(t *testing.T, path string) *script {
@@ -81,7 +85,7 @@ func readScript(t *testing.T, path string) *script {
 			name, why, _ := strings.Cut(rest, " ")
 			out.skip[name] = why
 		default:
-			require.Fail(t, "golden-scenario.txt: cannot read this line", line)
+			require.Fail(t, "cannot read this line", line)
 		}
 	}
 	return out
@@ -94,6 +98,7 @@ func parseStep(t *testing.T, text string) step {
 		s.async, s.fails = s.async || text[0] == '&', s.fails || text[0] == '!'
 		text = text[1:]
 	}
+	text, s.want, _ = strings.Cut(strings.TrimPrefix(text, "? "), " => ")
 	call, binds, _ := strings.Cut(text, " > ")
 	for _, b := range strings.Fields(binds) {
 		path, prefix, named := strings.Cut(b, "=")
@@ -125,19 +130,19 @@ func parseStep(t *testing.T, text string) step {
 func fields(s string) []string {
 	var out []string
 	var word strings.Builder
-	quoted, any := false, false
+	quoted, some := false, false
 	for _, r := range s + " " {
 		switch {
 		case r == '"':
-			quoted, any = !quoted, true
+			quoted, some = !quoted, true
 		case r == ' ' && !quoted:
-			if any {
+			if some {
 				out = append(out, word.String())
 			}
 			word.Reset()
-			any = false
+			some = false
 		default:
-			any = true
+			some = true
 			word.WriteRune(r)
 		}
 	}
@@ -178,6 +183,10 @@ func (s *scenario) run(step step) (why string) {
 		pairs = append(pairs, p[0], s.ids.translate(p[1]))
 	}
 	a := s.callAs(step.caller, step.command, pairs)
+	if step.want != "" {
+		s.neighbour(step, a)
+		return ""
+	}
 	switch {
 	case a.status == 200:
 	case step.fails:
@@ -198,6 +207,39 @@ func (s *scenario) run(step step) (why string) {
 		}
 	}
 	return ""
+}
+
+// neighbour checks the answer of a call that is like recorded ones.
+func (s *scenario) neighbour(step step, a answer) {
+	s.t.Helper()
+	kind, rest, _ := strings.Cut(step.want, " ")
+	rest = s.ids.translate(rest)
+	var result map[string]any
+	if job := a.str("jobid"); job != "" {
+		s.h.clock.Step(1100 * time.Millisecond)
+		result = s.h.ok(s.h.root("queryAsyncJobResult", "jobid", job)).body
+	}
+	switch kind {
+	case "ok":
+		if a.status != 200 || result != nil && fmt.Sprint(result["jobstatus"]) != fmt.Sprint(jobDone) {
+			s.t.Errorf("%s: %s %v", step.line, a.raw, result["jobresult"])
+		}
+	case "count":
+		if got := fmt.Sprint(a.body["count"]); a.status != 200 || got != rest && (rest != "0" || a.body["count"] != nil) {
+			s.t.Errorf("%s: count %s: %.300s", step.line, got, a.raw)
+		}
+	case "job":
+		code, text, _ := strings.Cut(rest, " ")
+		failure, _ := result["jobresult"].(map[string]any)
+		if a.status != 200 || fmt.Sprint(failure["errorcode"]) != code || !strings.Contains(fmt.Sprint(failure["errortext"]), text) {
+			s.t.Errorf("%s: %s %v", step.line, a.raw, result["jobresult"])
+		}
+	default:
+		got := fmt.Sprintf("%v/%v", a.body["errorcode"], a.body["cserrorcode"])
+		if got != kind || !strings.Contains(a.str("errortext"), rest) {
+			s.t.Errorf("%s: %.400s", step.line, a.raw)
+		}
+	}
 }
 
 // callAs sends a call of the script.

@@ -42,8 +42,11 @@ func newScenario(t *testing.T) *scenario {
 	}
 	s.ids = newBindings(t, s.cases)
 	s.script = readScript(t, "testdata/golden-scenario.txt")
+	for name, steps := range readScript(t, "testdata/golden-neighbours.txt").before {
+		s.script.before[name] = append(s.script.before[name], steps...)
+	}
 	for name := range s.script.before {
-		require.Contains(t, s.byName, name, "golden-scenario.txt names a case that is not recorded")
+		require.Contains(t, s.byName, name, "the script names a case that is not recorded")
 	}
 	for _, step := range s.script.start {
 		require.Empty(t, s.run(step))

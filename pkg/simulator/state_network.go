@@ -129,10 +129,16 @@ func (st *state) freeVLAN(z *zone) int {
 
 // implement brings up what a network needs for its first running VM: VLAN, router and source NAT address.
 func (st *state) implement(n *network, now time.Time) {
+	if n.typ == typeShared && n.routerID == 0 && n.offering.routed() {
+		n.routerID = st.newRouterID()
+	}
 	if n.state != netAllocated {
 		return
 	}
 	n.state = netImplemented
+	if n.vpc == nil && n.offering.routed() {
+		n.routerID = st.newRouterID()
+	}
 	if n.vlan == 0 {
 		n.vlan = st.freeVLAN(n.zone)
 	}
@@ -176,8 +182,17 @@ func (st *state) startVPC(v *vpc, now time.Time) bool {
 		st.takeIP(ip, v.owner, now)
 		ip.state, ip.vpc, ip.sourceNAT = ipAllocated, v, true
 	}
+	if !v.started {
+		v.routerID = st.newRouterID()
+	}
 	v.started = true
 	return true
+}
+
+// newRouterID numbers a new virtual router: routers share the internal ids of VMs.
+func (st *state) newRouterID() int64 {
+	st.vms.next++
+	return st.vms.next - 1
 }
 
 // guestRange are the first and the last address that VMs of the network can have.

@@ -72,6 +72,7 @@ type network struct {
 	typ, state    string
 	cidr          netip.Prefix
 	gateway       string
+	routerID      int64 // number of its virtual router, once it has had one
 	domainName    string
 	vlan          int
 	vpc           *vpc
@@ -105,6 +106,7 @@ type vpc struct {
 	owner                           *account
 	enabled                         bool
 	started                         bool // its router runs
+	routerID                        int64
 	offering                        *vpcOffering
 	dns1, dns2                      string
 	mtu                             int // of the public interfaces; 0: the zone's
@@ -168,6 +170,7 @@ type vm struct {
 	dynScalable   bool
 	protected     bool
 	hidden        bool // displayvm=false
+	sampled       bool // it has had statistics before its last stop
 	bootKnown     bool // bootmode shows from deployment until the first stop
 	unplaced      bool // the root volume lies on no storage pool before the first start
 	wantHost      *host

@@ -210,13 +210,13 @@ var vmDetailNames = []string{
 
 func (d vmDetails) has(name string) bool { return len(d) == 0 || d["all"] || d[name] }
 
-// statsInterval is vm.stats.interval: a VM has statistics once it has run this long.
+// statsInterval is vm.stats.interval: a VM has statistics once it has run this long; they stay while it is stopped.
 const statsInterval = time.Minute
 
 // viewVM renders a VM for the caller.
 func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	running := v.state == vmRunning
-	sampled := running && c.now.Sub(v.updated) >= statsInterval
+	sampled := v.sampled || running && c.now.Sub(v.updated) >= statsInterval
 	placed := v.placed()
 	out := vmView{
 		ID: v.uuid, Name: v.name, DisplayName: v.display, UserID: v.user.uuid, Username: v.user.username, ownerView: viewOwner(v.owner),
