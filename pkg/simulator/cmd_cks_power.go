@@ -243,8 +243,7 @@ func (c *call) checkClusterDelete(k *kubernetesCluster) error {
 // destroyCluster removes a cluster with what was made for it. VMs of an
 // ExternalManaged one stay, unless they are to be destroyed, or expunged too.
 func (st *state) destroyCluster(k *kubernetesCluster, destroy, expunge bool, now time.Time) {
-	switch {
-	case k.kind == externalManaged:
+	if k.kind == externalManaged {
 		for _, n := range k.nodes {
 			if v := n.vm; !v.removed && destroy && !v.protected {
 				st.destroy(v, now)
@@ -254,7 +253,7 @@ func (st *state) destroyCluster(k *kubernetesCluster, destroy, expunge bool, now
 			}
 		}
 		k.nodes = nil
-	default:
+	} else {
 		for len(k.nodes) > 0 {
 			st.removeNode(k, k.nodes[0])
 		}

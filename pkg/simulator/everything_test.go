@@ -158,8 +158,8 @@ func TestDeletionLeavesNothing(t *testing.T) {
 			return []string{"account", "all", "domainid", d}, a, func() answer { return h.root("deleteDomain", "id", d, "cleanup", "true") }
 		},
 	}
-	for what, make := range owners {
-		owner, a, remove := make()
+	for what, create := range owners {
+		owner, a, remove := create()
 		h.everything(strings.ToLower(what), owner...)
 		got := h.ownedIDs(a)
 		for _, table := range ownedTables {
@@ -188,7 +188,7 @@ func TestOwnedTables(t *testing.T) {
 		typ := reflect.TypeOf(tables[name].newRow()).Elem()
 		for _, field := range []string{"owner", "account"} {
 			f, ok := typ.FieldByName(field)
-			if ok && f.Type == reflect.TypeFor[*account]() && !strings.Contains("users accounts projects events", name) { //nolint:gocritic // a list
+			if ok && f.Type == reflect.TypeFor[*account]() && !strings.Contains("users accounts projects events", name) {
 				require.Contains(t, ownedTables, name)
 			}
 		}

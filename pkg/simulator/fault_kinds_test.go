@@ -196,8 +196,8 @@ func TestRestart(t *testing.T) {
 func TestRestartDuringDeployment(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
-	zone, vm := id(h.first(h.root("listZones"), "zone")), ""
-	vm = h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
+	zone := id(h.first(h.root("listZones"), "zone"))
+	vm := h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
 		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
 		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
 	h.clock.Step(40 * time.Second)

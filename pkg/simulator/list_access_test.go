@@ -49,7 +49,7 @@ func (h *harness) listCases(objects map[refKind][]string) []listCase {
 				required = [][]string{{p.Name, ids[0]}}
 			}
 		}
-		sets := [][]string{{}, {"listall", "true"}, {"projectid", "-1"}, {"projectid", "-1", "listall", "true"}}
+		sets := [][]string{{"listall", "true"}, {"projectid", "-1", "listall", "true"}}
 		for j := range a.Params {
 			p := &a.Params[j]
 			for _, v := range objects[kind(p)][:min(1, len(objects[kind(p)]))] {
