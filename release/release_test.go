@@ -211,7 +211,8 @@ func TestImagesAreThoseOfTheDockerfile(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../Dockerfile")
 	require.NoError(t, err)
-	for _, spec := range images {
+	for _, p := range products {
+		spec := p.Spec
 		assert.Contains(t, string(raw), "FROM base AS "+spec.Name+"\n")
 		assert.Contains(t, string(raw), `ENTRYPOINT ["/`+spec.Name+`"]`)
 		assert.Contains(t, string(raw), spec.Description)

@@ -80,7 +80,7 @@ func ask(ctx context.Context, file string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-var commandLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*)  +\S`)
+var commandLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*) +\S`)
 
 // commands are the names in a help text's list of commands.
 func commands(help string) []string {

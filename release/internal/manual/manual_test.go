@@ -28,8 +28,7 @@ Available Commands:
   install     Install it
 
 Additional Commands:
-  two-words   Both
-  not a command
+  two-words-x Both, and the longest
 
 Flags:
   -h, --help   help for csccm
@@ -60,7 +59,7 @@ Flags:
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, []string{"install", "two-words"}, commands(help))
+	assert.Equal(t, []string{"install", "two-words-x"}, commands(help))
 }
 
 // program is a script that answers as the product's programs do.
