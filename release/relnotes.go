@@ -35,6 +35,6 @@ func releaseNotes(m *made, registry string, section *notes.Section) []byte {
 	if m.Vulnerability == unchecked {
 		out.WriteString("\nKnown vulnerabilities were not checked when this release was made.\n")
 	}
-	fmt.Fprintf(&out, "\n## Verify\n\n```console\ncsccm verify --key cosign.pub image %s/cloudstack-ccm:v%s\ncsccm verify --key cosign.pub files SHA256SUMS\n```\n", registry, m.Version)
+	fmt.Fprintf(&out, "\n## Verify\n\n```console\ncsccm verify image --public-key-file cosign.pub %s/cloudstack-ccm:v%s\ncsccm verify files --public-key-file cosign.pub SHA256SUMS\n```\n", registry, m.Version)
 	return []byte(out.String())
 }

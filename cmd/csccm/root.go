@@ -50,6 +50,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newInstallCommand(g),
 		newDoctorCommand(g),
 		newMigrateRulesCommand(g),
+		newVerifyCommand(g),
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)

@@ -26,6 +26,9 @@ const (
 	ProvenanceFile = "provenance.sigstore.json"
 )
 
+// ErrContent is that a file is not the one that was signed.
+var ErrContent = errors.New("not the file that was signed")
+
 // FileReport is what was found of downloaded files.
 type FileReport struct {
 	// Sums is the file with the digests, which the key signed.
@@ -92,14 +95,14 @@ func checkFile(file string, digests map[string]string, statement *Statement) (*F
 	name := filepath.Base(file)
 	want, ok := digests[name]
 	if !ok {
-		return nil, fmt.Errorf("%s: the signed sums have no file %s", file, name)
+		return nil, fmt.Errorf("%s: %w: the signed sums have no file %s", file, ErrContent, name)
 	}
 	have, err := sum(file)
 	if err != nil {
 		return nil, err
 	}
 	if have != want {
-		return nil, fmt.Errorf("%s: has SHA-256 %s, and the signed sums say %s", file, have, want)
+		return nil, fmt.Errorf("%s: %w: it has SHA-256 %s, and the signed sums say %s", file, ErrContent, have, want)
 	}
 	result := &FileResult{Name: name, Digest: "sha256:" + have}
 	if statement != nil {
