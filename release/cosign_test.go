@@ -70,8 +70,11 @@ func TestCosignVerifies(t *testing.T) {
 			out = must(append([]string{"verify-attestation", "--type", "slsaprovenance1", ref}, flags...)...)
 			assert.Contains(t, out, `"payloadType":"application/vnd.in-toto+json"`)
 		}
-		platform := must("triangulate", image)
-		assert.Contains(t, platform, ".sig")
+		release, err := readMade(dir)
+		require.NoError(t, err)
+		platform := registry + "/cloudstack-ccm@" + release.Images[0].Platforms[0].Digest
+		must(append([]string{"verify", platform}, flags...)...)
+		must(append([]string{"verify-attestation", "--type", "cyclonedx", platform}, flags...)...)
 
 		sums := filepath.Join(dir, "SHA256SUMS")
 		must(append([]string{"verify-blob", "--bundle", sums + ".sigstore.json", sums}, flags...)...)
