@@ -189,7 +189,7 @@ func TestImageCommandRefuses(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		`--platform: platform "linux": want OS/ARCH`: {"--platform", "linux"},
-		"--only: there is no program x":                {"--only", "x"},
+		"--only: there is no program x":              {"--only", "x"},
 		"--registry: ":                               {"--registry", "UPPER case"},
 	} {
 		_, err := release(t, append([]string{"image", "--version", "v1.0.0", "--output", t.TempDir()}, args...)...)
