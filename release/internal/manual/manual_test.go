@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 func program(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "program")
-	require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text), 0o700))
 	return file
 }
 
