@@ -18,6 +18,7 @@ BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
 BENCHFLAGS ?=
+RELEASEFLAGS ?=
 
 .PHONY: help
 help: ## show this help
@@ -78,6 +79,16 @@ chart: ## package the Helm chart into dist/
 .PHONY: image
 image: ## build multi-arch container images into dist/ (no engine needed)
 	go run ./release image --version $(VERSION) --output dist
+
+.PHONY: release
+release: ## make a whole release into dist/ (RELEASEFLAGS='--key cosign.key'; docs/release.md)
+	go run ./release make --version $(VERSION) --output dist $(RELEASEFLAGS)
+
+.PHONY: interop
+interop: ## check releases with the real cosign, which is built first (5 minutes of one core)
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
 
 .PHONY: clean
 clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)

@@ -27,7 +27,7 @@ func newChartCommand(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree)
+			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree, chartpkg.Annotations{})
 			if err != nil {
 				return err
 			}

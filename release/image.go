@@ -10,39 +10,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/image"
 	"github.com/csccm/csccm/release/internal/source"
 )
-
-// images are those that a release has; each is named after its binary in cmd/.
-var images = []image.Spec{
-	{
-		Name:        "cloudstack-ccm",
-		Title:       "cloudstack-ccm",
-		Description: "Cloud controller manager for Apache CloudStack",
-		Port:        10258,
-	},
-	{
-		Name:        "csccm",
-		Title:       "csccm",
-		Description: "Installs and checks cloudstack-ccm",
-	},
-	{
-		Name:        "cloudstack-sim",
-		Title:       "cloudstack-sim",
-		Description: "A simulated Apache CloudStack management server, for tests",
-		Args:        []string{"--listen", "0.0.0.0:8080"},
-		Port:        8080,
-	},
-}
 
 type imageSettings struct {
 	output    string
@@ -82,7 +58,7 @@ func newImageCommand(s *settings) *cobra.Command {
 }
 
 func (o *imageSettings) run(ctx context.Context, root string, tree source.Tree, out, progress io.Writer) (err error) {
-	platforms, specs, err := o.selection()
+	chosen, err := o.selection()
 	if err != nil {
 		return err
 	}
@@ -93,16 +69,17 @@ func (o *imageSettings) run(ctx context.Context, root string, tree source.Tree, 
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(work))
 	}()
-	for _, spec := range specs {
-		ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(o.registry, "/"), spec.Name, tree.ImageTag()))
-		if err != nil {
-			return fmt.Errorf("--registry: %w", err)
-		}
-		index, err := build(ctx, root, work, spec, platforms, tree, progress)
+	b := newBuilder(root, work, tree, progress)
+	for _, p := range chosen {
+		ref, err := imageTag(o.registry, p.Name, tree)
 		if err != nil {
 			return err
 		}
-		target, err := o.deliver(ctx, work, spec, index, ref, tree)
+		index, err := b.image(ctx, p.Spec, p.platforms)
+		if err != nil {
+			return err
+		}
+		target, err := o.deliver(ctx, work, p.Spec, index, ref, tree)
 		if err != nil {
 			return err
 		}
@@ -117,53 +94,26 @@ func (o *imageSettings) run(ctx context.Context, root string, tree source.Tree, 
 	return nil
 }
 
-func (o *imageSettings) selection() ([]gobuild.Platform, []image.Spec, error) {
-	var platforms []gobuild.Platform
-	for _, text := range o.platforms {
-		platform, err := gobuild.ParsePlatform(text)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--platform: %w", err)
-		}
-		platforms = append(platforms, platform)
+// imageTag is an image's name in a registry (HOST/PATH).
+func imageTag(registry, image string, tree source.Tree) (name.Tag, error) {
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(registry, "/"), image, tree.ImageTag()))
+	if err != nil {
+		return ref, fmt.Errorf("--registry: %w", err)
 	}
-	if len(platforms) == 0 {
-		return nil, nil, errors.New("--platform: want at least one")
-	}
-	var specs []image.Spec
-	for _, spec := range images {
-		if len(o.only) == 0 || slices.Contains(o.only, spec.Name) {
-			specs = append(specs, spec)
-		}
-	}
-	for _, only := range o.only {
-		if !slices.ContainsFunc(images, func(s image.Spec) bool { return s.Name == only }) {
-			return nil, nil, fmt.Errorf("--only: there is no image %s", only)
-		}
-	}
-	return platforms, specs, nil
+	return ref, nil
 }
 
-func build(ctx context.Context, root, work string, spec image.Spec, platforms []gobuild.Platform, tree source.Tree, progress io.Writer) (v1.ImageIndex, error) {
-	built := make([]v1.Image, 0, len(platforms))
-	for _, platform := range platforms {
-		if _, err := fmt.Fprintf(progress, "build %s for %s\n", spec.Name, platform); err != nil {
-			return nil, err
-		}
-		file := filepath.Join(work, spec.Name)
-		if err := gobuild.Build(ctx, root, "./cmd/"+spec.Name, platform, tree, file); err != nil {
-			return nil, err
-		}
-		binary, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		img, err := image.One(spec, platform, binary, tree)
-		if err != nil {
-			return nil, fmt.Errorf("image %s for %s: %w", spec.Name, platform, err)
-		}
-		built = append(built, img)
+// selection is what is built of the products; images are of linux only.
+func (o *imageSettings) selection() ([]product, error) {
+	if len(o.platforms) == 0 {
+		return nil, errors.New("--platform: want at least one")
 	}
-	return image.Many(spec, tree, platforms, built), nil
+	for _, platform := range o.platforms {
+		if strings.Contains(platform, "/") && !strings.HasPrefix(platform, "linux/") {
+			return nil, fmt.Errorf("--platform: images are for linux, not for %s", platform)
+		}
+	}
+	return selection{only: o.only, platforms: o.platforms}.choose()
 }
 
 // deliver pushes or writes an image and returns where it is.

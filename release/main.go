@@ -1,8 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes what csccm publishes: container images and the Helm chart. It needs Go and git, no
-// container engine and no helm, and no network but the Go module proxy and where it is told to push to.
+// Command release makes, checks and publishes releases of csccm.
 package main
 
 import (
@@ -43,10 +42,21 @@ func newCommand(out, errOut io.Writer) *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{
 		Use:   "release",
-		Short: "Make container images and the Helm chart of csccm",
-		Long: "Make container images and the Helm chart of csccm.\n\n" +
-			"All artefacts are reproducible: the same commit, Go and version give the same bytes. Times are those of\n" +
-			"the commit, or of SOURCE_DATE_EPOCH if it is set.",
+		Short: "Make, check and publish releases of csccm",
+		Long: `Make, check and publish releases of csccm: programs, container images, the Helm
+chart, with bills of materials, provenance and signatures. It needs Go and git;
+no container engine, no helm, no cosign, and no network but the Go module proxy
+and where it is told to push to.
+
+A release is four commands (docs/release.md says more):
+
+  git tag -s v1.2.3
+  go run ./release test                       the tests, recorded for these files
+  go run ./release make --key cosign.key      everything into dist/
+  go run ./release publish --key cosign.key --registry ghcr.io/csccm --site ../pages
+
+Everything is reproducible: the same commit, Go and version give the same bytes.
+Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -55,14 +65,27 @@ func newCommand(out, errOut io.Writer) *cobra.Command {
 	cmd.SetErr(errOut)
 	cmd.PersistentFlags().StringVar(&s.root, "source", ".", "folder of the source tree")
 	cmd.PersistentFlags().StringVar(&s.version, "version", "", "version to make, such as v1.2.3 (default: git describe)")
-	cmd.AddCommand(
-		newVersionCommand(s),
-		newChartCommand(s),
-		newIndexCommand(s),
-		newPushChartCommand(s),
-		newImageCommand(s),
-		newCertificatesCommand(),
-	)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	groups := []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Release:", []*cobra.Command{
+			newVersionCommand(s), newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
+		}},
+		{"Parts of it:", []*cobra.Command{
+			newImageCommand(s), newChartCommand(s), newIndexCommand(s), newPushChartCommand(s), newCertificatesCommand(),
+		}},
+		{"Elsewhere:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
+	}
+	cobra.EnableCommandSorting = false
+	for _, g := range groups {
+		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			cmd.AddCommand(c)
+		}
+	}
 	return cmd
 }
 
@@ -76,8 +99,8 @@ func newVersionCommand(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "binaries  %s (commit %s, %s)\nimages    %s\nchart     %s (appVersion %s)\n",
-				tree.Stamp, tree.Commit, tree.Date(), tree.ImageTag(), tree.Version, tree.Tag())
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "binaries  %s (commit %s, %s)\nimages    %s\nchart     %s (appVersion %s)\nkubernetes %s or newer, built on %s\n",
+				tree.Stamp, tree.Commit, tree.Date(), tree.ImageTag(), tree.Version, tree.Tag(), supported.Minimum, supported.Built)
 			return err
 		},
 	}

@@ -189,7 +189,7 @@ func TestImageCommandRefuses(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		`--platform: platform "linux": want OS/ARCH`: {"--platform", "linux"},
-		"--only: there is no image x":                {"--only", "x"},
+		"--only: there is no program x":              {"--only", "x"},
 		"--registry: ":                               {"--registry", "UPPER case"},
 	} {
 		_, err := release(t, append([]string{"image", "--version", "v1.0.0", "--output", t.TempDir()}, args...)...)
@@ -211,7 +211,8 @@ func TestImagesAreThoseOfTheDockerfile(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../Dockerfile")
 	require.NoError(t, err)
-	for _, spec := range images {
+	for _, p := range products {
+		spec := p.Spec
 		assert.Contains(t, string(raw), "FROM base AS "+spec.Name+"\n")
 		assert.Contains(t, string(raw), `ENTRYPOINT ["/`+spec.Name+`"]`)
 		assert.Contains(t, string(raw), spec.Description)

@@ -63,6 +63,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newTakeoverCommand(g),
 		newTaintCommand(g),
 		newCKSCommand(g),
+		newVerifyCommand(g),
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)

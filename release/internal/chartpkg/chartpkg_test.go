@@ -29,7 +29,7 @@ func tree(version string) source.Tree {
 
 func pack(t *testing.T, version string) *Package {
 	t.Helper()
-	p, err := Pack(folder, tree(version))
+	p, err := Pack(folder, tree(version), Annotations{})
 	require.NoError(t, err)
 	return p
 }
@@ -40,7 +40,7 @@ func TestPackIsReproducible(t *testing.T) {
 	// The same files in another folder, with other times.
 	copied := filepath.Join(t.TempDir(), charts.Name)
 	require.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
-	second, err := Pack(copied, tree("1.2.3"))
+	second, err := Pack(copied, tree("1.2.3"), Annotations{})
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(first.Data, second.Data))
 	assert.False(t, bytes.Equal(first.Data, pack(t, "1.2.4").Data))
@@ -82,7 +82,7 @@ func TestStampWantsItsLines(t *testing.T) {
 
 func TestPackRefusesWhatIsNoChart(t *testing.T) {
 	t.Parallel()
-	_, err := Pack(t.TempDir(), tree("1.0.0"))
+	_, err := Pack(t.TempDir(), tree("1.0.0"), Annotations{})
 	require.ErrorContains(t, err, "Chart.yaml file is missing")
 }
 
@@ -146,7 +146,7 @@ func TestIndex(t *testing.T) {
 	// What was published under a version stays.
 	other := tree("0.1.0")
 	other.Time = other.Time.Add(time.Hour)
-	changed, err := Pack(folder, other)
+	changed, err := Pack(folder, other, Annotations{})
 	require.NoError(t, err)
 	_, err = changed.Write(dir)
 	require.NoError(t, err)

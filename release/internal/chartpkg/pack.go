@@ -46,7 +46,7 @@ func (p *Package) Write(dir string) (string, error) {
 
 // Pack packages the chart in dir as version and appVersion of the tree. The same files and tree give the
 // same bytes, which Helm's own packaging does not.
-func Pack(dir string, tree source.Tree) (*Package, error) {
+func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, error) {
 	loaded, err := loader.LoadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", dir, err)
@@ -57,6 +57,9 @@ func Pack(dir string, tree source.Tree) (*Package, error) {
 	for i, f := range files {
 		if f.Name == "Chart.yaml" {
 			stamped, err := stamp(f.Data, tree)
+			if err == nil {
+				stamped, err = annotate(stamped, annotations)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("chart %s: %w", dir, err)
 			}

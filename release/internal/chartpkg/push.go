@@ -5,8 +5,10 @@ package chartpkg
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ type Pushed struct {
 	Ref, Digest string
 }
 
-// Push puts a packaged chart into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, with
+// Push puts a packaged chart, with the provenance file beside it if there is one, into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, with
 // the credentials of `helm registry login` or `docker login`. plainHTTP is for registries without TLS.
 func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
 	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
@@ -44,8 +46,15 @@ func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
 	if err != nil {
 		return Pushed{}, err
 	}
+	pushing := []registry.PushOption{registry.PushOptCreationTime(when.UTC().Format(time.RFC3339))}
+	switch signed, err := os.ReadFile(file + ".prov"); {
+	case err == nil:
+		pushing = append(pushing, registry.PushOptProvData(signed))
+	case !errors.Is(err, fs.ErrNotExist):
+		return Pushed{}, err
+	}
 	ref := fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(base, "/"), loaded.Metadata.Name, strings.ReplaceAll(loaded.Metadata.Version, "+", "_"))
-	result, err := client.Push(data, ref, registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)))
+	result, err := client.Push(data, ref, pushing...)
 	if err != nil {
 		return Pushed{}, fmt.Errorf("push %s: %w", ref, err)
 	}

@@ -42,12 +42,17 @@ func Flags(tree source.Tree) []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= " + strings.Join(set, " ")}
 }
 
+// Environment is what, beside the platform, must not depend on the machine.
+func Environment() []string {
+	return []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
+}
+
 // Build builds a main package (./cmd/cloudstack-ccm) of the module in dir for a platform into the file out.
 func Build(ctx context.Context, dir, pkg string, platform Platform, tree source.Tree, out string) error {
 	args := append([]string{"build"}, Flags(tree)...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, pkg)...) //nolint:gosec // a build tool runs the compiler
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+platform.OS, "GOARCH="+platform.Arch, "GOAMD64=v1", "GOARM64=v8.0")
+	cmd.Env = append(append(os.Environ(), Environment()...), "GOOS="+platform.OS, "GOARCH="+platform.Arch)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {

@@ -25,6 +25,13 @@ type Tree struct {
 	Version string
 	// Commit is the short hash, "unknown" outside of git.
 	Commit string
+	// Revision is the whole hash, Content that of the files (git's tree): it stays when a commit only has another
+	// message or parent. Both are empty outside of git.
+	Revision, Content string
+	// Tags are those of the commit.
+	Tags []string
+	// Changes are what git status lists; empty for a clean tree.
+	Changes []string
 	// Time is that of the commit (or SOURCE_DATE_EPOCH): two builds of one commit are the same bytes.
 	Time time.Time
 }
@@ -61,6 +68,9 @@ func Read(ctx context.Context, dir, version string) (Tree, error) {
 	}
 	if commit, err := git(ctx, dir, "rev-parse", "--short=12", "HEAD"); err == nil {
 		tree.Commit = commit
+		if err := tree.state(ctx, dir); err != nil {
+			return Tree{}, err
+		}
 		if seconds, err := git(ctx, dir, "log", "-1", "--format=%ct"); err == nil {
 			if tree.Time, err = epoch(seconds); err != nil {
 				return Tree{}, fmt.Errorf("time of the commit: %w", err)
@@ -73,6 +83,34 @@ func Read(ctx context.Context, dir, version string) (Tree, error) {
 		}
 	}
 	return tree, nil
+}
+
+// state fills in what a release is refused for.
+func (t *Tree) state(ctx context.Context, dir string) (err error) {
+	if t.Revision, err = git(ctx, dir, "rev-parse", "HEAD"); err != nil {
+		return err
+	}
+	if t.Content, err = git(ctx, dir, "rev-parse", "HEAD^{tree}"); err != nil {
+		return err
+	}
+	tags, err := git(ctx, dir, "tag", "--points-at", "HEAD")
+	if err != nil {
+		return err
+	}
+	t.Tags = strings.Fields(tags)
+	changes, err := git(ctx, dir, "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changes != "" {
+		t.Changes = strings.Split(changes, "\n")
+	}
+	return nil
+}
+
+// GitDir is git's folder of the tree in dir, the same for all its work trees.
+func GitDir(ctx context.Context, dir string) (string, error) {
+	return git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
 }
 
 func epoch(seconds string) (time.Time, error) {

@@ -4,7 +4,9 @@
 package source
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -66,8 +68,22 @@ func TestReadFromGit(t *testing.T) {
 	assert.Len(t, tree.Commit, 12)
 	assert.Equal(t, "2023-11-14T22:13:20Z", tree.Date())
 
+	assert.Len(t, tree.Revision, 40)
+	assert.Empty(t, tree.Tags)
+	assert.Empty(t, tree.Changes)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), nil, 0o600))
+	assert.Equal(t, []string{"?? new"}, read("").Changes)
+	require.NoError(t, os.Remove(filepath.Join(dir, "new")))
+
 	run("tag", "v1.2.3-rc.1")
+	content := tree.Content
 	tree = read("")
+	assert.Equal(t, []string{"v1.2.3-rc.1"}, tree.Tags)
+	run("commit", "-q", "--amend", "--allow-empty", "-m", "two")
+	other := read("v1.2.3-rc.1")
+	assert.NotEqual(t, tree.Revision, other.Revision)
+	assert.Equal(t, content, other.Content)
+	run("tag", "-f", "v1.2.3-rc.1")
 	assert.Equal(t, "v1.2.3-rc.1", tree.Tag())
 	assert.Equal(t, "1.2.3-rc.1", tree.Version)
 

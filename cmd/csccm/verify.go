@@ -1,0 +1,176 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/release/verify"
+)
+
+func newVerifyCommand(g *globals) *cobra.Command {
+	var keyFile string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Verify images, charts and files of a release by its public key",
+		Long: `Verify what a release was signed with: container images and charts in a
+registry, and downloaded files. It needs the release's public key and asks
+nobody but the registry. What it does not find, or another key signed, does not
+pass (exit code 3). cosign verifies the same signatures.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&keyFile, "public-key-file", "", "the release's public key (cosign.pub)")
+	key := func() (*verify.Key, error) {
+		if keyFile == "" {
+			return nil, usagef("--public-key-file names the key to verify with")
+		}
+		text, err := os.ReadFile(keyFile)
+		if err != nil {
+			return nil, usagef("--public-key-file: %w", err)
+		}
+		parsed, err := verify.ParseKey(text)
+		if err != nil {
+			return nil, usagef("--public-key-file %s: %w", keyFile, err)
+		}
+		return parsed, nil
+	}
+	cmd.AddCommand(newVerifyImageCommand(g, key), newVerifyFilesCommand(g, key))
+	return cmd
+}
+
+func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.Command {
+	var o verify.ImageOptions
+	cmd := &cobra.Command{
+		Use:   "image REFERENCE...",
+		Short: "Verify images or charts in a registry",
+		Example: `  csccm verify image --public-key-file cosign.pub ghcr.io/csccm/cloudstack-ccm:v1.2.3
+  csccm verify image --public-key-file cosign.pub oci://ghcr.io/csccm/charts/cloudstack-ccm:1.2.3`,
+		Args:        wantArgs("name at least one image, such as ghcr.io/csccm/cloudstack-ccm:v1.2.3"),
+		Annotations: outputs("text", "json"),
+		RunE: g.runE(func(ctx context.Context, args []string) error {
+			format, err := g.wantOutput("text", "json")
+			if err != nil {
+				return err
+			}
+			if o.Key, err = key(); err != nil {
+				return err
+			}
+			var reports []*verify.ImageReport
+			for _, ref := range args {
+				found, err := verify.Image(ctx, ref, o)
+				if err != nil {
+					return verdict(err)
+				}
+				reports = append(reports, found)
+			}
+			if format == "json" {
+				return g.json(reports)
+			}
+			return g.imageText(reports)
+		}),
+	}
+	cmd.Flags().StringSliceVar(&o.Require, "require", []string{"signature", "provenance"}, "evidence that must be there: signature, provenance")
+	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
+	return cmd
+}
+
+func newVerifyFilesCommand(g *globals, key func() (*verify.Key, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "files SHA256SUMS [FILE...]",
+		Short: "Verify downloaded files; without names, all that are beside SHA256SUMS",
+		Long: `Verify downloaded files of a release. Beside SHA256SUMS must be its signature
+(SHA256SUMS.sigstore.json or SHA256SUMS.sig); provenance.sigstore.json is
+checked if it is there.`,
+		Example:     "  csccm verify files --public-key-file cosign.pub SHA256SUMS csccm_1.2.3_linux_amd64.tar.gz",
+		Args:        wantArgs("name the file SHA256SUMS"),
+		Annotations: outputs("text", "json"),
+		RunE: g.runE(func(_ context.Context, args []string) error {
+			format, err := g.wantOutput("text", "json")
+			if err != nil {
+				return err
+			}
+			with, err := key()
+			if err != nil {
+				return err
+			}
+			found, err := verify.Files(args[0], args[1:], with)
+			if err != nil {
+				return verdict(err)
+			}
+			if format == "json" {
+				return g.json(found)
+			}
+			table := report.Table{Header: []string{"FILE", "DIGEST", "SIGNED", "PROVENANCE"}}
+			for _, f := range found.Files {
+				table.Add(f.Name, f.Digest, "yes", yesNo(f.Provenance))
+			}
+			return table.Write(g.out, g.style(g.out))
+		}),
+	}
+}
+
+// verdict gives what does not pass the exit code of a failed check; files and registries that cannot be read
+// are errors.
+func verdict(err error) error {
+	var missing *verify.MissingError
+	if errors.As(err, &missing) || errors.Is(err, verify.ErrSignature) || errors.Is(err, verify.ErrContent) {
+		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
+	}
+	return err
+}
+
+func (g *globals) json(v any) error {
+	e := json.NewEncoder(g.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (g *globals) imageText(reports []*verify.ImageReport) error {
+	table := report.Table{Header: []string{"IMAGE", "PLATFORM", "DIGEST", "VERIFIED"}}
+	for _, r := range reports {
+		table.Add(r.Ref, "", r.Digest, evidence(r.Evidence))
+		for _, p := range r.Platforms {
+			table.Add("", p.Platform, p.Digest, evidence(p.Evidence))
+		}
+	}
+	return table.Write(g.out, g.style(g.out))
+}
+
+// evidence names the kinds once each, in their order.
+func evidence(found []verify.Evidence) string {
+	var kinds []string
+	seen := map[string]bool{}
+	for _, e := range found {
+		if !seen[e.Kind] {
+			seen[e.Kind] = true
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// wantArgs is at least one argument, with a usage exit code.
+func wantArgs(want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s: %s", cmd.CommandPath(), want)
+		}
+		return nil
+	}
+}

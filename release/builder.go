@@ -1,0 +1,201 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/csccm/csccm/release/internal/gobuild"
+	"github.com/csccm/csccm/release/internal/image"
+	"github.com/csccm/csccm/release/internal/manual"
+	"github.com/csccm/csccm/release/internal/pack"
+	"github.com/csccm/csccm/release/internal/sbom"
+	"github.com/csccm/csccm/release/internal/source"
+)
+
+// builder builds each program of a tree once for each platform.
+type builder struct {
+	root string
+	// work is a folder for what is not delivered.
+	work     string
+	tree     source.Tree
+	progress io.Writer
+	built    map[string]string
+	docs     map[string][]pack.File
+}
+
+func newBuilder(root, work string, tree source.Tree, progress io.Writer) *builder {
+	return &builder{root: root, work: work, tree: tree, progress: progress, built: map[string]string{}, docs: map[string][]pack.File{}}
+}
+
+// binary returns the file of a program that it builds.
+func (b *builder) binary(ctx context.Context, name string, platform gobuild.Platform) (string, error) {
+	key := name + "_" + platform.OS + "_" + platform.Arch
+	if file, ok := b.built[key]; ok {
+		return file, nil
+	}
+	if _, err := fmt.Fprintf(b.progress, "build %s for %s\n", name, platform); err != nil {
+		return "", err
+	}
+	file := filepath.Join(b.work, key)
+	if err := gobuild.Build(ctx, b.root, "./cmd/"+name, platform, b.tree, file); err != nil {
+		return "", err
+	}
+	b.built[key] = file
+	return file, nil
+}
+
+// documentation are the manual pages and completions of a program, as this machine's build prints them.
+func (b *builder) documentation(ctx context.Context, p product) ([]pack.File, error) {
+	if files, ok := b.docs[p.Name]; ok {
+		return files, nil
+	}
+	file, err := b.binary(ctx, p.Name, gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
+	if err != nil {
+		return nil, err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return nil, err
+	}
+	files, err := manual.Pages(ctx, file, p.Name, b.tree)
+	if err != nil {
+		return nil, err
+	}
+	if p.completions {
+		completions, err := manual.Completions(ctx, file, p.Name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, completions...)
+	}
+	b.docs[p.Name] = files
+	return files, nil
+}
+
+// archiveName is that of a program's archive: csccm_1.2.3_linux_amd64.tar.gz.
+func archiveName(name string, platform gobuild.Platform, tree source.Tree) string {
+	end := ".tar.gz"
+	if platform.OS == "windows" {
+		end = ".zip"
+	}
+	return fmt.Sprintf("%s_%s_%s_%s%s", name, tree.Version, platform.OS, platform.Arch, end)
+}
+
+// sbomName is that of the bill of materials beside an archive.
+func sbomName(archive string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(archive, ".tar.gz"), ".zip") + ".cdx.json"
+}
+
+// archive writes a program's archive and its bill of materials into a folder, and returns their names.
+func (b *builder) archive(ctx context.Context, p product, platform gobuild.Platform, dir string) (names []string, err error) {
+	file, err := b.binary(ctx, p.Name, platform)
+	if err != nil {
+		return nil, err
+	}
+	program := pack.File{Name: p.Name, Mode: 0o755}
+	if platform.OS == "windows" {
+		program.Name += ".exe"
+	}
+	if program.Data, err = os.ReadFile(file); err != nil {
+		return nil, err
+	}
+	files := []pack.File{program}
+	for _, text := range []string{"LICENSE", "README.md"} {
+		data, err := os.ReadFile(filepath.Join(b.root, text))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, pack.File{Name: text, Mode: 0o644, Data: data})
+	}
+	docs, err := b.documentation(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	name := archiveName(p.Name, platform, b.tree)
+	if err := writeArchive(filepath.Join(dir, name), append(files, docs...), b.tree); err != nil {
+		return nil, err
+	}
+	bill, err := sbom.Binary(file, p.Name, platform, b.tree)
+	if err != nil {
+		return nil, err
+	}
+	text, err := bill.JSON()
+	if err != nil {
+		return nil, err
+	}
+	return []string{name, sbomName(name)}, writePublic(filepath.Join(dir, sbomName(name)), text)
+}
+
+func writeArchive(file string, files []pack.File, tree source.Tree) (err error) {
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := out.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return pack.Write(out, filepath.Base(file), files, tree.Time)
+}
+
+// writePublic writes a file that everybody may read.
+func writePublic(file string, data []byte) error {
+	return os.WriteFile(file, data, 0o644) //nolint:gosec // a public artefact
+}
+
+// image builds the image of a program for its platforms.
+func (b *builder) image(ctx context.Context, spec image.Spec, platforms []gobuild.Platform) (v1.ImageIndex, error) {
+	built := make([]v1.Image, 0, len(platforms))
+	for _, platform := range platforms {
+		file, err := b.binary(ctx, spec.Name, platform)
+		if err != nil {
+			return nil, err
+		}
+		binary, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		img, err := image.One(spec, platform, binary, b.tree)
+		if err != nil {
+			return nil, fmt.Errorf("image %s for %s: %w", spec.Name, platform, err)
+		}
+		built = append(built, img)
+	}
+	return image.Many(spec, b.tree, platforms, built), nil
+}
+
+// imageSBOM is the bill of materials of one platform's image, whose digest is sha256:HEX.
+func (b *builder) imageSBOM(ctx context.Context, spec image.Spec, platform gobuild.Platform, digest string) ([]byte, error) {
+	file, err := b.binary(ctx, spec.Name, platform)
+	if err != nil {
+		return nil, err
+	}
+	bill, err := sbom.Binary(file, spec.Name, platform, b.tree)
+	if err != nil {
+		return nil, err
+	}
+	return sbom.Image(bill, digest, certificatesVersion()).JSON()
+}
+
+// certificatesVersion is the version of the module whose root certificates this program puts into images.
+func certificatesVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == "golang.org/x/crypto/x509roots/fallback" {
+				return dep.Version
+			}
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,163 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/charts"
+)
+
+// program answers as the product's do where a release asks.
+const program = `package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/csccm/csccm/pkg/version"
+)
+
+func main() {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "completion":
+		fmt.Println("complete NAME in", os.Args[2])
+	case len(os.Args) == 2 && os.Args[1] == "--help":
+		fmt.Println("A program of a test.\n\nUsage:\n  NAME")
+	default:
+		fmt.Println(version.Version, version.Commit, version.Date)
+	}
+}
+`
+
+// fixture is a small tree that is released as the product's is: its chart is the product's.
+type fixture struct {
+	t   *testing.T
+	dir string
+	// key, public and the keyrings are files.
+	key, public, pgpSecret, pgpPublic string
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dir: filepath.Join(t.TempDir(), "tree")}
+	files := map[string]string{
+		"go.mod":                 "module github.com/csccm/csccm\n\ngo 1.26\n",
+		"pkg/version/version.go": "package version\n\nvar Version, Commit, Date string\n",
+		"LICENSE":                "licence\n",
+		"README.md":              "# readme\n",
+		"CHANGELOG.md":           "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- All of it.\n",
+	}
+	for _, p := range products {
+		files["cmd/"+p.Name+"/main.go"] = strings.ReplaceAll(program, "NAME", p.Name)
+	}
+	for name, text := range files {
+		f.write(name, text)
+	}
+	require.NoError(t, os.CopyFS(filepath.Join(f.dir, "charts", charts.Name), os.DirFS("../charts/"+charts.Name)))
+	f.git("init", "-q")
+	f.commit("one")
+
+	t.Setenv(passwordVariable, "geheim-cosign")
+	t.Setenv(pgpVariable, "geheim-pgp")
+	keys := t.TempDir()
+	_, err := release(t, "key", "--prefix", filepath.Join(keys, "cosign"))
+	require.NoError(t, err)
+	f.key, f.public = filepath.Join(keys, "cosign.key"), filepath.Join(keys, "cosign.pub")
+	f.pgpSecret, f.pgpPublic = pgpKeyrings(t, keys)
+	return f
+}
+
+func pgpKeyrings(t *testing.T, dir string) (secret, public string) {
+	t.Helper()
+	entity, err := openpgp.NewEntity("csccm", "", "release@example.org", nil)
+	require.NoError(t, err)
+	write := func(name string, serialize func(io.Writer) error) string {
+		var out bytes.Buffer
+		require.NoError(t, serialize(&out))
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+		return file
+	}
+	public = write("public.pgp", entity.Serialize)
+	require.NoError(t, entity.EncryptPrivateKeys([]byte("geheim-pgp"), nil))
+	return write("secret.pgp", func(w io.Writer) error { return entity.SerializePrivateWithoutSigning(w, nil) }), public
+}
+
+func (f *fixture) write(name, text string) {
+	f.t.Helper()
+	file := filepath.Join(f.dir, name)
+	require.NoError(f.t, os.MkdirAll(filepath.Dir(file), 0o750))
+	require.NoError(f.t, os.WriteFile(file, []byte(text), 0o600))
+}
+
+func (f *fixture) git(args ...string) {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+	cmd.Dir = f.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	out, err := cmd.CombinedOutput()
+	require.NoError(f.t, err, string(out))
+}
+
+func (f *fixture) commit(message string) {
+	f.t.Helper()
+	f.git("add", "-A")
+	f.git("commit", "-q", "-m", message)
+}
+
+// release runs a command on the fixture's tree and returns all that it prints.
+func (f *fixture) release(args ...string) (string, error) {
+	f.t.Helper()
+	var out bytes.Buffer
+	cmd := newCommand(&out, &out)
+	cmd.SetArgs(append([]string{"--source", f.dir}, args...))
+	err := cmd.ExecuteContext(f.t.Context())
+	return out.String(), err
+}
+
+func (f *fixture) must(args ...string) string {
+	f.t.Helper()
+	out, err := f.release(args...)
+	require.NoError(f.t, err, out)
+	return out
+}
+
+// make makes the tree's release for this machine's architecture into a new folder.
+func (f *fixture) make(args ...string) (dir, out string) {
+	f.t.Helper()
+	dir = filepath.Join(f.t.TempDir(), "dist")
+	out = f.must(append([]string{
+		"make", "--output", dir, "--platform", "linux/" + runtime.GOARCH, "--govulncheck", "true", "--key", f.key,
+		"--registry", "registry.example.org/csccm", "--pgp-keyring", f.pgpSecret, "--pgp-identity", "release@example.org",
+	}, args...)...)
+	return dir, out
+}
+
+// contents are the files below a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		relative, _ := filepath.Rel(dir, path)
+		all[filepath.ToSlash(relative)] = string(data)
+		return err
+	}))
+	return all
+}

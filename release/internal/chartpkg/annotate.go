@@ -1,0 +1,76 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chartpkg
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/release/internal/notes"
+)
+
+// Annotations are what Artifact Hub shows of a release.
+type Annotations struct {
+	// Images that the chart runs, with digest.
+	Images []Image
+	// Changes since the release before.
+	Changes []notes.Change
+	// SignKey is the PGP key of the provenance file.
+	SignKey *SignKey
+}
+
+// Image is one of the chart's.
+type Image struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+// SignKey names a PGP key.
+type SignKey struct {
+	Fingerprint string `json:"fingerprint"`
+	URL         string `json:"url"`
+}
+
+var annotationsLine = regexp.MustCompile(`(?m)^annotations:\n`)
+
+// annotate adds annotations to Chart.yaml and leaves the rest as it is.
+func annotate(chartYAML []byte, a Annotations) ([]byte, error) {
+	added := map[string]string{}
+	for key, value := range map[string]any{"images": a.Images, "changes": a.Changes, "signKey": a.SignKey} {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		if s := string(bytes.TrimSpace(text)); s != "null" && s != "[]" {
+			added["artifacthub.io/"+key] = string(text)
+		}
+	}
+	for _, change := range a.Changes {
+		if change.Kind == "security" {
+			added["artifacthub.io/containsSecurityUpdates"] = "true"
+		}
+	}
+	if len(added) == 0 {
+		return chartYAML, nil
+	}
+	at := annotationsLine.FindAllIndex(chartYAML, -1)
+	if len(at) != 1 {
+		return nil, errors.New("file Chart.yaml has no line annotations:, or several")
+	}
+	text, err := yaml.Marshal(added)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.Write(chartYAML[:at[0][1]])
+	for line := range strings.Lines(string(text)) {
+		out.WriteString("  " + line)
+	}
+	out.Write(chartYAML[at[0][1]:])
+	return out.Bytes(), nil
+}

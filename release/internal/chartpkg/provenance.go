@@ -1,0 +1,55 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chartpkg
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/provenance"
+)
+
+// PGP is a key that signs charts, as helm package --sign has it.
+type PGP struct {
+	signer *provenance.Signatory
+	// Fingerprint in upper case hex.
+	Fingerprint string
+}
+
+// OpenPGP reads the secret key of an identity (a part of its user ID) from a keyring, in binary form. password
+// is only used for a key that is encrypted.
+func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
+	if identity == "" {
+		return nil, errors.New("no PGP identity: name a part of the key's user ID")
+	}
+	signer, err := provenance.NewFromKeyring(keyring, identity)
+	if err != nil {
+		return nil, fmt.Errorf("PGP keyring: %w", err)
+	}
+	if signer.Entity == nil || signer.Entity.PrivateKey == nil {
+		return nil, fmt.Errorf("PGP keyring %s: no secret key of %q", keyring, identity)
+	}
+	err = signer.DecryptKey(func(string) ([]byte, error) {
+		if len(password) == 0 {
+			return nil, errors.New("it is encrypted, and there is no password")
+		}
+		return password, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("PGP keyring %s: key of %q: %w", keyring, identity, err)
+	}
+	return &PGP{signer, strings.ToUpper(hex.EncodeToString(signer.Entity.PrimaryKey.Fingerprint))}, nil
+}
+
+// Sign writes the provenance file of a packaged chart beside it, which helm verify reads, and returns its path.
+func (p *PGP) Sign(file string) (string, error) {
+	text, err := p.signer.ClearSign(file)
+	if err != nil {
+		return "", fmt.Errorf("sign %s: %w", file, err)
+	}
+	return file + ".prov", os.WriteFile(file+".prov", []byte(text), 0o644) //nolint:gosec // a public artefact
+}

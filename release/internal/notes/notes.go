@@ -1,0 +1,95 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package notes reads CHANGELOG.md, which has the form of keepachangelog.com.
+package notes
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Section is a version's part of the changelog.
+type Section struct {
+	// Version without a leading v, or Unreleased; Date is as the heading has it, or empty.
+	Version, Date string
+	// Text is without the heading.
+	Text string
+}
+
+var heading = regexp.MustCompile(`(?m)^## \[([^\]]+)\](?: - (\S+))?(.*)$`)
+
+// Parse splits a changelog.
+func Parse(changelog string) ([]Section, error) {
+	found := heading.FindAllStringSubmatchIndex(changelog, -1)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("changelog has no heading such as ## [1.2.3] - 2026-01-31")
+	}
+	var sections []Section
+	for i, at := range found {
+		end := len(changelog)
+		if i+1 < len(found) {
+			end = found[i+1][0]
+		}
+		s := Section{Version: strings.TrimPrefix(changelog[at[2]:at[3]], "v"), Text: strings.TrimSpace(changelog[at[1]:end])}
+		if at[4] >= 0 {
+			s.Date = changelog[at[4]:at[5]]
+		}
+		sections = append(sections, s)
+	}
+	return sections, nil
+}
+
+// Find returns the section of a version. A pre-release (with a hyphen) that has none takes that of the release it
+// leads to, or Unreleased; a release must have its own, with a date.
+func Find(changelog, version string) (*Section, error) {
+	sections, err := Parse(changelog)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{version}
+	release, _, pre := strings.Cut(version, "-")
+	if pre {
+		names = append(names, release, "Unreleased")
+	}
+	for _, name := range names {
+		for _, s := range sections {
+			if s.Version != name {
+				continue
+			}
+			switch {
+			case s.Text == "":
+				return nil, fmt.Errorf("changelog: section %s is empty", name)
+			case !pre && s.Date == "":
+				return nil, fmt.Errorf("changelog: the heading of %s has no date: ## [%s] - 2026-01-31", name, name)
+			}
+			return &s, nil
+		}
+	}
+	return nil, fmt.Errorf("changelog has no section ## [%s]", version)
+}
+
+// Changes are the section's points with their kind, as Artifact Hub has them in a chart.
+func (s *Section) Changes() []Change {
+	var changes []Change
+	kind := "changed"
+	for line := range strings.Lines(s.Text) {
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case strings.HasPrefix(line, "### "):
+			kind = strings.ToLower(strings.TrimSpace(line[4:]))
+		case strings.HasPrefix(line, "- "):
+			changes = append(changes, Change{kind, strings.TrimSpace(line[2:])})
+		case strings.HasPrefix(line, "  ") && len(changes) > 0:
+			changes[len(changes)-1].Description += " " + strings.TrimSpace(line)
+		}
+	}
+	return changes
+}
+
+// Change is one point: kind is added, changed, deprecated, removed, fixed or security.
+type Change struct {
+	Kind        string `json:"kind"`
+	Description string `json:"description"`
+}

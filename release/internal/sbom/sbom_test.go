@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sbom
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/release/internal/gobuild"
+	"github.com/csccm/csccm/release/internal/source"
+)
+
+var (
+	tree     = source.Tree{Version: "1.2.3", Time: time.Unix(1700000000, 0).UTC()}
+	platform = gobuild.Platform{OS: "linux", Arch: "arm64"}
+	info     = &debug.BuildInfo{
+		GoVersion: "go1.26.8 X:nodwarf5",
+		Deps: []*debug.Module{
+			{Path: "example.org/z", Version: "v1.0.0+incompatible", Sum: "h1:AAAA"},
+			{Path: "example.org/a", Version: "v1.0.0", Replace: &debug.Module{Path: "example.org/b", Version: "v2.0.0"}},
+		},
+		Settings: []debug.BuildSetting{{Key: "GOOS", Value: "linux"}, {Key: "-ldflags", Value: "-X x=y"}},
+	}
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	bom := of(info, "csccm", platform, "abcd", tree)
+	main := bom.Metadata.Component
+	assert.Equal(t, "pkg:golang/github.com/csccm/csccm@v1.2.3?goos=linux&goarch=arm64#cmd/csccm", main.PURL)
+	assert.Equal(t, []Property{{"csccm:go:GOOS", "linux"}}, main.Properties)
+	assert.Equal(t, "2023-11-14T22:13:20Z", bom.Metadata.Timestamp)
+	var purls []string
+	for _, c := range bom.Components {
+		purls = append(purls, c.PURL)
+	}
+	assert.Equal(t, []string{
+		"pkg:golang/example.org/b@v2.0.0", "pkg:golang/example.org/z@v1.0.0%2Bincompatible", "pkg:golang/std@1.26.8",
+	}, purls)
+	assert.Equal(t, []Hash{{"SHA-256", "000000"}}, bom.Components[1].Hashes)
+	assert.Equal(t, []Dependency{{Ref: main.Ref, DependsOn: purls}}, bom.Dependencies)
+	assert.Equal(t, bom, of(info, "csccm", platform, "abcd", tree))
+	assert.NotEqual(t, bom.SerialNumber, of(info, "csccm", platform, "abce", tree).SerialNumber)
+}
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	binary := of(info, "csccm", platform, "abcd", tree)
+	before, err := binary.JSON()
+	require.NoError(t, err)
+	bom := Image(binary, "sha256:ffff", "v0.0.1")
+	assert.Equal(t, "pkg:oci/csccm@sha256%3Affff", bom.Metadata.Component.PURL)
+	require.Len(t, bom.Components, 5)
+	assert.Equal(t, "application", bom.Components[0].Type)
+	refs := map[string]bool{bom.Metadata.Component.Ref: true}
+	for _, c := range bom.Components {
+		assert.False(t, refs[c.Ref], "%s twice", c.Ref)
+		refs[c.Ref] = true
+	}
+	for _, d := range bom.Dependencies {
+		for _, ref := range append(d.DependsOn, d.Ref) {
+			assert.True(t, refs[ref], ref)
+		}
+	}
+	after, err := binary.JSON()
+	require.NoError(t, err)
+	assert.Equal(t, string(before), string(after), "the binary's bill stays")
+}
+
+func TestBinaryReadsTheRunningOne(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bom, err := Binary(self, "test", gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, tree)
+	require.NoError(t, err)
+	// A test's binary has no list of modules; that of real ones is in release's own tests.
+	require.NotEmpty(t, bom.Components)
+	assert.Equal(t, "std", bom.Components[len(bom.Components)-1].Name)
+	assert.Contains(t, runtime.Version(), bom.Components[len(bom.Components)-1].Version)
+
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("no program"), 0o600))
+	_, err = Binary(text, "x", platform, tree)
+	require.ErrorContains(t, err, text)
+}

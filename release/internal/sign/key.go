@@ -1,0 +1,159 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sign signs releases with a key pair in cosign's forms.
+package sign
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/nacl/secretbox"
+	"golang.org/x/crypto/scrypt"
+
+	"github.com/csccm/csccm/release/verify"
+)
+
+// Key is a private key.
+type Key struct {
+	private *ecdsa.PrivateKey
+	public  *verify.Key
+}
+
+// Generate makes a key.
+func Generate() (*Key, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return newKey(private)
+}
+
+func newKey(private *ecdsa.PrivateKey) (*Key, error) {
+	public, err := verify.NewKey(&private.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	return &Key{private, public}, nil
+}
+
+// Public is the key to verify with.
+func (k *Key) Public() *verify.Key { return k.public }
+
+// Sign signs a message. The same message has the same signature (RFC 6979), so that a release can be made
+// again, signatures included.
+func (k *Key) Sign(message []byte) ([]byte, error) {
+	sum := sha256.Sum256(message)
+	return k.private.Sign(nil, sum[:], crypto.SHA256)
+}
+
+// pemTypes are those of an encrypted key: what cosign writes, and what it wrote before.
+var pemTypes = []string{"ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY"}
+
+// encrypted is the JSON inside the PEM: scrypt makes a key of the password, NaCl's secret box encrypts PKCS #8.
+type encrypted struct {
+	KDF struct {
+		Name   string       `json:"name"`
+		Params scryptParams `json:"params"`
+		Salt   []byte       `json:"salt"`
+	} `json:"kdf"`
+	Cipher struct {
+		Name  string `json:"name"`
+		Nonce []byte `json:"nonce"`
+	} `json:"cipher"`
+	Ciphertext []byte `json:"ciphertext"`
+}
+
+type scryptParams struct {
+	N int `json:"N"`
+	R int `json:"r"`
+	P int `json:"p"`
+}
+
+// knownParams are those that cosign accepts; a file must not make us work without end.
+var knownParams = []scryptParams{{1 << 16, 8, 1}, {1 << 15, 8, 1}, {1 << 17, 8, 1}}
+
+const (
+	kdfName    = "scrypt"
+	cipherName = "nacl/secretbox"
+	keySize    = 32
+	nonceSize  = 24
+)
+
+// Encrypt returns the key as cosign.key has it.
+func (k *Key) Encrypt(password []byte) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k.private)
+	if err != nil {
+		return nil, err
+	}
+	var e encrypted
+	e.KDF.Name, e.KDF.Params, e.KDF.Salt = kdfName, knownParams[0], make([]byte, keySize)
+	e.Cipher.Name, e.Cipher.Nonce = cipherName, make([]byte, nonceSize)
+	for _, b := range [][]byte{e.KDF.Salt, e.Cipher.Nonce} {
+		if _, err := rand.Read(b); err != nil {
+			return nil, err
+		}
+	}
+	box, err := e.box(password)
+	if err != nil {
+		return nil, err
+	}
+	e.Ciphertext = secretbox.Seal(nil, der, (*[nonceSize]byte)(e.Cipher.Nonce), box)
+	data, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemTypes[0], Bytes: data}), nil
+}
+
+func (e *encrypted) box(password []byte) (*[keySize]byte, error) {
+	key, err := scrypt.Key(password, e.KDF.Salt, e.KDF.Params.N, e.KDF.Params.R, e.KDF.Params.P, keySize)
+	if err != nil {
+		return nil, err
+	}
+	return (*[keySize]byte)(key), nil
+}
+
+// Decrypt reads what Encrypt or cosign wrote.
+func Decrypt(text, password []byte) (*Key, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("private key: no PEM")
+	}
+	if !slices.Contains(pemTypes, block.Type) {
+		return nil, fmt.Errorf("private key: PEM of type %q, want %q (cosign import-key-pair makes it)", block.Type, pemTypes[0])
+	}
+	var e encrypted
+	if err := json.Unmarshal(block.Bytes, &e); err != nil {
+		return nil, errors.New("private key: not in cosign's form")
+	}
+	if e.KDF.Name != kdfName || e.Cipher.Name != cipherName || len(e.Cipher.Nonce) != nonceSize || !slices.Contains(knownParams, e.KDF.Params) {
+		return nil, errors.New("private key: encrypted in a way that is not cosign's")
+	}
+	box, err := e.box(password)
+	if err != nil {
+		return nil, err
+	}
+	der, ok := secretbox.Open(nil, e.Ciphertext, (*[nonceSize]byte)(e.Cipher.Nonce), box)
+	if !ok {
+		return nil, errors.New("private key: wrong password")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, errors.New("private key: not PKCS #8")
+	}
+	private, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("private key is a %T, want ECDSA on P-256", parsed)
+	}
+	return newKey(private)
+}

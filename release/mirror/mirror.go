@@ -1,0 +1,226 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirror carries a release to a site without a way out: images, chart, and what is attached to them
+// (signatures, provenance, bills of materials) in one archive, which another registry is filled from. Digests stay.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/csccm/csccm/release/internal/image"
+	"github.com/csccm/csccm/release/verify"
+)
+
+// pathAnnotation of an archive's entry is its path in the registry, after the registry's own.
+const pathAnnotation = "org.opencontainers.image.ref.name"
+
+// Images of a release, and its chart, as they are below a registry's path. version has no leading v.
+func Images(version string) []string {
+	tag := strings.ReplaceAll(version, "+", "_")
+	return []string{
+		"cloudstack-ccm:v" + tag,
+		"csccm:v" + tag,
+		"cloudstack-sim:v" + tag,
+		"charts/cloudstack-ccm:" + tag,
+	}
+}
+
+// Options are those of Save and Load.
+type Options struct {
+	// PlainHTTP is for registries without TLS.
+	PlainHTTP bool
+	// Transport of the calls; nil for the default.
+	Transport http.RoundTripper
+	// Progress is told of each item; nil for nobody.
+	Progress func(text string)
+}
+
+func (o Options) names() []name.Option {
+	if o.PlainHTTP {
+		return []name.Option{name.Insecure}
+	}
+	return nil
+}
+
+func (o Options) remote(ctx context.Context) []remote.Option {
+	all := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	if o.Transport != nil {
+		all = append(all, remote.WithTransport(o.Transport))
+	}
+	return all
+}
+
+func (o Options) say(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Save writes items (PATH:TAG, see Images) of a registry (HOST/PATH) and all that is attached to them into file.
+func Save(ctx context.Context, registry string, items []string, file string, o Options) (err error) {
+	work, err := os.MkdirTemp("", "csccm-mirror-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	out, err := layout.Write(work, empty.Index)
+	if err != nil {
+		return err
+	}
+	s := saver{Options: o, ctx: ctx, out: out}
+	for _, item := range items {
+		ref, err := name.ParseReference(strings.TrimSuffix(registry, "/")+"/"+item, o.names()...)
+		if err != nil {
+			return err
+		}
+		path, _, _ := strings.Cut(item, ":")
+		if err := s.save(ref, path, item); err != nil {
+			return fmt.Errorf("save %s: %w", ref, err)
+		}
+	}
+	// Of no time: the same content is the same archive.
+	return image.Archive(work, file, time.Unix(0, 0))
+}
+
+type saver struct {
+	Options
+	ctx context.Context //nolint:containedctx // lives as long as Save
+	out layout.Path
+}
+
+// save adds what ref names under a path, and then what refers to it.
+func (s *saver) save(ref name.Reference, path, entry string) error {
+	s.say("save %s", ref)
+	described, err := remote.Get(ref, s.remote(s.ctx)...)
+	if err != nil {
+		return err
+	}
+	annotation := layout.WithAnnotations(map[string]string{pathAnnotation: entry})
+	digests := []v1.Hash{described.Digest}
+	if described.MediaType.IsIndex() {
+		index, err := described.ImageIndex()
+		if err != nil {
+			return err
+		}
+		manifest, err := index.IndexManifest()
+		if err != nil {
+			return err
+		}
+		for _, child := range manifest.Manifests {
+			digests = append(digests, child.Digest)
+		}
+		if err := s.out.AppendIndex(index, annotation); err != nil {
+			return err
+		}
+	} else {
+		img, err := described.Image()
+		if err != nil {
+			return err
+		}
+		if err := s.out.AppendImage(img, annotation); err != nil {
+			return err
+		}
+	}
+	for _, digest := range digests {
+		if err := s.attached(ref.Context().Digest(digest.String()), path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *saver) attached(subject name.Digest, path string) error {
+	referrers, err := remote.Referrers(subject, s.remote(s.ctx)...)
+	if err != nil {
+		return err
+	}
+	manifest, err := referrers.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, d := range manifest.Manifests {
+		img, err := remote.Image(subject.Context().Digest(d.Digest.String()), s.remote(s.ctx)...)
+		if err != nil {
+			return err
+		}
+		if err := s.out.AppendImage(img, layout.WithAnnotations(map[string]string{pathAnnotation: path + "@" + d.Digest.String()})); err != nil {
+			return err
+		}
+	}
+	tag := verify.SignatureTag(subject)
+	img, err := remote.Image(tag, s.remote(s.ctx)...)
+	if err != nil {
+		var answer *transport.Error
+		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+			return nil
+		}
+		return err
+	}
+	return s.out.AppendImage(img, layout.WithAnnotations(map[string]string{pathAnnotation: path + ":" + tag.TagStr()}))
+}
+
+// Load fills a registry (HOST/PATH) from an archive and returns what it has now: references with digest.
+func Load(ctx context.Context, file, registry string, o Options) (loaded []string, err error) {
+	work, err := os.MkdirTemp("", "csccm-mirror-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := image.Extract(file, work); err != nil {
+		return nil, err
+	}
+	all, err := layout.ImageIndexFromPath(work)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no archive of a release: %w", filepath.Base(file), err)
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range manifest.Manifests {
+		entry := d.Annotations[pathAnnotation]
+		ref, err := name.ParseReference(strings.TrimSuffix(registry, "/")+"/"+entry, o.names()...)
+		if err != nil || entry == "" {
+			return loaded, errors.Join(fmt.Errorf("%s: entry %q has no name", filepath.Base(file), entry), err)
+		}
+		o.say("load %s", ref)
+		if err := load(all, d, ref, o.remote(ctx)); err != nil {
+			return loaded, fmt.Errorf("load %s: %w", ref, err)
+		}
+		if tag, ok := ref.(name.Tag); ok && !strings.HasSuffix(tag.TagStr(), ".sig") {
+			loaded = append(loaded, ref.Name()+"@"+d.Digest.String())
+		}
+	}
+	return loaded, nil
+}
+
+func load(all v1.ImageIndex, d v1.Descriptor, ref name.Reference, options []remote.Option) error {
+	if d.MediaType.IsIndex() {
+		index, err := all.ImageIndex(d.Digest)
+		if err != nil {
+			return err
+		}
+		return remote.WriteIndex(ref, index, options...)
+	}
+	img, err := all.Image(d.Digest)
+	if err != nil {
+		return err
+	}
+	return remote.Write(ref, img, options...)
+}

@@ -1,0 +1,294 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/release/internal/attach"
+	"github.com/csccm/csccm/release/internal/chartpkg"
+	"github.com/csccm/csccm/release/internal/image"
+	"github.com/csccm/csccm/release/internal/provenance"
+	"github.com/csccm/csccm/release/internal/sign"
+	"github.com/csccm/csccm/release/internal/source"
+	"github.com/csccm/csccm/release/verify"
+)
+
+type publishSettings struct {
+	signing
+	dir       string
+	registry  string
+	charts    string
+	site      string
+	chartURL  string
+	builder   string
+	plainHTTP bool
+	dryRun    bool
+}
+
+func newPublishCommand(s *settings) *cobra.Command {
+	var o publishSettings
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Publish a release that was made: push images and chart, sign them, write the chart repository",
+		Long: "Publish what `release make` made: push the images and the chart to a registry, attach bills of materials and\n" +
+			"provenance, sign all of it, and put the files and the chart repository into the folder of a web site. What is\n" +
+			"published under a version is never replaced; the same again changes nothing.",
+		Example: "  COSIGN_PASSWORD=... release publish --key cosign.key --registry ghcr.io/csccm --site ../gh-pages",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), s, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.dir, "dir", "dist", "folder of the release")
+	flags.StringVar(&o.registry, "registry", "", "registry and path of the images, such as ghcr.io/csccm (default: push nothing)")
+	flags.StringVar(&o.charts, "chart-registry", "", "registry and path of the chart (default: that of the images, and /charts)")
+	flags.StringVar(&o.site, "site", "", "folder of a web site: files go to releases/TAG, the chart repository to charts (default: none)")
+	flags.StringVar(&o.chartURL, "chart-url", "", "URL of charts/ on the web (default: relative to index.yaml)")
+	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of who built, for the provenance")
+	flags.BoolVar(&o.plainHTTP, "plain-http", false, "the registry has no TLS")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	o.addKey(flags)
+	return cmd
+}
+
+// publisher publishes one release.
+type publisher struct {
+	publishSettings
+	made *made
+	tree source.Tree
+	root string
+	key  *sign.Key
+	work string
+}
+
+func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (err error) {
+	if o.registry == "" && o.site == "" {
+		return errors.New("nowhere to publish: --registry, --site or both")
+	}
+	o.registry = strings.TrimSuffix(o.registry, "/")
+	if o.charts == "" {
+		o.charts = o.registry + "/charts"
+	}
+	p := &publisher{publishSettings: o, root: s.root}
+	if p.made, err = readMade(o.dir); err != nil {
+		return err
+	}
+	if p.made.Tag == "" {
+		return errors.New("this is a snapshot: make it again without --snapshot")
+	}
+	if p.tree, err = source.Read(ctx, s.root, p.made.Tag); err != nil {
+		return err
+	}
+	if p.tree.Revision != p.made.Commit {
+		return fmt.Errorf("the release was made of commit %.12s, and the tree is at %.12s", p.made.Commit, p.tree.Revision)
+	}
+	if p.key, err = o.open(); err != nil {
+		return err
+	}
+	if err := p.signedByKey(); err != nil {
+		return err
+	}
+	if p.work, err = os.MkdirTemp("", "csccm-publish-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(p.work)) }()
+	return runSteps(ctx, out, o.dryRun, p.steps())
+}
+
+// signedByKey makes sure that the files and the images have one key.
+func (p *publisher) signedByKey() error {
+	if p.key == nil {
+		return nil
+	}
+	_, err := verify.Files(filepath.Join(p.dir, verify.SumsFile), nil, p.key.Public())
+	if err != nil {
+		return fmt.Errorf("the release was not signed with this key: %w", err)
+	}
+	return nil
+}
+
+func (p *publisher) steps() []step {
+	var steps []step
+	signed := ""
+	if p.key != nil {
+		signed = ", attach bills of materials and provenance, sign"
+	}
+	if p.registry != "" {
+		for _, i := range p.made.Images {
+			steps = append(steps, step{
+				fmt.Sprintf("push %s/%s:%s@%s%s", p.registry, i.Name, p.tree.ImageTag(), i.Digest, signed),
+				func(ctx context.Context) error { return p.image(ctx, i) },
+			})
+		}
+		if p.key != nil {
+			signed = ", attach provenance, sign"
+		}
+		steps = append(steps, step{fmt.Sprintf("push %s to oci://%s%s", p.made.Chart, p.charts, signed), p.chart})
+	}
+	if p.site != "" {
+		steps = append(steps,
+			step{"copy the files to " + filepath.Join(p.site, "releases", p.made.Tag), p.files},
+			step{"add " + p.made.Chart + " to " + filepath.Join(p.site, "charts", "index.yaml"), p.repository},
+		)
+	}
+	return steps
+}
+
+func (p *publisher) nameOptions() []name.Option {
+	if p.plainHTTP {
+		return []name.Option{name.Insecure}
+	}
+	return nil
+}
+
+func (p *publisher) image(ctx context.Context, i madeImage) error {
+	layout := filepath.Join(p.work, i.Name)
+	if err := os.Mkdir(layout, 0o700); err != nil {
+		return err
+	}
+	if err := image.Extract(filepath.Join(p.dir, i.File), layout); err != nil {
+		return err
+	}
+	index, err := image.Read(layout)
+	if err != nil {
+		return err
+	}
+	if digest, err := index.Digest(); err != nil || digest.String() != i.Digest {
+		return errors.Join(fmt.Errorf("%s has digest %s, and %s says %s", i.File, digest, madeFile, i.Digest), err)
+	}
+	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), p.nameOptions()...)
+	if err != nil {
+		return err
+	}
+	if err := attach.Unpublished(ctx, tag, i.Digest); err != nil {
+		return err
+	}
+	if err := image.Push(ctx, index, tag); err != nil {
+		return err
+	}
+	for _, platform := range i.Platforms {
+		bill, err := os.ReadFile(filepath.Join(p.dir, platform.SBOM))
+		if err != nil {
+			return err
+		}
+		child := tag.Digest(platform.Digest)
+		if err := attach.Referrer(ctx, child, verify.SBOMMediaType, bill, nil); err != nil {
+			return err
+		}
+		if p.key == nil {
+			continue
+		}
+		if err := attach.Attest(ctx, p.key, child, verify.PredicateSBOM, json.RawMessage(bill)); err != nil {
+			return err
+		}
+		if err := attach.Sign(ctx, p.key, child); err != nil {
+			return err
+		}
+	}
+	return p.vouch(ctx, tag.Digest(i.Digest))
+}
+
+// vouch signs an image or chart and attaches how it was built.
+func (p *publisher) vouch(ctx context.Context, image name.Digest) error {
+	if p.key == nil {
+		return nil
+	}
+	predicate, err := provenance.Of(p.root, p.tree, p.builder)
+	if err != nil {
+		return err
+	}
+	if err := attach.Attest(ctx, p.key, image, verify.PredicateProvenance, predicate); err != nil {
+		return err
+	}
+	return attach.Sign(ctx, p.key, image)
+}
+
+func (p *publisher) chart(ctx context.Context) error {
+	file := filepath.Join(p.dir, p.made.Chart)
+	digest, err := digestOf(file)
+	if err != nil {
+		return err
+	}
+	tag := strings.ReplaceAll(p.tree.Version, "+", "_")
+	ref, err := name.NewTag(p.charts+"/"+chartName(p.made.Chart, p.made.Version)+":"+tag, p.nameOptions()...)
+	if err != nil {
+		return err
+	}
+	if err := attach.UnpublishedLayer(ctx, ref, "sha256:"+digest); err != nil {
+		return err
+	}
+	pushed, err := chartpkg.Push(file, "oci://"+p.charts, p.plainHTTP, p.tree.Time)
+	if err != nil {
+		return err
+	}
+	return p.vouch(ctx, ref.Digest(pushed.Digest))
+}
+
+func chartName(file, version string) string { return strings.TrimSuffix(file, "-"+version+".tgz") }
+
+func (p *publisher) files(context.Context) error {
+	target := filepath.Join(p.site, "releases", p.made.Tag)
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := publishFile(filepath.Join(p.dir, entry.Name()), target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *publisher) repository(context.Context) error {
+	target := filepath.Join(p.site, "charts")
+	files, err := filepath.Glob(filepath.Join(p.dir, p.made.Chart+"*")) // and .prov
+	if err != nil {
+		return err
+	}
+	// The index first: it refuses another package under a published version.
+	index := filepath.Join(target, "index.yaml")
+	merged, err := chartpkg.Index(p.dir, p.chartURL, index, p.tree.Time)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := publishFile(file, target); err != nil {
+			return err
+		}
+	}
+	return writePublic(index, merged)
+}
+
+// publishFile copies a file into a folder, which it makes; another file of the name that is there is an error.
+func publishFile(file, dir string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(dir, filepath.Base(file))
+	if have, err := os.ReadFile(target); err == nil {
+		if !slices.Equal(have, data) {
+			return fmt.Errorf("%s is published and differs: a published version does not change", target)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a public artefact
+		return err
+	}
+	return writePublic(target, data)
+}

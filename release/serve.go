@@ -1,0 +1,61 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/spf13/cobra"
+)
+
+func newServeCommand() *cobra.Command {
+	var listen, site string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve an empty registry and the folder of a web site, to try a release",
+		Long: "Serve a registry in memory (at /v2) and the folder of `release publish --site` (the rest) until interrupted. The\n" +
+			"address is printed first. It is for tests and trials: no TLS, no login.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), listen, site, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address; port 0 takes a free one")
+	cmd.Flags().StringVar(&site, "site", "dist/site", "folder of the web site")
+	return cmd
+}
+
+// trialHandler is a registry in memory and a web site.
+func trialHandler(site string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0)), ocireg.WithReferrersSupport(true)))
+	mux.Handle("/", http.FileServer(http.Dir(site)))
+	return mux
+}
+
+func serve(ctx context.Context, listen, site string, out io.Writer) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: trialHandler(site), ReadHeaderTimeout: time.Minute}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if _, err := fmt.Fprintf(out, "%s\n", listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// maxAttachment bounds what is read of a foreign registry at once; a bill of materials has some 200 kB.
+const maxAttachment = 32 << 20
+
+// Evidence is one thing that the key signed and that was checked.
+type Evidence struct {
+	// Kind is "signature", "provenance", "sbom" or another predicate's type.
+	Kind string `json:"kind"`
+	// Form is "bundle" or "tag", cosign's two.
+	Form string `json:"form"`
+	// Statement is nil for the form "tag".
+	Statement *Statement `json:"-"`
+}
+
+// ImageReport is what was found beside an image or chart.
+type ImageReport struct {
+	// Ref is what was asked for, Digest (sha256:HEX) what it is now: use it to pin what was verified.
+	Ref    string `json:"ref"`
+	Digest string `json:"digest"`
+	// Evidence that holds; what other keys signed is not listed.
+	Evidence []Evidence `json:"evidence"`
+	// Platforms of an image for several: each is checked for a signature and a bill of materials of its own.
+	Platforms []PlatformReport `json:"platforms,omitempty"`
+}
+
+// PlatformReport is an ImageReport's part for one platform.
+type PlatformReport struct {
+	Platform string     `json:"platform"`
+	Digest   string     `json:"digest"`
+	Evidence []Evidence `json:"evidence"`
+}
+
+// ImageOptions say what to verify with.
+type ImageOptions struct {
+	Key *Key
+	// Require lists kinds of evidence without which the image does not pass. Empty: a signature.
+	Require []string
+	// PlainHTTP is for registries without TLS.
+	PlainHTTP bool
+	// Transport of the calls; nil for the default.
+	Transport http.RoundTripper
+}
+
+// MissingError is that an image lacks evidence of the key.
+type MissingError struct {
+	Ref, Kind string
+	// Foreign is how many signatures or statements are there that the key did not make.
+	Foreign int
+}
+
+func (e *MissingError) Error() string {
+	if e.Foreign > 0 {
+		return fmt.Sprintf("%s: no %s by this key (%d by other keys, or changed)", e.Ref, e.Kind, e.Foreign)
+	}
+	return fmt.Sprintf("%s: no %s", e.Ref, e.Kind)
+}
+
+// SignatureTag is where cosign before version 3 keeps the signatures of an image.
+func SignatureTag(image name.Digest) name.Tag {
+	return image.Context().Tag(strings.Replace(image.DigestStr(), ":", "-", 1) + ".sig")
+}
+
+type imageVerifier struct {
+	ImageOptions
+	remote []remote.Option
+}
+
+// Image verifies an image or an OCI chart in a registry, by tag or digest, with oci:// before it or not, and with
+// the credentials of `docker login` or `helm registry login`. Everything rests on the digest: that of the report is
+// the one that the evidence speaks of.
+func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport, error) {
+	if o.Key == nil {
+		return nil, errors.New("no key to verify with")
+	}
+	var nameOptions []name.Option
+	if o.PlainHTTP {
+		nameOptions = append(nameOptions, name.Insecure)
+	}
+	ref, err := name.ParseReference(strings.TrimPrefix(reference, "oci://"), nameOptions...)
+	if err != nil {
+		return nil, err
+	}
+	v := imageVerifier{o, []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}}
+	if o.Transport != nil {
+		v.remote = append(v.remote, remote.WithTransport(o.Transport))
+	}
+	if len(v.Require) == 0 {
+		v.Require = []string{"signature"}
+	}
+	described, err := remote.Get(ref, v.remote...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", reference, err)
+	}
+	image := ref.Context().Digest(described.Digest.String())
+	report := &ImageReport{Ref: ref.Name(), Digest: described.Digest.String()}
+	if report.Evidence, err = v.check(image, v.Require); err != nil {
+		return report, err
+	}
+	if !described.MediaType.IsIndex() {
+		return report, nil
+	}
+	index, err := described.ImageIndex()
+	if err != nil {
+		return report, fmt.Errorf("%s: %w", reference, err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return report, fmt.Errorf("%s: %w", reference, err)
+	}
+	for _, child := range manifest.Manifests {
+		if child.Platform == nil || !child.MediaType.IsImage() {
+			continue
+		}
+		evidence, err := v.check(ref.Context().Digest(child.Digest.String()), []string{"signature"})
+		report.Platforms = append(report.Platforms, PlatformReport{child.Platform.String(), child.Digest.String(), evidence})
+		if err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// check returns the evidence beside an image, and an error if a required kind is missing.
+func (v *imageVerifier) check(image name.Digest, require []string) ([]Evidence, error) {
+	evidence, foreign, err := v.bundles(image)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", image, err)
+	}
+	tagged, others, err := v.tag(image)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", image, err)
+	}
+	evidence = append(evidence, tagged...)
+	for _, kind := range require {
+		if !slices.ContainsFunc(evidence, func(e Evidence) bool { return e.Kind == kind }) {
+			return evidence, &MissingError{image.String(), kind, foreign + others}
+		}
+	}
+	return evidence, nil
+}
+
+// kinds are the names of what statements say.
+var kinds = map[string]string{
+	PredicateSignature:  "signature",
+	PredicateProvenance: "provenance",
+	PredicateSBOM:       "sbom",
+}
+
+func (v *imageVerifier) bundles(image name.Digest) (found []Evidence, foreign int, err error) {
+	referrers, err := remote.Referrers(image, v.remote...)
+	if err != nil {
+		return nil, 0, err
+	}
+	list, err := referrers.IndexManifest()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, described := range list.Manifests {
+		if !described.MediaType.IsImage() {
+			continue
+		}
+		// The list is the registry's word; what counts is what it points to.
+		artifact, err := remote.Image(image.Context().Digest(described.Digest.String()), v.remote...)
+		if err != nil {
+			return nil, 0, err
+		}
+		manifest, err := artifact.Manifest()
+		if err != nil || len(manifest.Layers) != 1 || !strings.HasPrefix(string(manifest.Layers[0].MediaType), "application/vnd.dev.sigstore.bundle") {
+			continue // other tools' artifacts
+		}
+		data, err := read(artifact, manifest.Layers[0])
+		if err != nil {
+			return nil, 0, err
+		}
+		var bundle Bundle
+		if err := json.Unmarshal(data, &bundle); err != nil {
+			foreign++
+			continue
+		}
+		statement, err := bundle.Statement(v.Key)
+		if err != nil || !statement.About(strings.TrimPrefix(image.DigestStr(), "sha256:")) {
+			foreign++
+			continue
+		}
+		kind := kinds[statement.PredicateType]
+		if kind == "" {
+			kind = statement.PredicateType
+		}
+		found = append(found, Evidence{kind, "bundle", statement})
+	}
+	return found, foreign, nil
+}
+
+func (v *imageVerifier) tag(image name.Digest) (found []Evidence, foreign int, err error) {
+	signatures, err := remote.Image(SignatureTag(image), v.remote...)
+	if err != nil {
+		var answer *transport.Error
+		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+			return nil, 0, nil
+		}
+		return nil, 0, err
+	}
+	manifest, err := signatures.Manifest()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, layer := range manifest.Layers {
+		if layer.MediaType != SimpleSigningMediaType {
+			continue
+		}
+		payload, err := read(signatures, layer)
+		if err != nil {
+			return nil, 0, err
+		}
+		var said SimpleSigning
+		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[SignatureAnnotation])
+		if err != nil || v.Key.Verify(payload, signature) != nil || json.Unmarshal(payload, &said) != nil ||
+			said.Critical.Type != simpleSigningType || said.Critical.Image.DockerManifestDigest != image.DigestStr() {
+			foreign++
+			continue
+		}
+		found = append(found, Evidence{Kind: "signature", Form: "tag"})
+	}
+	return found, foreign, nil
+}
+
+func read(artifact v1.Image, described v1.Descriptor) (data []byte, err error) {
+	if described.Size > maxAttachment {
+		return nil, fmt.Errorf("attachment %s has %d bytes, more than %d", described.Digest, described.Size, maxAttachment)
+	}
+	layer, err := artifact.LayerByDigest(described.Digest)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := layer.Compressed() // as it is stored; checked against the digest
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	return io.ReadAll(io.LimitReader(stream, maxAttachment+1))
+}
