@@ -53,10 +53,10 @@ func TestTakeoverPlans(t *testing.T) {
 	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir()}
 
 	// Unattended, and nobody agreed: exit code 3, in every format.
-	for _, more := range [][]string{{"--yes"}, {"--dry-run"}, {"--yes", "-o", "json"}, {"--yes", "--pin", "all"}} {
+	for _, more := range [][]string{{"--yes"}, {"--dry-run"}, {"--yes", "-o", "json"}} {
 		c := execute(t, append(base, more...)...)
 		require.Equal(t, 3, c.code, c.errOut)
-		require.Contains(t, c.errOut, "default/restricted: the rule of port 5432 is made anew")
+		require.Contains(t, c.errOut, "default/documented: the protocol of port 8080 changes")
 		require.Contains(t, c.errOut, "  fix: ")
 	}
 	c := execute(t, append(base, "--dry-run", "--accept", "all", "-o", "json")...)

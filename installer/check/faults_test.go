@@ -269,7 +269,7 @@ func faults() []fault {
 		{code: "LB-003", outcome: check.Warning, says: "all its members are nodes", inject: func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		}},
-		{code: "LB-004", outcome: check.Failed, says: "share ports", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
+		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
 	}
 }
 

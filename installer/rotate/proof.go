@@ -133,7 +133,7 @@ func (w *watcher) reloaded(ctx context.Context) (done bool, err error) {
 				ready++
 			case now.refused > before.refused:
 				w.Progress.Fail("")
-				return false, fmt.Errorf("Pod %s does not take the new keys: %s", pods[i].Name, w.scrub(lastLine(log, saysRefused)))
+				return false, fmt.Errorf("pod %s does not take the new keys: %s", pods[i].Name, w.scrub(lastLine(log, saysRefused)))
 			}
 		}
 		if ready == len(pods) {

@@ -101,7 +101,7 @@ func (w *world) address(ip *cloudstack.PublicIP, svc loadbalancer.Service) loadb
 			ID: r.ID, State: r.State, Owner: loadbalancer.Foreign,
 		}
 		if w.owner[r.ID] == svc.Key() && !a.ForeignCluster {
-			rule.Owner = loadbalancer.Mine
+			rule.Owner, rule.Adopted = loadbalancer.Mine, r.Description != svc.Key()
 		}
 		for j := range r.Members {
 			rule.Members = append(rule.Members, r.Members[j].VMID)

@@ -128,7 +128,9 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 	for i := range members {
 		for j, nic := range members[i].NICs {
 			names[nic.NetworkID] = cmp.Or(nic.NetworkName, nic.NetworkID)
-			nodes[nic.NetworkID] = append(nodes[nic.NetworkID], members[i].Node)
+			if list := nodes[nic.NetworkID]; len(list) == 0 || list[len(list)-1] != members[i].Node { // a VM may have two NICs in a network
+				nodes[nic.NetworkID] = append(list, members[i].Node)
+			}
 			if j == 0 {
 				defaults[nic.NetworkID]++
 			}

@@ -187,6 +187,7 @@ func TestServingNetwork(t *testing.T) {
 		{"the common one", []Member{in("a", "n1", "n2"), in("b", "n3", "n2")}, "", "", "n2", "", ""},
 		{"of several the default", []Member{in("a", "n2", "n1"), in("b", "n2", "n1")}, "", "", "n2", "", ""},
 		{"of several the one that serves", []Member{in("a", "n2", "n1"), in("b", "n2", "n1")}, "", "n1", "n1", "", ""},
+		{"two NICs of one VM in it", []Member{in("a", "n1", "n1"), in("b", "n1")}, "", "", "n1", "", ""},
 		{"none in common", []Member{in("a", "n1"), in("b", "n2")}, "", "", "", ReasonSeveralNetworks, "name-n1 (a); name-n2 (b)"},
 		{"wanted by name", []Member{in("a", "n1"), in("b", "n2")}, "Name-n2", "", "n2", "", ""},
 		{"wanted by id", []Member{in("a", "n1"), in("b", "n2")}, "n1", "", "n1", "", ""},
