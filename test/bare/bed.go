@@ -81,7 +81,7 @@ func New(ctx context.Context, o Options) (_ *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.Cloud, err = testbed.StartCloudStackWith(simulator.Options{World: w, Latency: x.Latency}); err != nil {
+	if x.Cloud, err = testbed.StartCloudStackWith(simulator.Options{World: w, Latency: x.Latency}); err != nil { //nolint:contextcheck // the server outlives the call
 		return nil, err
 	}
 	if err := x.configure(0); err != nil {
