@@ -92,7 +92,7 @@ func (b *bed) transcript(t *testing.T, name, stdin string, want int, args ...str
 	}
 	if dir := os.Getenv("CSCCM_TRANSCRIPTS"); dir != "" {
 		text := "$ csccm " + strings.Join(args, " ") + "\n" + out + fmt.Sprintf("(exit code %d)\n\n", code)
-		text = strings.NewReplacer(b.home, "/home/me/.local/state/csccm", b.cloud.URL, "https://cloud.example.org/client/api").Replace(text)
+		text = strings.NewReplacer(b.home, "/home/me", b.cloud.URL, "https://cloud.example.org/client/api").Replace(text)
 		f, err := os.OpenFile(filepath.Join(dir, name+".txt"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) // #nosec -- documentation
 		if err != nil {
 			t.Fatal(err)
