@@ -46,6 +46,7 @@ func Profile(name string) (LatencyProfile, error) {
 				"deleteLoadBalancerRule": ms(167), "createFirewallRule": ms(50), "deleteFirewallRule": ms(46), "createNetworkACL": ms(14),
 				"createTags": ms(8), "deleteTags": ms(8), "startVirtualMachine": ms(1500), "stopVirtualMachine": ms(400),
 				"destroyVirtualMachine": ms(400), "expungeVirtualMachine": ms(6000),
+				"deployVirtualMachine": ms(2500), "rebootVirtualMachine": ms(500),
 			},
 		}, nil
 	case "production":
@@ -57,6 +58,7 @@ func Profile(name string) (LatencyProfile, error) {
 				"deleteLoadBalancerRule": ms(3000), "createFirewallRule": ms(2000), "deleteFirewallRule": ms(2000),
 				"createTags": ms(8), "deleteTags": ms(8), "startVirtualMachine": ms(30000), "stopVirtualMachine": ms(15000),
 				"destroyVirtualMachine": ms(15000), "expungeVirtualMachine": ms(20000),
+				"deployVirtualMachine": ms(40000), "rebootVirtualMachine": ms(30000),
 			},
 		}, nil
 	}
