@@ -6,6 +6,7 @@ package install
 import (
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,8 +23,11 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	died := errors.New("the program is dead")
 	for n := 1; ; n++ {
 		b := newBench(t, demoNodes()...)
+		var mu sync.Mutex // the fake controller calls beside the installer
 		writes, dead := 0, false
 		b.kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			controller := a.GetVerb() == "update" && a.GetResource().Resource == "nodes" // the installer patches them
 			if controller || !dead && (a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch") {
 				return false, nil, nil
@@ -39,12 +43,15 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		o := b.keys(t)
 		o.Journal = filepath.Join(t.TempDir(), "journal")
 		err := b.installer(t, o).Run(t.Context())
-		if !dead {
+		mu.Lock()
+		completed := !dead
+		dead, writes = false, -1<<30
+		mu.Unlock()
+		if completed {
 			require.NoError(t, err)
 			require.Greater(t, n, 5, "writes of an install")
 			return
 		}
-		dead, writes = false, -1<<30
 		require.NoError(t, b.installer(t, b.keys(t)).Run(t.Context()), "after write %d: %s", n, &b.err)
 		require.Equal(t, 3, b.initialised(t))
 		require.Equal(t, "deployed", b.helm.release.Status)

@@ -208,7 +208,7 @@ func TestZonesProjectsDiscoveryRecorded(t *testing.T) {
 
 	projects, err := goldenAPI(t, "listProjects.user").client(t).ListProjects(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []Project{{ID: "88cb8c8f-bbea-4de1-b9f3-43f13e68fc29", Name: "k8s-project", State: "Active"}}, projects)
+	require.Equal(t, []Project{{ID: "88cb8c8f-bbea-4de1-b9f3-43f13e68fc29", Name: "k8s-project", State: "Active", DomainID: "0ab018e4-71f8-456c-ae10-4634d0077d6d"}}, projects)
 
 	apis, err := goldenAPI(t, "listApis.one").client(t).ListAPIs(t.Context())
 	require.NoError(t, err)
