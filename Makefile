@@ -35,7 +35,9 @@ plane: ## build the test control plane once (etcd, kube-apiserver ...; cached ou
 
 .PHONY: test
 test: plane ## run all tests with the race detector (unit, contract, controller, system)
-	go test -race $(TESTFLAGS) ./...
+	go test -race -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /pkg/provider)
+	go test -race -short -timeout 20m $(TESTFLAGS) ./pkg/provider/...
+	go test -timeout 20m $(TESTFLAGS) ./pkg/provider/... # every point and size; with the race detector that takes a quarter of an hour
 	cd test && go test -race -timeout 15m $(TESTFLAGS) ./...
 
 .PHONY: test-unit

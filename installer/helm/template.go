@@ -6,10 +6,12 @@ package helm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // Template renders the release's manifest as it would be installed, without a change to the cluster. With
@@ -45,7 +47,7 @@ func clusterVersion(cfg *action.Configuration) (string, error) {
 	return info.GitVersion, nil
 }
 
-// Template renders a release's manifest without any cluster. req.KubeVersion is needed: charts decide by it
+// Template renders a release's manifest, without its tests, and without any cluster. req.KubeVersion is needed: charts decide by it
 // and Helm's own default is long out of support.
 func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
 	if err := req.check(); err != nil {
@@ -72,6 +74,9 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	out.WriteString(strings.TrimSpace(rel.Manifest))
 	out.WriteString("\n")
 	for _, hook := range rel.Hooks {
+		if slices.Contains(hook.Events, release.HookTest) {
+			continue // runs when somebody asks for it, not at an install
+		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))
 	}
 	return out.String(), nil
