@@ -38,6 +38,9 @@ func (s *settings) tree(ctx context.Context) (source.Tree, error) {
 	return source.Read(ctx, s.root, s.version)
 }
 
+// Commands show in the order of the work; cobra has one switch for the whole program.
+func init() { cobra.EnableCommandSorting = false }
+
 func newCommand(out, errOut io.Writer) *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{
@@ -78,7 +81,6 @@ Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
 		}},
 		{"Elsewhere:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
 	}
-	cobra.EnableCommandSorting = false
 	for _, g := range groups {
 		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
