@@ -78,7 +78,7 @@ func refused(text string) []Difference {
 }
 
 func (w *world) differences(svc *corev1.Service) []Difference {
-	id := identity(svc)
+	id := loadbalancer.ServiceOf(svc)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
 		return refused(strings.ReplaceAll(err.Error(), "\n", "; "))

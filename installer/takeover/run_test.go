@@ -46,7 +46,7 @@ func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]loadbalancer.Action
 		spec, err := annotation.Parse(svc)
 		require.NoError(t, err)
 		result, err := r.Ensure(t.Context(), loadbalancer.Request{
-			Service: identity(svc), Spec: spec, Members: members(f), Records: noRecords{}, Notify: func(loadbalancer.Notice) {},
+			Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f), Records: noRecords{}, Notify: func(loadbalancer.Notice) {},
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan

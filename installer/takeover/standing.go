@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	cloudprovider "k8s.io/cloud-provider"
-
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -35,20 +32,6 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 		w.gone[it.RuleID] = it.Verdict == migrate.VerdictSurplus
 	}
 	return w
-}
-
-// identity is what the controller works with of a Service.
-func identity(s *corev1.Service) loadbalancer.Service {
-	out := loadbalancer.Service{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name, LB: cloudprovider.DefaultLoadBalancerName(s)}
-	for _, p := range s.Spec.Ports {
-		out.Ports = append(out.Ports, loadbalancer.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
-	}
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		if i.IP != "" {
-			out.StatusIPs = append(out.StatusIPs, i.IP)
-		}
-	}
-	return out
 }
 
 // actual is what the controller will find of a Service.

@@ -190,7 +190,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		events.warn(ReasonSettingWithout, w)
 	}
 	// What the Service alone decides is decided before anything is read.
-	if refusal := loadbalancer.CheckService(facts(svc)); refusal != nil {
+	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
 		return nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
@@ -260,7 +260,7 @@ func (lb *loadBalancer) failed(svc *corev1.Service, err error) error {
 
 func (lb *loadBalancer) request(svc *corev1.Service, spec annotation.Spec, members []loadbalancer.Member) loadbalancer.Request {
 	return loadbalancer.Request{
-		Service: facts(svc),
+		Service: loadbalancer.ServiceOf(svc),
 		Spec:    spec,
 		Members: members,
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},

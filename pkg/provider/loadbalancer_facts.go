@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -70,21 +69,6 @@ func (lb *loadBalancer) vmsOf(ctx context.Context, project, network string) ([]s
 		}
 	}
 	return out, nil
-}
-
-// facts is what the planner needs of a Service.
-func facts(svc *corev1.Service) loadbalancer.Service {
-	out := loadbalancer.Service{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, LB: cloudprovider.DefaultLoadBalancerName(svc)}
-	for _, p := range svc.Spec.Ports {
-		out.Ports = append(out.Ports, loadbalancer.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
-	}
-	out.IPv6Only = len(svc.Spec.IPFamilies) > 0 && !slices.Contains(svc.Spec.IPFamilies, corev1.IPv4Protocol)
-	for _, i := range svc.Status.LoadBalancer.Ingress {
-		if i.IP != "" {
-			out.StatusIPs = append(out.StatusIPs, i.IP)
-		}
-	}
-	return out
 }
 
 // status is what the Service shows. A hostname stands in place of the address,
