@@ -34,6 +34,9 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	silenceLibraryLogs()
 	os.Exit(m.Run())
 }
