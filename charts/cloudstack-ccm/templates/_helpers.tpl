@@ -36,11 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "cloudstack-ccm.image" -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag | replace "+" "_" -}}
 {{- if .Values.image.digest -}}
-{{- if .Values.image.tag -}}
 {{- printf "%s:%s@%s" .Values.image.repository $tag .Values.image.digest -}}
-{{- else -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
-{{- end -}}
 {{- else -}}
 {{- printf "%s:%s" .Values.image.repository $tag -}}
 {{- end -}}
