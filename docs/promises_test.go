@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// namedTest is a test as promises.md and exit-codes.md name it: its folder and its function.
-var namedTest = regexp.MustCompile("`([a-z0-9/]+) (Test[A-Za-z0-9]+)`")
+// namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.
+var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
 
 // Every row of the tables has tests, and every test that is named exists.
 func TestPromisesHaveTheirTests(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPromisesHaveTheirTests(t *testing.T) {
 			tests := namedTest.FindAllStringSubmatch(line, -1)
 			require.NotEmpty(t, tests, "%s: a row without a test: %s", page, line)
 			for _, m := range tests {
-				require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[1])), m[2]), "%s: there is no %s in %s", page, m[2], m[1])
+				require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "%s: there is no %s in %s", page, m[1], m[2])
 			}
 		}
 		require.Equal(t, rows, seen, page)

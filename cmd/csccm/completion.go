@@ -31,7 +31,7 @@ instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("name one: bash, zsh, fish, powershell or kubectl")
+				return usagef("name one shell: bash, zsh, fish, powershell, or kubectl")
 			}
 			return nil
 		},
@@ -50,7 +50,7 @@ instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
 				_, err := io.WriteString(g.out, kubectlComplete)
 				return err
 			}
-			return usagef("no completion for %q: bash, zsh, fish, powershell or kubectl", args[0])
+			return usagef("no completion for shell %q: bash, zsh, fish, powershell or kubectl", args[0])
 		},
 	}
 }
