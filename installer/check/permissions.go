@@ -33,10 +33,11 @@ func (r Right) String() string {
 
 // API groups of the rights.
 const (
-	groupApps   = "apps"
-	groupRBAC   = "rbac.authorization.k8s.io"
-	groupCoord  = "coordination.k8s.io"
-	groupPolicy = "policy"
+	groupApps      = "apps"
+	groupRBAC      = "rbac.authorization.k8s.io"
+	groupCoord     = "coordination.k8s.io"
+	groupPolicy    = "policy"
+	groupAdmission = "admissionregistration.k8s.io"
 )
 
 // InstallRights is all that an installation does by itself: read the cluster, ask kubelets, taint nodes, write the
@@ -70,6 +71,8 @@ func InstallRights() []Right {
 		{"", groupRBAC, "roles", "", true},
 		{"", groupRBAC, "rolebindings", "", true},
 		{"", groupPolicy, "poddisruptionbudgets", "", true},
+		{"", groupAdmission, "validatingadmissionpolicies", "", false},
+		{"", groupAdmission, "validatingadmissionpolicybindings", "", false},
 	} {
 		for _, verb := range []string{"create", "get", "patch", "update"} {
 			o.Verb = verb
