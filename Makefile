@@ -30,8 +30,12 @@ build: ## build the three binaries into bin/
 	@for b in $(BINARIES); do echo "build bin/$$b"; $(GOBUILD) -o bin/$$b ./cmd/$$b; done
 
 .PHONY: plane
-plane: ## build the test control plane once (etcd, kube-apiserver ...; cached outside the repo)
+plane: ## build the newest test control plane once (etcd, kube-apiserver ...; cached outside the repo)
 	@cd test && go run ./cmd/plane-build
+
+.PHONY: planes
+planes: ## build the test control planes of all Kubernetes minors (6 to 12 minutes each, once)
+	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
 test: plane ## run all tests with the race detector (unit, contract, controller, system)

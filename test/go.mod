@@ -7,6 +7,7 @@ go 1.26.0
 require (
 	github.com/csccm/csccm v0.0.0-00010101000000-000000000000
 	github.com/google/go-containerregistry v0.22.1
+	golang.org/x/mod v0.41.0
 	golang.org/x/term v0.47.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1

@@ -28,7 +28,9 @@ import (
 
 // Options of a control plane; the zero value is a whole one.
 type Options struct {
-	// Binary is the multi-call binary; empty means Ensure(ctx, Progress).
+	// Minor of Kubernetes; empty means Newest.
+	Minor Minor
+	// Binary is the multi-call binary; empty means Ensure(ctx, Minor, Progress).
 	Binary   string
 	Progress func(Progress)
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
@@ -79,7 +81,7 @@ const (
 // context bounds the start alone; Stop ends what was started.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Binary == "" {
-		binary, err := Ensure(ctx, o.Progress)
+		binary, err := Ensure(ctx, o.Minor, o.Progress)
 		if err != nil {
 			return nil, err
 		}
