@@ -146,6 +146,8 @@ func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes() {
 		n.PowerOff()
+		_ = os.RemoveAll(n.Dir) // gigabytes, else, until the sandbox ends
 	}
 	c.Plane.Stop()
+	_ = c.network.remove(context.Background()) // the kernel does it with the sandbox
 }

@@ -33,12 +33,17 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 		{"link", "set", bridge, "up"},
 	}
 	for _, p := range public {
-		steps = append(steps, []string{"route", "add", "local", p.Masked().String(), "dev", "lo"})
+		steps = append(steps, []string{"route", "replace", "local", p.Masked().String(), "dev", "lo"})
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return nil, err
 	}
 	return &network{gateway: gateway}, ip(ctx, steps...)
+}
+
+// remove takes the bridge with its routes away, for the next cluster of the sandbox.
+func (n *network) remove(ctx context.Context) error {
+	return ip(ctx, []string{"link", "delete", bridge})
 }
 
 // plug gives a node its link and its address.

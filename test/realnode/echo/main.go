@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -47,6 +48,22 @@ func run() error {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
 		_ = json.NewEncoder(w).Encode(map[string]string{
 			"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client, "forwarded": r.Header.Get("X-Forwarded-For")})
+	})
+	// A client inside the cluster: what a GET of this URL answers.
+	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {
+		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		_, _ = io.Copy(w, resp.Body)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
