@@ -19,35 +19,53 @@ import (
 
 // install runs csccm install by flags, as an admin of CloudStack would.
 func install(ctx context.Context, b *bed) (string, error) {
-	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, "install", "--yes",
-		"--api-url", b.cloud.URL, "--admin-user", adminLogin, "--admin-password-stdin", "--account", account)
+	return installWith(ctx, b, "--account", account)
+}
+
+func installWith(ctx context.Context, b *bed, args ...string) (string, error) {
+	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, append([]string{
+		"install", "--yes", "--api-url", b.cloud.URL, "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
 	if err != nil {
 		return "", err
 	}
+	return b.installed(ctx)
+}
+
+// names are those of the nodes that the cluster began with.
+func (b *bed) names() []string {
 	var names []string
 	for _, n := range b.place.nodes {
 		names = append(names, n.Name)
 	}
+	return names
+}
+
+// installed waits for what an install is for: nodes initialised, two Pods on two nodes.
+func (b *bed) installed(ctx context.Context) (string, error) {
+	names := b.names()
 	if err := b.initialized(ctx, names...); err != nil {
 		return "", err
 	}
-	list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + controller})
-	if err != nil {
-		return "", err
-	}
-	ready, on := 0, map[string]bool{}
-	for i := range list.Items {
-		for _, c := range list.Items[i].Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				ready++
-				on[list.Items[i].Spec.NodeName] = true
+	on := map[string]bool{}
+	err := b.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
+		list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+		if err != nil {
+			return err
+		}
+		clear(on)
+		for i := range list.Items {
+			for _, c := range list.Items[i].Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					on[list.Items[i].Spec.NodeName] = true
+				}
 			}
 		}
-	}
-	if ready != 2 || len(on) != 2 {
-		return "", fmt.Errorf("%d Pods of the controller are ready on %d nodes, want 2 on 2", ready, len(on))
-	}
-	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), nil
+		if len(on) != 2 {
+			return fmt.Errorf("there are ready ones on %d nodes", len(on))
+		}
+		return nil
+	})
+	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
 }
 
 func tcp(ctx context.Context, b *bed) (string, error) {

@@ -18,9 +18,9 @@ type steady struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	mu    sync.Mutex
-	sum   summary
-	last  time.Time // of the last success
+	mu   sync.Mutex
+	sum  summary
+	last time.Time // of the last success
 }
 
 // summary of steady traffic.
