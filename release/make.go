@@ -255,6 +255,7 @@ func (m *maker) makeChart(context.Context) error {
 	var a chartpkg.Annotations
 	for _, i := range m.made.Images {
 		if i.Name == charts.Name {
+			a.Digest = i.Digest
 			a.Images = append(a.Images, chartpkg.Image{Name: i.Name, Image: fmt.Sprintf("%s/%s:%s@%s", m.registry, i.Name, m.tree.ImageTag(), i.Digest)})
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/docs/pages"
 )
 
 // asCommand makes the test binary behave as the command itself.
@@ -44,7 +46,7 @@ func runShell(t *testing.T, script string) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q --listen 127.0.0.1:8080 \"$@\"\n", asCommand, self)
-	for _, port := range []string{"8080", "8096", "8097", "8098"} {
+	for _, port := range []string{"8080", "8096", "8097", "8098", "8099", "8100"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		_, free, err := net.SplitHostPort(l.Addr().String())
@@ -121,5 +123,22 @@ func TestPageNamesEveryFault(t *testing.T) {
 	for _, kind := range strings.Split(kinds, ", ") {
 		require.Contains(t, tutorial, kind)
 		require.Contains(t, string(page), "| `"+kind+"` |")
+	}
+}
+
+// TestCommandsOfTheDocs: each `cloudstack-sim ...` in a Markdown file has flags that exist.
+func TestCommandsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	root, err := pages.Root()
+	require.NoError(t, err)
+	all, err := pages.ReadAll(root)
+	require.NoError(t, err)
+	commands, err := pages.Commands(all, "cloudstack-sim")
+	require.NoError(t, err)
+	require.NotEmpty(t, commands)
+	for _, c := range commands {
+		if problem := c.Problem(newCommand(nil, nil)); problem != "" {
+			t.Error(problem)
+		}
 	}
 }

@@ -33,7 +33,7 @@ finds a Pod. The Pods of csccm's chart have such names.
 Exit code 3: something does not work, or CKS would deploy its own provider.`,
 		Example:     "  csccm cks",
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 	}
 	cmd.Flags().StringVar(&cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	cmd.Flags().StringVar(&release, "release", install.DefaultRelease, "name of csccm's Helm release")
@@ -43,7 +43,7 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 }
 
 func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error 
 		return err
 	}
 	r := cks.Judge(facts)
-	if format == "json" {
-		err = writeJSON(g.out, r)
-	} else {
+	if format == "text" {
 		err = showCKS(g, r)
+	} else {
+		err = report.Encode(g.out, format, r)
 	}
 	if err == nil && r.Failed() {
 		return &report.ExitError{Code: report.ExitCheckFailed}

@@ -33,6 +33,7 @@ import (
 var listKinds = map[string]string{
 	"nodes": "NodeList", "services": "ServiceList", "pods": "PodList", "secrets": "SecretList", "events": "EventList",
 	"leases": "LeaseList", "persistentvolumes": "PersistentVolumeList", "replicasets": "ReplicaSetList", "deployments": "DeploymentList", "daemonsets": "DaemonSetList",
+	"mutatingwebhookconfigurations": "MutatingWebhookConfigurationList", "validatingwebhookconfigurations": "ValidatingWebhookConfigurationList",
 }
 
 // fakeCluster is as much of an API server as doctor and migrate-rules need: lists and single objects

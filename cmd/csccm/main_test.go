@@ -134,7 +134,7 @@ func TestUsageErrors(t *testing.T) {
 		"password in argv":     {[]string{"install", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
 		"argument":             {[]string{"install", "word-canary"}, "csccm install takes no arguments"},
 		"colour":               {[]string{"version", "--color", "red"}, `"red" is not one of auto, always, never`},
-		"output":               {[]string{"version", "-o", "yaml"}, `-o "yaml" is none of text, json`},
+		"output":               {[]string{"version", "-o", "xml"}, `-o "xml" is none of text, json, yaml`},
 		"negative timeout":     {[]string{"version", "--timeout", "-1s"}, "--timeout -1s is negative"},
 		"no shell":             {[]string{"completion"}, "name one shell"},
 		"unknown shell":        {[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},

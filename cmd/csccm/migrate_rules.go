@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -80,7 +79,7 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 	return cmd
 }
 
-// migrateResult is what -o json writes.
+// migrateResult is what -o json and yaml write.
 type migrateResult struct {
 	SchemaVersion int            `json:"schemaVersion"`
 	DryRun        bool           `json:"dryRun"`
@@ -95,14 +94,14 @@ type migrateResult struct {
 type migration struct {
 	g       *globals
 	f       *migrateFlags
-	json    bool
+	format  string
 	cluster *cluster.Cluster
 	cloud   *cloud
 	project string
 }
 
 func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
 	if f.undo != "" && (len(f.loadBalancers) > 0 || f.includeUnattributed || f.deleteOrphans) {
 		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
 	}
-	m := &migration{g: g, f: f, json: format == "json"}
+	m := &migration{g: g, f: f, format: format}
 	if m.cluster, err = g.cluster(ctx); err != nil {
 		return err
 	}
@@ -215,7 +214,7 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 
 func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 	result := &migrateResult{SchemaVersion: 1, DryRun: true, Rules: plan.Items, Steps: plan.Steps}
-	if !m.json {
+	if m.format == "text" {
 		if err := m.show(&plan); err != nil {
 			return err
 		}
@@ -228,10 +227,8 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 		result.DryRun = false
 		err = m.apply(ctx, plan.Steps, result)
 	}
-	if m.json {
-		enc := json.NewEncoder(m.g.out)
-		enc.SetIndent("", "  ")
-		if werr := enc.Encode(result); werr != nil && err == nil {
+	if m.format != "text" {
+		if werr := report.Encode(m.g.out, m.format, result); werr != nil && err == nil {
 			err = werr
 		}
 	}
@@ -245,7 +242,7 @@ func (m *migration) confirm(ctx context.Context, steps []migrate.Step) (bool, er
 		return false, nil
 	case m.g.yes:
 		return true, nil
-	case m.json || !m.g.interactive():
+	case m.format != "text" || !m.g.interactive():
 		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes would %s\n", toDo(steps))
 		return false, nil
 	}
@@ -283,7 +280,7 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 		back := "run the command again to go on, or undo with: csccm migrate-rules --undo " + path
 		return &remediedError{fmt.Errorf("%s of %d done: %w", rules(result.Done), len(steps), err), back}
 	}
-	if !m.json {
+	if m.format == "text" {
 		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\n", done(steps), path)
 	}
 	return err

@@ -112,7 +112,7 @@ func TestMigrateRulesErrors(t *testing.T) {
 		{"undo of another CloudStack", 1, "https://another/client/api", append([]string{"--undo", foreign}, cs...)},
 		{"undo of nothing", 1, "no such file", append([]string{"--undo", taken + "x"}, cs...)},
 		{"undo and lb", 2, "lb", append([]string{"--undo", taken, "--lb", oldLB}, cs...)},
-		{"unknown format", 2, "text, json", append([]string{"-o", "yaml"}, cs...)},
+		{"unknown format", 2, "text, json, yaml", append([]string{"-o", "xml"}, cs...)},
 		{"time-out", 124, "timed out", append([]string{"--timeout", "1ns"}, cs...)},
 	}
 	for _, tt := range tests {

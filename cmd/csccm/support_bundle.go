@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
   # look at it at once
   csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
@@ -59,7 +58,7 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
 }
 
 func (f *bundleFlags) run(ctx context.Context, g *globals) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
@@ -93,12 +92,12 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if err := writeNew(f.file, pack); err != nil {
 		return err
 	}
-	if format == "json" {
+	if format != "text" {
 		names := []string{}
 		for _, file := range files {
 			names = append(names, file.Name)
 		}
-		return json.NewEncoder(g.out).Encode(map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
+		return report.Encode(g.out, format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
 	_, err = fmt.Fprintf(g.out, "%s\n", f.file)
 	_, _ = fmt.Fprintf(g.errOut, "%d files, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",

@@ -62,7 +62,7 @@ back. A provider ID stays: the API server lets nobody change one.`,
   # labels as they were
   csccm taint --undo`,
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
@@ -102,7 +102,7 @@ func (f *taintFlags) validate(g *globals) error {
 	return nil
 }
 
-// taintResult is what -o json writes.
+// taintResult is what -o json and yaml write.
 type taintResult struct {
 	SchemaVersion int `json:"schemaVersion"`
 	*taint.Plan
@@ -112,7 +112,7 @@ type taintResult struct {
 }
 
 func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
 		return err
 	}
 	if f.undo {
-		return undoTaint(ctx, g, f, c, format == "json")
+		return undoTaint(ctx, g, f, c, format)
 	}
 	cs, err := openCloud(ctx, c, f.cloudConfig)
 	if err != nil {
@@ -142,9 +142,9 @@ func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
 			return err
 		}
 	}
-	err = carryOutTaint(ctx, g, f, c, r, nodes, format == "json")
-	if format == "json" {
-		if werr := writeJSON(g.out, r); err == nil {
+	err = carryOutTaint(ctx, g, f, c, r, nodes, format == "text")
+	if format != "text" {
+		if werr := report.Encode(g.out, format, r); err == nil {
 			err = werr
 		}
 	}
@@ -206,7 +206,7 @@ func oldRules(ctx context.Context, c *cluster.Cluster, cs *cloud, inv *inventory
 	return plan.Count(migrate.VerdictRename), nil
 }
 
-func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, r *taintResult, nodes []corev1.Node, json bool) error {
+func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, r *taintResult, nodes []corev1.Node, text bool) error {
 	if len(r.Problems) > 0 {
 		return &taint.BlockedError{Problems: r.Problems}
 	}
@@ -215,7 +215,7 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 	}
 	n := 1 + len(r.Rest)
 	if !g.yes {
-		if json || !g.interactive() {
+		if !text || !g.interactive() {
 			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes taints %d nodes\n", n)
 			return err
 		}
@@ -263,14 +263,14 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 		return err
 	}
 	progress.Done("")
-	if !json {
+	if text {
 		_, err = fmt.Fprintf(g.out, "Initialised: %s. Back:  csccm taint --undo\n", strings.Join(r.Done, ", "))
 	}
 	return err
 }
 
 // undoTaint sets the nodes back.
-func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, json bool) error {
+func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, format string) error {
 	s, err := taint.ReadSnapshot(ctx, c.Kube, c.Namespace, f.snapshot)
 	if err != nil {
 		return c.Explain(err)
@@ -279,7 +279,7 @@ func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluste
 		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)
 	}
 	if !g.yes {
-		if f.dryRun || json || !g.interactive() {
+		if f.dryRun || format != "text" || !g.interactive() {
 			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes sets back what csccm tainted of %d nodes\n", len(s.Nodes))
 			return err
 		}
@@ -289,8 +289,8 @@ func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluste
 		}
 	}
 	undone, err := (&taint.Executor{Kube: c.Kube}).Undo(ctx, s)
-	if json {
-		if werr := writeJSON(g.out, map[string]any{"schemaVersion": 1, "nodes": undone}); err == nil {
+	if format != "text" {
+		if werr := report.Encode(g.out, format, map[string]any{"schemaVersion": 1, "nodes": undone}); err == nil {
 			err = werr
 		}
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
 )
@@ -54,7 +55,7 @@ run it again after that step. It continues where it stopped.`,
   # keep what stands wherever an annotation can, agree to the rest, keep the old Deployment
   csccm takeover --pin all --accept all --keep-old --yes`,
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
@@ -89,7 +90,7 @@ const (
 	takeoverNone     takeoverState = "nothing to do"
 )
 
-// takeoverResult is what -o json writes.
+// takeoverResult is what -o json and yaml write.
 type takeoverResult struct {
 	*takeover.Plan
 	State   takeoverState `json:"state"`
@@ -98,7 +99,7 @@ type takeoverResult struct {
 }
 
 func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
-	format, err := g.wantOutput("text", "json")
+	format, err := g.wantOutput("text", "json", "yaml")
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 		Kube: c.Kube, API: cs.client, Jobs: cs.client.Jobs(), ProjectID: project, APIURL: cs.config.APIURL, Server: c.Server, Namespace: c.Namespace,
 		Clock: clock.RealClock{}, Progress: progress, Plan: result.Plan, Accept: f.accept, Pin: f.pin, KeepOld: f.keepOld, Dir: f.dir,
 	}
-	run := &takeoverRun{g: g, f: f, taker: t, result: result, json: format == "json"}
+	run := &takeoverRun{g: g, f: f, taker: t, result: result, format: format}
 	return run.run(ctx)
 }
 
@@ -144,19 +145,19 @@ type takeoverRun struct {
 	f      *takeoverFlags
 	taker  *takeover.Taker
 	result *takeoverResult
-	json   bool
+	format string
 }
 
 func (r *takeoverRun) run(ctx context.Context) error {
-	if !r.json {
+	if r.format == "text" {
 		if err := showTakeover(r.g.out, r.g.style(r.g.out), r.result.Plan); err != nil {
 			return err
 		}
 	}
 	err := r.carryOut(ctx)
 	r.result.Journal = r.taker.Journal()
-	if r.json {
-		if werr := writeJSON(r.g.out, r.result); err == nil {
+	if r.format != "text" {
+		if werr := report.Encode(r.g.out, r.format, r.result); err == nil {
 			err = werr
 		}
 		return err
@@ -226,7 +227,7 @@ func (r *takeoverRun) installLine() string {
 
 // decide asks about every Service that needs consent, where somebody is there to ask.
 func (r *takeoverRun) decide(ctx context.Context) error {
-	if r.json || !r.g.interactive() || r.g.yes || r.f.dryRun || len(r.result.Problems) > 0 {
+	if r.format != "text" || !r.g.interactive() || r.g.yes || r.f.dryRun || len(r.result.Problems) > 0 {
 		return nil
 	}
 	for _, s := range r.result.Undecided(r.taker.Accept, r.taker.Pin) {
@@ -254,7 +255,7 @@ func (r *takeoverRun) confirm(ctx context.Context) (bool, error) {
 	if r.g.yes {
 		return true, nil
 	}
-	if r.json || !r.g.interactive() {
+	if r.format != "text" || !r.g.interactive() {
 		_, err := fmt.Fprintln(r.g.errOut, "nothing has been changed: --yes carries the plan out")
 		return false, err
 	}

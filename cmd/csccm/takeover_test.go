@@ -9,9 +9,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/takeover/leftby"
@@ -67,6 +69,7 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Equal(t, takeoverPlanned, r.State)
 	require.Len(t, r.Services, 6)
 	require.Equal(t, map[string]string{"instanceTypeFormat": "upstream"}, r.Values)
+	requireSameYAML(t, c.out, append(base, "--dry-run", "--accept", "all"))
 
 	// Without --yes nothing happens either.
 	c = execute(t, append(base, "--accept", "all")...)
@@ -91,7 +94,7 @@ func TestTaintUsage(t *testing.T) {
 		"unknown gate":              {"--skip-gate", "luck"},
 		"no-execute is never":       {"--skip-gate", "no-execute"},
 		"snapshot without an undo":  {"--snapshot", "x"},
-		"format that is not there":  {"-o", "yaml"},
+		"format that is not there":  {"-o", "xml"},
 		"an argument that is not a": {"flag"},
 	} {
 		c := execute(t, append([]string{"taint"}, args...)...)
@@ -117,4 +120,24 @@ func TestCKS(t *testing.T) {
 	c = execute(t, "cks", "--server", a.url, "--cloud-config", file, "-o", "json")
 	require.Equal(t, 3, c.code, "the same exit code in every format")
 	require.True(t, json.Valid([]byte(c.out)))
+	requireSameYAML(t, c.out, []string{"cks", "--server", a.url, "--cloud-config", file})
+}
+
+// requireSameYAML runs a command with -o yaml: it says what -o json said.
+func requireSameYAML(t *testing.T, asJSON string, args []string) {
+	t.Helper()
+	c := execute(t, append(slices.Clone(args), "-o", "yaml")...)
+	got, err := yaml.YAMLToJSON([]byte(c.out))
+	require.NoError(t, err, c.out+c.errOut)
+	require.JSONEq(t, asJSON, string(got))
+}
+
+func TestTaintFormats(t *testing.T) {
+	t.Parallel()
+	a, _, file := leftCluster(t)
+	a.set("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+	args := []string{"taint", "--server", a.url, "--cloud-config", file, "--dry-run"}
+	c := execute(t, append(slices.Clone(args), "-o", "json")...)
+	require.Contains(t, c.out, `"schemaVersion": 1`, c.errOut)
+	requireSameYAML(t, c.out, args)
 }

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -14,13 +13,6 @@ import (
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
 )
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -55,9 +54,9 @@ func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 		Example: `  csccm verify image --public-key-file cosign.pub ghcr.io/csccm/cloudstack-ccm:v1.2.3
   csccm verify image --public-key-file cosign.pub oci://ghcr.io/csccm/charts/cloudstack-ccm:1.2.3`,
 		Args:        wantArgs("name at least one image, such as ghcr.io/csccm/cloudstack-ccm:v1.2.3"),
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 		RunE: g.runE(func(ctx context.Context, args []string) error {
-			format, err := g.wantOutput("text", "json")
+			format, err := g.wantOutput("text", "json", "yaml")
 			if err != nil {
 				return err
 			}
@@ -72,8 +71,8 @@ func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 				}
 				reports = append(reports, found)
 			}
-			if format == "json" {
-				return g.json(reports)
+			if format != "text" {
+				return report.Encode(g.out, format, reports)
 			}
 			return g.imageText(reports)
 		}),
@@ -92,9 +91,9 @@ func newVerifyFilesCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 checked if it is there.`,
 		Example:     "  csccm verify files --public-key-file cosign.pub SHA256SUMS csccm_1.2.3_linux_amd64.tar.gz",
 		Args:        wantArgs("name the file SHA256SUMS"),
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 		RunE: g.runE(func(_ context.Context, args []string) error {
-			format, err := g.wantOutput("text", "json")
+			format, err := g.wantOutput("text", "json", "yaml")
 			if err != nil {
 				return err
 			}
@@ -106,8 +105,8 @@ checked if it is there.`,
 			if err != nil {
 				return verdict(err)
 			}
-			if format == "json" {
-				return g.json(found)
+			if format != "text" {
+				return report.Encode(g.out, format, found)
 			}
 			table := report.Table{Header: []string{"FILE", "DIGEST", "SIGNED", "PROVENANCE"}}
 			for _, f := range found.Files {
@@ -126,12 +125,6 @@ func verdict(err error) error {
 		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
 	}
 	return err
-}
-
-func (g *globals) json(v any) error {
-	e := json.NewEncoder(g.out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 func (g *globals) imageText(reports []*verify.ImageReport) error {

@@ -41,13 +41,13 @@ func TestVerifyFiles(t *testing.T) {
 func TestVerifyUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"--public-key-file names the key":    {"verify", "files", "SHA256SUMS"},
-		"--public-key-file: open":            {"verify", "image", "--public-key-file", "/none", "example.org/x"},
-		"name at least one image":            {"verify", "image"},
-		"name the file SHA256SUMS":           {"verify", "files"},
-		"public key: no PEM":                 {"verify", "files", "--public-key-file", "/dev/null", "SHA256SUMS"},
-		`-o "yaml" is none of text, json`:    {"verify", "image", "-o", "yaml", "example.org/x"},
-		"csccm verify takes no arguments be": {"verify", "example.org/x"},
+		"--public-key-file names the key":      {"verify", "files", "SHA256SUMS"},
+		"--public-key-file: open":              {"verify", "image", "--public-key-file", "/none", "example.org/x"},
+		"name at least one image":              {"verify", "image"},
+		"name the file SHA256SUMS":             {"verify", "files"},
+		"public key: no PEM":                   {"verify", "files", "--public-key-file", "/dev/null", "SHA256SUMS"},
+		`-o "xml" is none of text, json, yaml`: {"verify", "image", "-o", "xml", "example.org/x"},
+		"csccm verify takes no arguments be":   {"verify", "example.org/x"},
 	} {
 		r := csccm(t, "", environment(), args...)
 		require.Equal(t, report.ExitUsage, r.code, r.err)

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -59,9 +59,9 @@ func newVersionCommand(g *globals) *cobra.Command {
 		Use:         "version",
 		Short:       "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
 		Args:        noArgs,
-		Annotations: outputs("text", "json"),
+		Annotations: outputs("text", "json", "yaml"),
 		RunE: g.runE(func(ctx context.Context, _ []string) error {
-			format, err := g.wantOutput("text", "json")
+			format, err := g.wantOutput("text", "json", "yaml")
 			if err != nil {
 				return err
 			}
@@ -74,12 +74,10 @@ func newVersionCommand(g *globals) *cobra.Command {
 					v.Problem = err.Error()
 				}
 			}
-			if format == "json" {
-				e := json.NewEncoder(g.out)
-				e.SetIndent("", "  ")
-				return e.Encode(v)
+			if format == "text" {
+				return v.write(g.out)
 			}
-			return v.write(g.out)
+			return report.Encode(g.out, format, v)
 		}),
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")

@@ -33,14 +33,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
+{{/* A released chart names its own image's digest in Chart.yaml, not in values.yaml: there `helm upgrade
+--reuse-values` would carry the digest of the release before into the new one. */}}
 {{- define "cloudstack-ccm.image" -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag | replace "+" "_" -}}
+{{- $own := index (default dict .Chart.Annotations) "csccm.io/image-digest" -}}
 {{- if .Values.image.digest -}}
 {{- if .Values.image.tag -}}
 {{- printf "%s:%s@%s" .Values.image.repository $tag .Values.image.digest -}}
 {{- else -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
 {{- end -}}
+{{- else if and $own (not .Values.image.tag) -}}
+{{- printf "%s:%s@%s" .Values.image.repository $tag $own -}}
 {{- else -}}
 {{- printf "%s:%s" .Values.image.repository $tag -}}
 {{- end -}}

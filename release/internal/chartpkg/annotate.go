@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/release/internal/notes"
 )
 
-// Annotations are what Artifact Hub shows of a release.
+// Annotations are what Artifact Hub shows of a release, and the image that it runs.
 type Annotations struct {
 	// Images that the chart runs, with digest.
 	Images []Image
@@ -22,7 +22,12 @@ type Annotations struct {
 	Changes []notes.Change
 	// SignKey is the PGP key of the provenance file.
 	SignKey *SignKey
+	// Digest pins the controller's image, as sha256:HEX of its index.
+	Digest string
 }
+
+// digestAnnotation is where the chart's templates look for the digest of its own image.
+const digestAnnotation = "csccm.io/image-digest"
 
 // Image is one of the chart's.
 type Image struct {
@@ -49,6 +54,9 @@ func annotate(chartYAML []byte, a Annotations) ([]byte, error) {
 		if s := string(bytes.TrimSpace(text)); s != "null" && s != "[]" {
 			added["artifacthub.io/"+key] = string(text)
 		}
+	}
+	if a.Digest != "" {
+		added[digestAnnotation] = a.Digest
 	}
 	for _, change := range a.Changes {
 		if change.Kind == "security" {
