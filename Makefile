@@ -18,6 +18,7 @@ BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
 BENCHFLAGS ?=
+E2EFLAGS ?=
 RELEASEFLAGS ?=
 
 .PHONY: help
@@ -77,6 +78,11 @@ generate: ## regenerate docs, schemas and the chart's README
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
 	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo # not go run, which makes ^C a failure
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
+
+.PHONY: e2e
+e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md (root on Linux; E2E_INSTALL=1 installs what is missing; E2EFLAGS="--minor all")
+	@mkdir -p bin && cd test && go build -o ../bin/truth ./truth
+	@bin/truth --out docs/truth.md $(E2EFLAGS)
 
 .PHONY: chart
 chart: ## package the Helm chart into dist/
