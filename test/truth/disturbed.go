@@ -33,13 +33,13 @@ func undisturbed(do func(context.Context, *bed) error) func(context.Context, *be
 		if err != nil {
 			return "", err
 		}
-		r := b.steady(ctx, one, two)
+		r := steady(ctx, true, one, two)
 		err = do(ctx, b)
-		sum := r.stop()
-		if err = errors.Join(err, sum.flawless()); err != nil {
+		sum := r.Stop()
+		if err = errors.Join(err, sum.Err()); err != nil {
 			return "", err
 		}
-		return sum.String(), errors.Join(b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+		return said(sum), errors.Join(b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
 	}
 }
 
@@ -131,7 +131,8 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, to)
+	r := steady(ctx, false, to)
+	defer r.Stop()
 	b.Node(name).PowerOff()
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
@@ -142,14 +143,17 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if err := b.workloadReady(ctx, replicas); err != nil {
 		return "", err
 	}
-	lost := r.stop()
-	after := b.steady(ctx, to)
-	time.Sleep(5 * time.Second) // traffic, not a wait
-	sum := after.stop()
-	if err := sum.flawless(); err != nil {
+	lost := r.Next("after")
+	for range 100 {
+		if _, err := ask(ctx, client1, to); err != nil {
+			return "", err
+		}
+	}
+	after := r.Stop()
+	if err := after.Err(); err != nil {
 		return "", fmt.Errorf("after the node is gone: %w", err)
 	}
-	return fmt.Sprintf("while it dies %s; then %s", lost, sum), b.gone(ctx, "lost")
+	return fmt.Sprintf("while it dies %s; then %s", said(lost), said(after)), b.gone(ctx, "lost")
 }
 
 // takenOver swaps a running provider under traffic: rules keep ids and addresses.
@@ -175,8 +179,8 @@ func takenOver(ctx context.Context, b *bed) (string, error) {
 	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, one, two)
-	defer r.stop()
+	r := steady(ctx, true, one, two)
+	defer r.Stop()
 	// Prepare, install beside it, then swap: as csccm says itself.
 	for _, args := range [][]string{
 		{"takeover", "--yes"},
@@ -208,8 +212,8 @@ func takenOver(ctx context.Context, b *bed) (string, error) {
 			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
 		}
 	}
-	sum := r.stop()
-	return sum.String(), sum.flawless()
+	sum := r.Stop()
+	return said(sum), sum.Err()
 }
 
 // migrated gives rules old names under traffic, and has csccm rename them and undo that.

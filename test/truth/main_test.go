@@ -8,7 +8,6 @@ package main
 import (
 	"errors"
 	"io"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -82,20 +81,5 @@ func TestTableAndPage(t *testing.T) {
 	}
 	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {
 		t.Errorf("got:\n%s", got)
-	}
-}
-
-func TestSummary(t *testing.T) {
-	t.Parallel()
-	s := &steady{last: time.Now()}
-	for range 3 {
-		s.count(netip.AddrPortFrom(balancers.Addr(), 80), nil)
-	}
-	if err := s.flawless(); err != nil {
-		t.Error(err)
-	}
-	s.count(netip.AddrPortFrom(balancers.Addr(), 80), errors.New("refused"))
-	if err := s.flawless(); err == nil || !strings.Contains(err.Error(), "4 requests, 1 failures") || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("err = %v", err)
 	}
 }

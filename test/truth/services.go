@@ -93,7 +93,8 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, to)
+	r := steady(ctx, false, to)
+	defer r.Stop()
 	if err := b.scale(ctx, 1); err != nil {
 		return "", err
 	}
@@ -103,7 +104,7 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	down := r.stop()
+	down := r.Next("scaled up")
 	for range 10 {
 		a, err := ask(ctx, client1, to)
 		if err != nil {
@@ -122,10 +123,11 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	if err := down.flawless(); err != nil {
-		return "", fmt.Errorf("scaled from %d to 1 Pod: %w", replicas, err)
+	up := r.Stop()
+	if err := errors.Join(down.Err(), up.Err()); err != nil {
+		return "", err
 	}
-	return fmt.Sprintf("members follow the Pods; scaled down with %s", down), b.gone(ctx, "local")
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", said(down), said(up)), b.gone(ctx, "local")
 }
 
 // ipMode looks at the way of a Pod to the balancer's address: past the balancer where
@@ -197,8 +199,8 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, to)
-	defer r.stop()
+	r := steady(ctx, false, to)
+	defer r.Stop()
 	const name = "worker-4"
 	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
 	if err != nil {
@@ -217,10 +219,10 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
-	if err := r.flawless(); err != nil {
-		return "", fmt.Errorf("a node joined and was drained: %w", err)
+	joined := r.Next("stopped and destroyed")
+	if err := joined.Err(); err != nil {
+		return "", err
 	}
-	joined := r.sofar()
 	n.PowerOff()
 	id, err := b.vmID(ctx, name)
 	if err != nil {
@@ -254,7 +256,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("joined and drained: %s; with plug pulled, VM stopped and destroyed: %s", joined, r.stop()), b.gone(ctx, "nodes")
+	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
 }
 
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
@@ -280,12 +282,13 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, to)
+	r := steady(ctx, false, to)
+	defer r.Stop()
 	if err := restart(ctx, b); err != nil {
 		return "", err
 	}
-	sum := r.stop()
-	return sum.String(), errors.Join(sum.flawless(), b.gone(ctx, "rolled"))
+	sum := r.Stop()
+	return said(sum), errors.Join(sum.Err(), b.gone(ctx, "rolled"))
 }
 
 // addresses shares an address between Services, and keeps one when its Service goes.

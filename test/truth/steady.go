@@ -9,103 +9,29 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
+
+	"github.com/csccm/csccm/test/traffic"
 )
 
-// steady is traffic that goes on while something else happens.
-type steady struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+// linePort is a Service's second port, behind which echo speaks the lines of test/traffic.
+const linePort = 81
 
-	mu   sync.Mutex
-	sum  summary
-	last time.Time // of the last success
-}
-
-// summary of steady traffic.
-type summary struct {
-	requests, failures int
-	gap                time.Duration // the longest time without a success
-	err                error         // the first failure
-}
-
-const (
-	steadyPeriod  = 10 * time.Millisecond
-	steadyWorkers = 8
-)
-
-// steady begins to send requests, each on a connection of its own, some 100 a second.
-func (b *bed) steady(ctx context.Context, to ...netip.AddrPort) *steady {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &steady{cancel: cancel, last: time.Now()}
-	next := make(chan netip.AddrPort)
-	s.done.Go(func() {
-		defer close(next)
-		tick := time.NewTicker(steadyPeriod)
-		defer tick.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			select {
-			case next <- to[i%len(to)]:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	for range steadyWorkers {
-		s.done.Go(func() {
-			for at := range next {
-				// A request that has begun is not cut by the end of the traffic.
-				_, err := ask(context.WithoutCancel(ctx), client1, at)
-				s.count(at, err)
-			}
-		})
+// steady begins steady traffic to Services by their first port. Connections that stay
+// open are part of it, unless what happens may end them.
+func steady(ctx context.Context, open bool, to ...netip.AddrPort) *traffic.Client {
+	o := traffic.Options{}
+	if !open {
+		o.Open = -1
 	}
-	return s
-}
-
-func (s *steady) count(at netip.AddrPort, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sum.requests++
-	now := time.Now()
-	s.sum.gap = max(s.sum.gap, now.Sub(s.last))
-	if err == nil {
-		s.last = now
-		return
+	for _, t := range to {
+		at := netip.AddrPortFrom(t.Addr(), linePort).String()
+		o.Targets = append(o.Targets, traffic.At(at, at))
 	}
-	s.sum.failures++
-	if s.sum.err == nil {
-		s.sum.err = fmt.Errorf("%s: %w", at, err)
-	}
+	return traffic.Start(ctx, "while", o)
 }
 
-func (s *steady) sofar() summary {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sum
-}
-
-func (s *steady) stop() summary {
-	s.cancel()
-	s.done.Wait()
-	return s.sofar()
-}
-
-func (s *steady) flawless() error { return s.sofar().flawless() }
-
-func (s summary) flawless() error {
-	if s.failures > 0 {
-		return fmt.Errorf("%s; the first: %w", s, s.err)
-	}
-	return nil
-}
-
-func (s summary) String() string {
-	return fmt.Sprintf("%d requests, %d failures, longest gap %s", s.requests, s.failures, s.gap.Round(time.Millisecond))
+// said is a report in short.
+func said(r traffic.Report) string {
+	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
 }

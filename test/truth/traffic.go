@@ -82,7 +82,10 @@ func (b *bed) service(ctx context.Context, name string, change func(*corev1.Serv
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": echoName},
-			Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+			Ports: []corev1.ServicePort{
+				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+				{Name: "lines", Port: linePort, TargetPort: intstr.FromInt32(8082)},
+			},
 		},
 	}
 	if change != nil {

@@ -7,6 +7,7 @@
 //
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
+//	:8082  the lines of test/traffic
 package main
 
 import (
@@ -24,6 +25,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/csccm/csccm/test/traffic"
 )
 
 // lameDuck is how long it serves on after it is told to end.
@@ -77,6 +80,11 @@ func run() error {
 		}
 		go func() { failed <- server.Serve(wrap(l)) }()
 	}
+	lines, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
+	if err != nil {
+		return err
+	}
+	defer lines.Stop()
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	select {
