@@ -4,9 +4,11 @@
 package charts_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -28,13 +30,13 @@ func TestSelectorIsFrozen(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": releaseName}
 	for name, values := range valueSets(t) {
-		d := deployment(t, values)
-		assert.Equal(t, want, d.Spec.Selector.MatchLabels, name)
+		_, selector, pod := workload(t, values)
+		assert.Equal(t, want, selector.MatchLabels, name)
 		for key, value := range want {
-			assert.Equal(t, value, d.Spec.Template.Labels[key], name)
+			assert.Equal(t, value, pod.Labels[key], name)
 		}
 		for _, key := range []string{"helm.sh/chart", "app.kubernetes.io/version"} {
-			assert.NotContains(t, d.Spec.Template.Labels, key, "a new version of the chart alone must not restart the Pods")
+			assert.NotContains(t, pod.Labels, key, "a new version of the chart alone must not restart the Pods")
 		}
 	}
 }
@@ -45,7 +47,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	for name, values := range valueSets(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := deployment(t, values).Spec.Template.Spec
+			_, _, template := workload(t, values)
+			pod := template.Spec
 			require.NotNil(t, pod.SecurityContext)
 			assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
 			assert.True(t, *pod.SecurityContext.RunAsNonRoot)
@@ -53,7 +56,6 @@ func TestPodsAreRestricted(t *testing.T) {
 			assert.False(t, pod.HostPID)
 			assert.False(t, pod.HostIPC)
 			require.Len(t, pod.Containers, 1)
-			assert.Empty(t, pod.InitContainers)
 			c := pod.Containers[0]
 			assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
 			assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
@@ -133,14 +135,14 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 			initializer := func(*config.CompletedConfig) cloudprovider.Interface { return nil }
 			command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, nil)
 
-			var args []string
-			for _, arg := range deployment(t, values).Spec.Template.Spec.Containers[0].Args {
+			var given []string
+			for _, arg := range args(t, values) {
 				if strings.HasPrefix(arg, "--feature-gates=") {
 					continue // the gates of that value set are invented
 				}
-				args = append(args, strings.ReplaceAll(arg, "$(POD_IP)", "10.1.1.11"))
+				given = append(given, strings.ReplaceAll(arg, "$(POD_IP)", "10.1.1.11"))
 			}
-			require.NoError(t, command.ParseFlags(args))
+			require.NoError(t, command.ParseFlags(given))
 			require.NoError(t, ours.Validate())
 			var controllers []string
 			for controller := range app.DefaultInitFuncConstructors {
@@ -151,6 +153,28 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 			assert.True(t, o.Generic.LeaderElection.LeaderElect)
 		})
 	}
+}
+
+func args(t *testing.T, values map[string]any) []string {
+	t.Helper()
+	_, _, pod := workload(t, values)
+	return pod.Spec.Containers[0].Args
+}
+
+// Nobody needs extraArgs for a setting of ours.
+func TestEachFlagOfOursHasAValue(t *testing.T) {
+	t.Parallel()
+	var given []string
+	for _, values := range valueSets(t) {
+		given = append(given, args(t, values)...)
+	}
+	var sections cliflag.NamedFlagSets
+	ours := provider.DefaultOptions()
+	flags := sections.FlagSet("cloudstack")
+	ours.AddFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		assert.True(t, slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, "--"+f.Name+"=") }), "no value set of ci/ gives --%s", f.Name)
+	})
 }
 
 func TestDisruptionBudget(t *testing.T) {
@@ -172,11 +196,11 @@ func TestImageReference(t *testing.T) {
 	t.Parallel()
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for want, image := range map[string]map[string]any{
-		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion(): {},
-		"ghcr.io/csccm/cloudstack-ccm:v9":                      {"tag": "v9"},
-		"ghcr.io/csccm/cloudstack-ccm:v9_b":                    {"tag": "v9+b"},
-		"ghcr.io/csccm/cloudstack-ccm@" + digest:               {"digest": digest},
-		"x.org:5000/a:v9@" + digest:                            {"repository": "x.org:5000/a", "tag": "v9", "digest": digest},
+		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion():                {},
+		"ghcr.io/csccm/cloudstack-ccm:v9":                                     {"tag": "v9"},
+		"ghcr.io/csccm/cloudstack-ccm:v9_b":                                   {"tag": "v9+b"},
+		"ghcr.io/csccm/cloudstack-ccm:" + load(t).AppVersion() + "@" + digest: {"digest": digest},
+		"x.org:5000/a:v9@" + digest:                                           {"repository": "x.org:5000/a", "tag": "v9", "digest": digest},
 	} {
 		assert.Equal(t, want, deployment(t, map[string]any{"image": image}).Spec.Template.Spec.Containers[0].Image)
 	}

@@ -15,9 +15,10 @@ const Name = "cloudstack-ccm"
 
 //go:generate go run ./internal/readme cloudstack-ccm
 
-// all: includes the files that start with an underscore, which templates need.
+// What the package holds, without ci/. all: includes the files that start with an underscore, which templates need.
 //
-//go:embed all:cloudstack-ccm
+//go:embed cloudstack-ccm/.helmignore cloudstack-ccm/Chart.yaml cloudstack-ccm/README.md cloudstack-ccm/values.yaml
+//go:embed cloudstack-ccm/values.schema.json cloudstack-ccm/monitoring all:cloudstack-ccm/templates
 var files embed.FS
 
 // FS is the chart's folder: Chart.yaml is at its root.

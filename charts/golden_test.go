@@ -5,6 +5,7 @@ package charts_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/action"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -33,10 +36,10 @@ const (
 	kubeVersion = "v1.37.1"
 )
 
-// valueSets are the values of testdata/golden by their name.
+// valueSets are the values of the chart's ci folder by their name.
 func valueSets(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	files, err := filepath.Glob("testdata/golden/*.values.yaml")
+	files, err := filepath.Glob(charts.Name + "/ci/*-values.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	sets := map[string]map[string]any{}
@@ -45,7 +48,7 @@ func valueSets(t *testing.T) map[string]map[string]any {
 		require.NoError(t, err)
 		values := map[string]any{}
 		require.NoError(t, yaml.Unmarshal(raw, &values))
-		sets[strings.TrimSuffix(filepath.Base(file), ".values.yaml")] = values
+		sets[strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = values
 	}
 	return sets
 }
@@ -58,13 +61,18 @@ func load(t *testing.T) *helm.Chart {
 	return chart
 }
 
+// render is the manifest with the test Pod, as helm template prints it.
 func render(t *testing.T, values map[string]any) string {
 	t.Helper()
-	out, err := helm.Template(t.Context(), namespace, helm.ApplyRequest{
-		Name: releaseName, Chart: load(t), Values: values, KubeVersion: kubeVersion,
-	})
+	out, err := renderWith(values, load(t))
 	require.NoError(t, err)
 	return out
+}
+
+func renderWith(values map[string]any, c *helm.Chart) (string, error) {
+	return helm.TemplateWithTests(context.Background(), namespace, helm.ApplyRequest{
+		Name: releaseName, Chart: c, Values: values, KubeVersion: kubeVersion,
+	})
 }
 
 func TestGolden(t *testing.T) {
@@ -149,14 +157,31 @@ func deployment(t *testing.T, values map[string]any) *appsv1.Deployment {
 	return find[*appsv1.Deployment](t, objects(t, render(t, values)))
 }
 
+// workload is the Pod template of the Deployment or DaemonSet, with its name and selector.
+func workload(t *testing.T, values map[string]any) (name string, selector *metav1.LabelSelector, pod *corev1.PodTemplateSpec) {
+	t.Helper()
+	for _, object := range objects(t, render(t, values)) {
+		switch o := object.(type) {
+		case *appsv1.Deployment:
+			require.Nil(t, pod)
+			name, selector, pod = o.Name, o.Spec.Selector, &o.Spec.Template
+		case *appsv1.DaemonSet:
+			require.Nil(t, pod)
+			name, selector, pod = o.Name, o.Spec.Selector, &o.Spec.Template
+		}
+	}
+	require.NotNil(t, pod)
+	return name, selector, pod
+}
+
 func TestManifestsAreValidObjects(t *testing.T) {
 	t.Parallel()
 	for name, values := range valueSets(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := objects(t, render(t, values))
-			find[*appsv1.Deployment](t, all)
-			assert.Contains(t, find[*appsv1.Deployment](t, all).Name, "cloud-controller-manager")
+			name, _, _ := workload(t, values)
+			assert.Contains(t, name, "cloud-controller-manager")
+			find[*corev1.Pod](t, objects(t, render(t, values))) // the test
 		})
 	}
 }

@@ -22,7 +22,6 @@ import (
 
 func TestWrongValues(t *testing.T) {
 	t.Parallel()
-	type values = map[string]any
 	for name, tc := range map[string]struct {
 		values values
 		want   string

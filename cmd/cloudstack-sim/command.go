@@ -31,6 +31,8 @@ type options struct {
 	admin               string
 	faults              []string
 	seed                uint64
+	dataPath, link      string
+	membersFile         string
 }
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -64,6 +66,9 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.DurationVar(&o.latency, "latency", 0, "time that every call takes in addition to the profile")
 	f.StringArrayVar(&o.faults, "fault", nil, "let calls go wrong, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
 	f.Uint64Var(&o.seed, "seed", 0, "start of the sequence that faults with a probability follow")
+	f.StringVar(&o.dataPath, "data-path", "", "forward traffic as the load balancer rules say, listening on the public addresses (direct) or on an alias of each (loopback)")
+	f.StringVar(&o.link, "data-path-link", "", "interface that is given the public addresses (--data-path=direct; needs ip and root)")
+	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to where this machine reaches them")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")
 	f.StringVar(&o.keysFile, "keys-file", "", "write the generated API keys to this file (mode 0600) instead of stdout")
@@ -102,12 +107,21 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer sim.Close()
-	s, err := listen(ctx, sim, o)
+	path, err := startDataPath(ctx, sim, o, log)
+	if err != nil {
+		return err
+	}
+	var routes []simulator.AdminRoute
+	if path != nil {
+		defer path.Close() //nolint:contextcheck // addresses are taken from the link after the end of the context
+		routes = path.Routes()
+	}
+	s, err := listen(ctx, sim, o, routes)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.announce(sim, o, stdout); err != nil {
+	if err := s.announce(sim, path, o, stdout); err != nil {
 		return err
 	}
 	return s.serve(ctx)

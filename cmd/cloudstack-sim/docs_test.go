@@ -46,7 +46,7 @@ func runShell(t *testing.T, script string) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q --listen 127.0.0.1:8080 \"$@\"\n", asCommand, self)
-	for _, port := range []string{"8080", "8096", "8097", "8098"} {
+	for _, port := range []string{"8080", "8096", "8097", "8098", "8099", "8100"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		_, free, err := net.SplitHostPort(l.Addr().String())

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/simulator/datapath"
 )
 
 // The flags that ask for endpoints.
@@ -42,14 +43,14 @@ type endpoint struct {
 	listener net.Listener
 }
 
-func listen(ctx context.Context, sim *simulator.Simulator, o *options) (*server, error) {
+func listen(ctx context.Context, sim *simulator.Simulator, o *options, routes []simulator.AdminRoute) (*server, error) {
 	s := &server{}
 	for _, e := range []struct {
 		flag, addr, path string
 		handler          http.Handler
 	}{
 		{apiFlag, o.listen, "/client/api", sim.Handler()}, {integrationFlag, o.integration, "/client/api", sim.IntegrationHandler()},
-		{adminFlag, o.admin, "", sim.AdminHandler()},
+		{adminFlag, o.admin, "", sim.AdminHandler(routes...)},
 	} {
 		if e.addr == "" && e.flag != apiFlag {
 			continue
@@ -103,7 +104,7 @@ type ready struct {
 }
 
 // announce says where the server is and hands out the keys that it made up.
-func (s *server) announce(sim *simulator.Simulator, o *options, stdout io.Writer) error {
+func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *options, stdout io.Writer) error {
 	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid()}
 	for _, u := range sim.Users() {
 		r.Users = append(r.Users, readyUser{Name: u.Name, Domain: u.Domain, Account: u.Account, APIKey: u.APIKey, SecretKey: u.SecretKey})
@@ -115,6 +116,9 @@ func (s *server) announce(sim *simulator.Simulator, o *options, stdout io.Writer
 	}
 	if r.AdminURL != "" {
 		fmt.Fprintf(&out, "admin endpoint:   %s\n", r.AdminURL)
+	}
+	if path != nil {
+		describe(&out, path)
 	}
 	var keys strings.Builder
 	for _, u := range sim.Users() {

@@ -39,9 +39,7 @@ error texts. It holds everything in memory and starts in milliseconds.
        curl -fsS 'http://127.0.0.1:8097/ledger?command=list*'
        curl -fsS http://127.0.0.1:8097/world > world.yaml     # --world world.yaml
 
-  5. Make it slow: --profile simulator has the times of a management server with
-     simulated hypervisors, production those of real routers.
+  5. Make it slow (--profile production), or let it forward traffic (--data-path).
 
-It does not simulate traffic, the inside of routers, or storage. A command that
-it does not implement answers error 530 that says so. It speaks HTTP without TLS
-and is made for loopback addresses. More: docs/simulator.md.`
+It does not simulate the inside of routers or storage. What it does not implement
+answers error 530. It is made for loopback, without TLS. More: docs/simulator.md.`

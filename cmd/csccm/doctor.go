@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,17 +161,25 @@ func runChecks(ctx context.Context, g *globals, env *check.Env, sel check.Select
 	return r
 }
 
-// checkProgress counts on a terminal the checks that are done; elsewhere the report alone speaks.
+// checkProgress counts on a terminal the checks that are done; elsewhere the report alone speaks, unless -v asks for
+// a line for each check as soon as it has ended.
 func (g *globals) checkProgress() (p report.Progress, step func(check.Result)) {
+	terminal := g.style(g.errOut).TTY
 	p = report.Quiet()
-	if g.style(g.errOut).TTY {
+	if terminal || g.verbosity > 0 {
 		p = g.progress()
 	}
-	p.Step("running checks")
+	if terminal {
+		p.Step("running checks")
+	}
 	done := 0
 	return p, func(r check.Result) {
 		done++
-		report.Retitle(p, "running checks: %d done, %s", done, r.Code)
+		if terminal {
+			report.Retitle(p, "running checks: %d done, %s", done, r.Code)
+			return
+		}
+		p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 	}
 }
 

@@ -141,6 +141,12 @@ func TestDoctorOnAFreshCluster(t *testing.T) {
 	require.NotContains(t, outcomes, "K8S-003")
 	require.NotContains(t, c.out, secretKey)
 
+	// Without a terminal -v says on stderr how far it is; the result stays one document.
+	c = execute(t, "doctor", "-v", "--server", a.url, "--cloud-config", file, "-o", "json", "--only", "K8S-002")
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.errOut, "K8S-002 ok after ")
+	require.True(t, json.Valid([]byte(c.out)), c.out)
+
 	// The same cluster, other formats, the same codes.
 	for _, format := range doctorFormats {
 		c = execute(t, "doctor", "--server", a.url, "--cloud-config", file, "-o", format, "--phase", "installed", "--only", "CCM-001")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -86,17 +87,13 @@ type balanceFacts struct {
 
 func (e *Env) readBalance(ctx context.Context) (in balanceFacts, err error) {
 	in.now = e.Clock.Now()
-	if in.nodes, err = e.facts.nodes.get(ctx); err != nil {
-		return in, err
-	}
-	if in.vms, err = e.facts.vms.get(ctx); err != nil {
-		return in, err
-	}
-	if in.services, err = e.facts.services.get(ctx); err != nil {
-		return in, err
-	}
-	in.balancers, err = e.facts.balancers.get(ctx)
-	return in, err
+	// All at once: the rules' members are most of what a run waits for.
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { in.nodes, err = e.facts.nodes.get(gctx); return err })
+	group.Go(func() (err error) { in.vms, err = e.facts.vms.get(gctx); return err })
+	group.Go(func() (err error) { in.services, err = e.facts.services.get(gctx); return err })
+	group.Go(func() (err error) { in.balancers, err = e.facts.balancers.get(gctx); return err })
+	return in, group.Wait()
 }
 
 // plan is what migrate-rules would say.

@@ -63,8 +63,8 @@ func (e *Env) readAddresses(ctx context.Context) ([]cloudstack.PublicIP, error) 
 	return e.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
 }
 
-// memberReads is how many rules are asked for their members at once.
-const memberReads = 4
+// memberReads is how many rules are asked for their members at once: CloudStack lists those of one rule only.
+const memberReads = 8
 
 // readBalancers reads all rules whose names any provider for Kubernetes gives, and their members.
 func (e *Env) readBalancers(ctx context.Context) (balancers, error) {

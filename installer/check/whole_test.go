@@ -8,12 +8,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ktesting "k8s.io/client-go/testing"
+	cloudprovider "k8s.io/cloud-provider"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func byCode(r check.Report) map[string]check.Result {
@@ -108,16 +114,17 @@ func noKeys(t *testing.T, w *world, r check.Report) {
 	}
 }
 
-// The calls that a hundred nodes cost: one for each kubelet, and not one more for anything else than
-// three nodes cost. That, not the wall clock of a busy machine, is what keeps the run short; kubelets are
-// asked 16 at a time.
+// The calls that a hundred nodes and fifty Services cost: one for each kubelet, one for each rule, and not one more
+// for anything else than three nodes cost. That, not the wall clock of a busy machine, is what keeps the run
+// short; kubelets are asked 32 at a time, rules 8 at a time. The end-to-end test TestDoctorOnAHundredNodes measures.
 func TestHundredNodes(t *testing.T) {
 	t.Parallel()
-	calls := func(nodes int) (kube, cloud map[string]int, r check.Report, kubelets int) {
+	calls := func(nodes, services int) (kube, cloud map[string]int, r check.Report, kubelets int) {
 		w := newWorld(t)
 		for i := range nodes {
 			require.NoError(t, w.kube.Tracker().Add(w.node(fmt.Sprintf("extra-%03d", i), "10.2.0.1")))
 		}
+		w.balance(t, services)
 		w.kube.ClearActions()
 		w.sim.Ledger().Reset()
 		asked := make(chan string, 1000)
@@ -132,16 +139,49 @@ func TestHundredNodes(t *testing.T) {
 		}
 		return kube, cloud, r, len(asked)
 	}
-	kube, cloud, r, kubelets := calls(0)
-	kubeMany, cloudMany, many, kubeletsMany := calls(100)
+	const members = "listLoadBalancerRuleInstances"
+	kube, cloud, r, kubelets := calls(0, 0)
+	kubeMany, cloudMany, many, kubeletsMany := calls(100, 50)
 	require.Equal(t, kube, kubeMany)
+	require.Equal(t, cloud[members]+50, cloudMany[members])
+	delete(cloud, members)
+	delete(cloudMany, members)
 	require.Equal(t, cloud, cloudMany)
 	require.Equal(t, 3, kubelets)
 	require.Equal(t, 103, kubeletsMany)
 	require.Equal(t, check.OK, byCode(many)["NODE-001"].Outcome)
 	require.Len(t, byCode(many)["NODE-002"].Objects, 100)
+	require.Len(t, byCode(many)["LB-001"].Objects, 50, "the rules have no members yet")
 	require.Less(t, len(kube), 40)
 	require.Less(t, many.DurationMs-r.DurationMs, int64(30_000), "generous: -race on a busy machine; the goal is 5 s on a free one")
+}
+
+// balance adds Services, each with a rule without members.
+func (w *world) balance(t *testing.T, services int) {
+	t.Helper()
+	if services == 0 {
+		return
+	}
+	client, err := cloudstack.NewClient(w.env.CloudConfig)
+	require.NoError(t, err)
+	addresses, err := client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Address: "203.0.113.20"})
+	require.NoError(t, err)
+	require.Len(t, addresses, 1)
+	for i := range services {
+		port := 1000 + i
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("extra-%02d", i), UID: types.UID(fmt.Sprintf("0a234567-89ab-cdef-0123-4567890000%02x", i))}}
+		s.CreationTimestamp = metav1.NewTime(w.now.Add(-time.Hour))
+		s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Port: int32(port), NodePort: int32(30000 + port)}}
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
+		w.add(t, s)
+		r, err := client.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
+			Name: fmt.Sprintf("%s-tcp-%d", cloudprovider.DefaultLoadBalancerName(s), port), Algorithm: "roundrobin", Protocol: "tcp",
+			PublicIPID: addresses[0].ID, PublicPort: port, PrivatePort: 30000 + port,
+		})
+		require.NoError(t, err)
+		_, err = client.Jobs().Wait(t.Context(), "createLoadBalancerRule", r.JobID)
+		require.NoError(t, err)
+	}
 }
 
 func verbOf(a ktesting.Action) string {

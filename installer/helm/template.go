@@ -50,6 +50,15 @@ func clusterVersion(cfg *action.Configuration) (string, error) {
 // Template renders a release's manifest, without its tests, and without any cluster. req.KubeVersion is needed: charts decide by it
 // and Helm's own default is long out of support.
 func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
+	return render(ctx, namespace, req, false)
+}
+
+// TemplateWithTests is Template with the chart's tests, as helm template prints it.
+func TemplateWithTests(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
+	return render(ctx, namespace, req, true)
+}
+
+func render(ctx context.Context, namespace string, req ApplyRequest, tests bool) (string, error) {
 	if err := req.check(); err != nil {
 		return "", err
 	}
@@ -74,7 +83,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	out.WriteString(strings.TrimSpace(rel.Manifest))
 	out.WriteString("\n")
 	for _, hook := range rel.Hooks {
-		if slices.Contains(hook.Events, release.HookTest) {
+		if !tests && slices.Contains(hook.Events, release.HookTest) {
 			continue // runs when somebody asks for it, not at an install
 		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))

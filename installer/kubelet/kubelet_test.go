@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -354,4 +355,31 @@ func TestRunsCloudController(t *testing.T) {
 	require.False(t, of("server", "--cloud-provider-name", "external"))
 	n := newNode("n")
 	require.False(t, RunsCloudController(&n))
+}
+
+// silence is a network that swallows what is sent.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// Kubelets behind a firewall: a thousand of them cost no more than the bound, and what the nodes show still speaks.
+func TestSilentKubeletsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := make([]corev1.Node, 1000)
+		for i := range nodes {
+			nodes[i] = newNode(fmt.Sprintf("n%d", i))
+		}
+		nodes[999].Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
+		begun := time.Now()
+		p := &prober{client: &http.Client{Transport: silence{}}, base: &url.URL{Scheme: "http", Host: "api"}}
+		verdicts := verify(t.Context(), p, cluster.Kubeadm, nodes)
+		require.Equal(t, allKubelets, time.Since(begun))
+		require.Equal(t, FailureTimeout, verdicts[0].Failure)
+		require.Equal(t, FailureTimeout, verdicts[998].Failure)
+		require.Equal(t, External, verdicts[999].Verdict)
+	})
 }

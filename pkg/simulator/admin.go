@@ -27,10 +27,21 @@ import (
 //	POST   /restart {"away":"20s"}         Restart
 //	POST   /clock {"step":"1h"}            moves the clock, where it is not the real one
 //
-// It has no credentials: bind it to a loopback address. Requests that a page in
+// and what routes add. It has no credentials: bind it to a loopback address. Requests that a page in
 // a browser could send are refused (a foreign Host, a POST that is not JSON).
-func (s *Simulator) AdminHandler() http.Handler {
+func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 	mux := http.NewServeMux()
+	for _, route := range routes {
+		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
+			adminAnswer(w, r, func(r *http.Request) (int, any, error) {
+				body, err := route.Answer(r)
+				if err != nil {
+					return 0, nil, badRequest("%s", err)
+				}
+				return http.StatusOK, body, nil
+			})
+		})
+	}
 	for pattern, f := range map[string]func(*http.Request) (int, any, error){
 		"GET /healthz": s.adminHealth, "GET /ledger": s.adminLedger, "DELETE /ledger": s.adminResetLedger,
 		"GET /faults": s.adminFaults, "POST /faults": s.adminInject, "DELETE /faults": s.adminDisarm, "DELETE /faults/{id}": s.adminDisarm,
@@ -39,6 +50,12 @@ func (s *Simulator) AdminHandler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { adminAnswer(w, r, f) })
 	}
 	return mux
+}
+
+// AdminRoute is a control that somebody else has; what Answer refuses is the client's mistake.
+type AdminRoute struct {
+	Pattern string
+	Answer  func(r *http.Request) (any, error)
 }
 
 // adminError is a request that cannot be done.
@@ -94,7 +111,7 @@ func adminAllowed(r *http.Request) error {
 	if host != "localhost" && net.ParseIP(host) == nil {
 		return adminError{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
 	}
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); r.Method == http.MethodPost && kind != "application/json" {
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); (r.Method == http.MethodPost || r.Method == http.MethodPut) && kind != "application/json" {
 		return adminError{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
 	}
 	return nil

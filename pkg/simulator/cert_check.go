@@ -8,6 +8,7 @@ import (
 	"crypto/dsa" //nolint:staticcheck // certificates with DSA keys are still told apart
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -30,37 +31,46 @@ func parseFailed(format string, v ...any) error {
 	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the server's own text
 }
 
-// checkCertificate applies the server's checks in their order and returns the SHA-256 fingerprint.
-func checkCertificate(u certUpload, now time.Time) (fingerprint string, err error) {
+// checkCertificate applies the server's checks in their order and returns the SHA-256 fingerprint
+// and, for RSA, what ends TLS with the certificate.
+func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tls.Certificate, err error) {
 	cert, err := parseCertificate(u.certificate)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	key, err := parseKey(u.key, u.password, u.hasPassword)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	var issuer *x509.Certificate
 	if u.hasChain {
 		if issuer, err = parseChain(u.chain); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
 	switch {
 	case now.After(cert.NotAfter):
-		return "", parseFailed("NotAfter: %s", javaDate(cert.NotAfter))
+		return "", nil, parseFailed("NotAfter: %s", javaDate(cert.NotAfter))
 	case now.Before(cert.NotBefore):
-		return "", parseFailed("NotBefore: %s", javaDate(cert.NotBefore))
+		return "", nil, parseFailed("NotBefore: %s", javaDate(cert.NotBefore))
 	}
 	if err := checkKeyPair(cert, key); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if u.hasChain && (u.revocation || !issuedBy(cert, cert) && !issuedBy(cert, issuer)) {
 		// With revocation checks on, the server needs a revocation list, and nothing here serves one.
-		return "", errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
+		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
 	}
 	sum := sha256.Sum256(cert.Raw)
-	return strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":"), nil
+	fingerprint = strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":")
+	if _, ok := key.(*rsa.PrivateKey); !ok {
+		return fingerprint, nil, nil
+	}
+	pair = &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+	if issuer != nil {
+		pair.Certificate = append(pair.Certificate, issuer.Raw)
+	}
+	return fingerprint, pair, nil
 }
 
 // javaDate prints a time as java.util.Date does.

@@ -151,7 +151,7 @@ func TestCheckCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fingerprint, err := checkCertificate(tc.u, now)
+			fingerprint, _, err := checkCertificate(tc.u, now)
 			switch tc.text {
 			case "":
 				require.NoError(t, err)

@@ -67,7 +67,7 @@ func uploadSSLCert(c *call) (any, error) {
 	if err != nil {
 		return nil, errf(codeInternal, csGeneric, "%s", asAPIError(err).text)
 	}
-	fingerprint, err := checkCertificate(certUpload{
+	fingerprint, pair, err := checkCertificate(certUpload{
 		certificate: c.str("certificate"), key: c.str("privatekey"), password: c.str("password"), hasPassword: c.has("password"),
 		chain: c.str("certchain"), hasChain: c.has("certchain"), revocation: c.boolOr("enabledrevocationcheck", true),
 	}, c.now)
@@ -76,7 +76,7 @@ func uploadSSLCert(c *call) (any, error) {
 	}
 	cert := c.st.certs.add(&sslCert{
 		entity: entity{created: c.now}, name: c.str("name"), certificate: c.str("certificate"), chain: c.str("certchain"),
-		hasChain: c.has("certchain"), fingerprint: fingerprint, owner: owner,
+		hasChain: c.has("certchain"), fingerprint: fingerprint, owner: owner, pair: pair,
 	})
 	return certAnswer{c.viewCert(cert)}, nil
 }

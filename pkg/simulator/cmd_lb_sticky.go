@@ -98,7 +98,7 @@ func createLBStickinessPolicy(c *call) (*jobSpec, error) {
 	}
 	p := &stickyPolicy{
 		entity: entity{created: c.now}, rule: r, name: c.str("name"), description: c.str("description"), method: c.str("methodname"),
-		params: storedParams(c.maps["param"]), hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
+		params: storedParams(c.maps["param"]), pending: true, hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
 	}
 	if err := p.checkValues(); err != nil {
 		return nil, err
@@ -110,6 +110,7 @@ func createLBStickinessPolicy(c *call) (*jobSpec, error) {
 			if p.removed {
 				return nil, errf(codeInternal, csGeneric, "Failed to create stickiness policy")
 			}
+			p.pending = false
 			for _, o := range slices.Clone(r.policies) {
 				if o != p {
 					c.st.dropPolicy(o)

@@ -99,6 +99,7 @@ func (s *Simulator) runDue() {
 func (s *Simulator) runDueLocked() {
 	s.st.runDue(s.clock.Now())
 	s.nextDue.Store(s.st.nextDue())
+	s.watch.wake()
 }
 
 func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *request, integration bool, faults []*Fault) outcome {
@@ -195,6 +196,7 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.watch.wake()
 	c.now = s.clock.Now()
 	s.runDueLocked()
 	if err := c.processParams(); err != nil {

@@ -36,6 +36,7 @@ type Simulator struct {
 	sessions *sessions
 	locks    *rowLocks
 	throttle throttle
+	watch    watch
 	nextDue  atomic.Int64 // end of the next job in nanoseconds; 0: none
 	closed   atomic.Bool
 

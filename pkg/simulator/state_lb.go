@@ -3,7 +3,10 @@
 
 package simulator
 
-import "slices"
+import (
+	"crypto/tls"
+	"slices"
+)
 
 // stickyPolicy says how a load balancer rule keeps a client on one VM.
 type stickyPolicy struct {
@@ -12,6 +15,7 @@ type stickyPolicy struct {
 	name, description, method string
 	params                    map[string]string
 	hidden                    bool
+	pending                   bool // its job has not told the router yet
 }
 
 // addPolicy stores a policy. The rule may have two until the job of the newer one ends.
@@ -29,12 +33,14 @@ func (st *state) dropPolicy(p *stickyPolicy) {
 	p.rule.policies = slices.DeleteFunc(p.rule.policies, func(o *stickyPolicy) bool { return o == p })
 }
 
-// sslCert is an uploaded certificate; the key is checked on arrival and not kept.
+// sslCert is an uploaded certificate. The key is checked on arrival and kept in
+// no dump: a simulator that starts with one cannot end TLS for its rules.
 type sslCert struct {
 	entity
 	name, certificate, chain, fingerprint string
 	hasChain                              bool
 	owner                                 *account
+	pair                                  *tls.Certificate // nil after a start with a dump
 }
 
 // rulesWith lists the rules that a certificate is bound to.

@@ -52,6 +52,12 @@ type bed struct {
 // newBed starts a cluster without nodes in a world (nil: the example).
 func newBed(t *testing.T, world *simulator.World) *bed {
 	t.Helper()
+	return newBedOf(t, world, time.Second)
+}
+
+// newBedOf is newBed with another heartbeat: many nodes would keep the machine busy with it.
+func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *bed {
+	t.Helper()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
@@ -62,7 +68,7 @@ func newBed(t *testing.T, world *simulator.World) *bed {
 	}
 	t.Cleanup(b.cloud.Stop)
 	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
-		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * time.Second}, Controller: programs.Controller, Heartbeat: time.Second,
+		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * heartbeat}, Controller: programs.Controller, Heartbeat: heartbeat,
 	})
 	if err != nil {
 		t.Fatal(err)

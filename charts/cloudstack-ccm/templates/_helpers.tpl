@@ -39,11 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $tag := default .Chart.AppVersion .Values.image.tag | replace "+" "_" -}}
 {{- $own := index (default dict .Chart.Annotations) "csccm.io/image-digest" -}}
 {{- if .Values.image.digest -}}
-{{- if .Values.image.tag -}}
 {{- printf "%s:%s@%s" .Values.image.repository $tag .Values.image.digest -}}
-{{- else -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
-{{- end -}}
 {{- else if and $own (not .Values.image.tag) -}}
 {{- printf "%s:%s@%s" .Values.image.repository $tag $own -}}
 {{- else -}}

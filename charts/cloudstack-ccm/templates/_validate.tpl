@@ -10,22 +10,34 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- $renamed := dict
-  "args" "extraArgs, as a list of --flag=value"
-  "cluster" "clusterName"
-  "controllerExtraArgs" "extraArgs, as a list of --flag=value"
-  "enabledControllers" "controllers"
-  "env" "extraEnv"
-  "logLevel" "logVerbosity"
-  "logVerbosityLevel" "logVerbosity"
-  "nameOverride" "fullnameOverride"
-  "replicas" "replicaCount"
-  "secretName" "existingSecret.name"
-  "volumeMounts" "extraVolumeMounts"
-  "volumes" "extraVolumes"
+  "args" "use extraArgs, as a list of --flag=value"
+  "cluster" "use clusterName"
+  "clusterRoleName" "use fullnameOverride"
+  "commonAnnotations" "use podAnnotations or serviceAccount.annotations"
+  "controllerExtraArgs" "use extraArgs, as a list of --flag=value"
+  "enabledControllers" "use controllers: cloud-node-controller, cloud-node-lifecycle-controller, service-lb-controller"
+  "env" "use extraEnv"
+  "extraInitContainers" "use initContainers"
+  "livenessProbe" "the probes are the chart's"
+  "logLevel" "use logVerbosity"
+  "logVerbosityLevel" "use logVerbosity"
+  "metrics" "use serviceMonitor or podMonitor"
+  "monitoring" "use serviceMonitor or podMonitor"
+  "nameOverride" "use fullnameOverride"
+  "networking" "use hostNetwork; the controller routes nothing"
+  "podSecurityContext" "the Pods are restricted already and run as 65532"
+  "readinessProbe" "the probes are the chart's"
+  "replicas" "use replicaCount"
+  "secretName" "use existingSecret.name"
+  "securityContext" "the Pods are restricted already and run as 65532"
+  "serviceAccountName" "use serviceAccount.name"
+  "strategy" "Pods are replaced one by one, because two cannot share the node's port"
+  "volumeMounts" "use extraVolumeMounts"
+  "volumes" "use extraVolumes"
 -}}
 {{- range $name := keys $renamed | sortAlpha -}}
 {{- if hasKey $.Values $name -}}
-{{- fail (printf "value %s is not known here; use %s" $name (get $renamed $name)) -}}
+{{- fail (printf "value %s is not known here; %s" $name (get $renamed $name)) -}}
 {{- end -}}
 {{- end -}}
 {{- if not (contains "cloud-controller-manager" (include "cloudstack-ccm.fullname" .)) -}}
@@ -52,5 +64,23 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- if and .Values.podMonitor.enabled (not .Values.podMonitor.tokenSecret.name) -}}
 {{- fail "value podMonitor.tokenSecret.name: the metrics are served to authorised accounts only, and a PodMonitor cannot use Prometheus' own token; name a Secret with a token, or use serviceMonitor" -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.enabled .Values.hostNetwork -}}
+{{- fail "value networkPolicy.enabled: a NetworkPolicy does not reach Pods on the host's network; set hostNetwork to false, or leave it out" -}}
+{{- end -}}
+{{- $alerts := list -}}
+{{- range (.Files.Get "monitoring/alerts.yaml" | fromYaml).groups -}}
+{{- range .rules -}}{{- $alerts = append $alerts .alert -}}{{- end -}}
+{{- end -}}
+{{- range $name := .Values.prometheusRule.disabled -}}
+{{- if not (has $name $alerts) -}}
+{{- fail (printf "value prometheusRule.disabled: there is no alert %s; there are %s" $name (join ", " $alerts)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $object := .Values.extraObjects -}}
+{{- $parsed := ternary (tpl (toString $object) $ | fromYaml) $object (kindIs "string" $object) -}}
+{{- if and (eq (get $parsed "kind" | toString) "Secret") (or (hasKey $parsed "data") (hasKey $parsed "stringData")) -}}
+{{- fail (printf "value extraObjects: a Secret: %s" $credentials) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,0 +1,57 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+)
+
+// startDataPath starts what --data-path asks for; nil when nothing is asked for.
+func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, log *slog.Logger) (*datapath.Path, error) {
+	if o.dataPath == "" {
+		for flag, value := range map[string]string{"link": o.link, "members": o.membersFile} {
+			if value != "" {
+				return nil, fmt.Errorf("--data-path-%s needs --data-path", flag)
+			}
+		}
+		return nil, nil
+	}
+	to := map[string]string{}
+	if o.membersFile != "" {
+		raw, err := os.ReadFile(o.membersFile)
+		if err != nil {
+			return nil, fmt.Errorf("--data-path-members: %w", err)
+		}
+		if err := yaml.UnmarshalStrict(raw, &to); err != nil {
+			return nil, fmt.Errorf("--data-path-members %s: %w", o.membersFile, err)
+		}
+	}
+	members, err := datapath.ParseMembers(to)
+	if err != nil {
+		return nil, fmt.Errorf("--data-path-members %s: %w", o.membersFile, err)
+	}
+	path, err := datapath.Start(ctx, sim, datapath.Options{Mode: o.dataPath, Link: o.link, Members: members, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("--data-path: %w", err)
+	}
+	return path, nil
+}
+
+// describe says where the rules that are in force now are reached.
+func describe(w io.Writer, path *datapath.Path) {
+	s := path.Status()
+	_, _ = fmt.Fprintf(w, "data path:        %s, %d rules\n", s.Mode, len(s.Rules)) // w is memory
+	for _, r := range s.Rules {
+		_, _ = fmt.Fprintf(w, "  %s is at %s\n", r.Public, r.Listen)
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"time"
+)
+
+// candidate is a member as the balancer sees it.
+type candidate struct {
+	address netip.AddrPort
+	up      bool
+	active  int64 // connections
+}
+
+// balancer chooses members for clients. It is guarded by its rule.
+type balancer struct {
+	turn  uint64
+	stuck map[netip.Addr]stick
+}
+
+// stick is a client's member until it has not come for a while.
+type stick struct {
+	member netip.AddrPort
+	until  time.Time
+}
+
+// pick chooses among the members that are up, except those in not; false when
+// there is none. A client that sticks to a member gets another only without it.
+func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]bool, client netip.Addr, now time.Time) (netip.AddrPort, bool) {
+	var up []candidate
+	for _, c := range all {
+		if c.up && !not[c.address] {
+			up = append(up, c)
+		}
+	}
+	if len(up) == 0 {
+		return netip.AddrPort{}, false
+	}
+	if l.Sticky > 0 {
+		if s, ok := b.stuck[client]; ok && now.Before(s.until) {
+			for _, c := range up {
+				if c.address == s.member {
+					b.remember(l, client, c.address, now)
+					return c.address, true
+				}
+			}
+		}
+	}
+	chosen := b.balance(l.Algorithm, up, client)
+	if l.Sticky > 0 {
+		b.remember(l, client, chosen, now)
+	}
+	return chosen, true
+}
+
+func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) netip.AddrPort {
+	switch algorithm {
+	case bySource:
+		h := fnv.New32a()
+		_, _ = h.Write(client.AsSlice()) // never fails
+		return up[int(h.Sum32())%len(up)].address
+	case leastConn:
+		least := up[0].active
+		for _, c := range up {
+			least = min(least, c.active)
+		}
+		var equal []candidate
+		for _, c := range up {
+			if c.active == least {
+				equal = append(equal, c)
+			}
+		}
+		up = equal
+	}
+	b.turn++
+	return up[(b.turn-1)%uint64(len(up))].address
+}
+
+// remember renews a client's entry; in a full table the oldest gives way.
+func (b *balancer) remember(l *Listener, client netip.Addr, member netip.AddrPort, now time.Time) {
+	if b.stuck == nil {
+		b.stuck = map[netip.Addr]stick{}
+	}
+	if _, known := b.stuck[client]; !known && len(b.stuck) >= l.StickySize {
+		var oldest netip.Addr
+		for a, s := range b.stuck {
+			if !oldest.IsValid() || s.until.Before(b.stuck[oldest].until) {
+				oldest = a
+			}
+		}
+		delete(b.stuck, oldest)
+	}
+	b.stuck[client] = stick{member, now.Add(l.Sticky)}
+}
+
+// health is HAProxy's count of a member's checks: three failures in a row take
+// it out, two successes bring it back. A new one is up until its first failure.
+type health int
+
+const (
+	rise = 2
+	fall = 3
+
+	newHealth  health = rise
+	fullHealth health = rise + fall - 1
+)
+
+func (h health) up() bool { return h >= rise }
+
+// after is the health after one more check.
+func (h health) after(ok bool) health {
+	switch {
+	case ok && h+1 >= rise:
+		return fullHealth
+	case ok:
+		return h + 1
+	case !h.up() || h-1 < rise:
+		return 0
+	}
+	return h - 1
+}

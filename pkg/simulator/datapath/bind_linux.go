@@ -1,0 +1,17 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import "syscall"
+
+// anyAddress lets a listener start before its address is on an interface.
+func anyAddress(_, _ string, c syscall.RawConn) error {
+	var err error
+	if cerr := c.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.SOL_IP, syscall.IP_FREEBIND, 1) // #nosec G115 -- a file descriptor
+	}); cerr != nil {
+		return cerr
+	}
+	return err
+}

@@ -1,0 +1,11 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package datapath
+
+import "syscall"
+
+// anyAddress does nothing: only Linux binds addresses that are not there yet.
+func anyAddress(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,0 +1,158 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How HAProxy tries a member: some times, with a pause after a refusal; the last try goes to another member.
+const (
+	connectTimeout = 5 * time.Second
+	tries          = 4 // the first one and three more
+	turnAround     = time.Second
+	acceptPause    = 100 * time.Millisecond
+)
+
+// handle takes a client from accept to end.
+func (r *rule) handle(c net.Conn) {
+	if !r.p.track(c) {
+		_ = c.Close()
+		return
+	}
+	defer r.p.forget(c)
+	defer func() { _ = c.Close() }()
+	conf := r.now()
+	client, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	client = netip.AddrPortFrom(client.Addr().Unmap(), client.Port())
+	switch conf.admit(client.Addr()) {
+	case byFirewall:
+		r.byFirewall.Add(1)
+		reset(c)
+		return
+	case bySourceRange:
+		r.byRange.Add(1)
+		reset(c)
+		return
+	case admitted:
+	}
+	r.connections.Add(1)
+	r.active.Add(1)
+	defer r.active.Add(-1)
+	m, back := r.connect(&conf, client.Addr())
+	if m == nil {
+		r.noMember.Add(1)
+		reset(c)
+		return
+	}
+	defer m.active.Add(-1)
+	defer m.drops(back)
+	defer func() { _ = back.Close() }()
+	if conf.ProxyHeader {
+		if _, err := io.WriteString(back, proxyHeader(client, conf.Public)); err != nil {
+			return
+		}
+	}
+	front := c
+	if conf.TLS != nil {
+		front = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*conf.TLS}, MinVersion: tls.VersionTLS12})
+	}
+	r.relay(front, back, m)
+}
+
+// reset ends a connection so that the client sees it at once. A router's firewall would not answer at all.
+func reset(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+}
+
+// proxyHeader is the line of the PROXY protocol, version 1.
+func proxyHeader(client, public netip.AddrPort) string {
+	return fmt.Sprintf("PROXY TCP4 %s %s %d %d\r\n", client.Addr(), public.Addr(), client.Port(), public.Port())
+}
+
+// connect finds a member that answers; nil when there is none. Its active count holds the connection.
+func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
+	not := map[netip.AddrPort]bool{}
+	m := r.choose(conf, client, nil)
+	for try := 1; m != nil; try++ {
+		back, err := r.p.dial(m, connectTimeout)
+		if err == nil && m.holds(back) {
+			m.connections.Add(1)
+			return m, back
+		}
+		if err == nil {
+			_ = back.Close()
+		}
+		m.failed.Add(1)
+		if try >= tries || r.p.ctx.Err() != nil {
+			m.active.Add(-1)
+			return nil, nil
+		}
+		if r.stays(m) && try < tries-1 {
+			if !r.p.pause(turnAround) {
+				m.active.Add(-1)
+				return nil, nil
+			}
+			continue
+		}
+		m.active.Add(-1)
+		not[m.address] = true
+		m = r.choose(conf, client, not)
+	}
+	return nil, nil
+}
+
+// stays tells whether a member that has just failed is worth another try.
+func (r *rule) stays(m *member) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.members[m.address] == m && m.isUp()
+}
+
+// relay copies both ways until both ends are done. One end may close its half early.
+func (r *rule) relay(front, back net.Conn, m *member) {
+	var wg sync.WaitGroup
+	wg.Go(func() { pipe(back, front, &r.bytesIn, &m.bytesIn) })
+	wg.Go(func() { pipe(front, back, &r.bytesOut, &m.bytesOut) })
+	wg.Wait()
+}
+
+// pipe copies one way. A broken connection takes the other one along.
+func pipe(to, from net.Conn, counters ...*atomic.Int64) {
+	_, err := io.Copy(counting{to, counters}, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		_ = to.Close()
+		_ = from.Close()
+		return
+	}
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+		return
+	}
+	_ = to.Close()
+}
+
+// counting is a writer whose bytes are counted as they pass.
+type counting struct {
+	io.Writer
+	counters []*atomic.Int64
+}
+
+func (w counting) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	for _, c := range w.counters {
+		c.Add(int64(n))
+	}
+	return n, err
+}

@@ -1,0 +1,202 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// Listener is what one rule makes HAProxy do.
+type Listener struct {
+	ID, Name    string
+	Public      netip.AddrPort
+	Algorithm   string
+	ProxyHeader bool             // PROXY protocol version 1 towards members
+	TLS         *tls.Certificate // ends TLS
+	Ranges      []netip.Prefix   // of clients; empty: everybody
+	Filtered    bool
+	Filter      []simulator.RouterFilter
+	Sticky      time.Duration // how long a client stays with its member; 0: not at all
+	StickySize  int           // how many clients are remembered
+	Members     []Member
+	Notes       []string // what the rule asks for and this data path does not do
+}
+
+// Member is where a rule forwards to.
+type Member struct {
+	VM      string
+	Address netip.AddrPort
+	Running bool
+}
+
+// Refusal is a rule that HAProxy would not take: what it ran before stays in force.
+type Refusal struct {
+	ID, Name, Reason string
+}
+
+// The algorithms of CloudStack's rules.
+const (
+	roundRobin = "roundrobin"
+	leastConn  = "leastconn"
+	bySource   = "source"
+)
+
+// Desired is the configuration for a router's rules, in their order.
+func Desired(router simulator.Router) ([]Listener, []Refusal) {
+	var listeners []Listener
+	var refused []Refusal
+	for i := range router.Rules {
+		l, err := desired(&router.Rules[i])
+		if err != nil {
+			refused = append(refused, Refusal{router.Rules[i].ID, router.Rules[i].Name, err.Error()})
+			continue
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, refused
+}
+
+func desired(r *simulator.RouterRule) (Listener, error) {
+	l := Listener{
+		ID: r.ID, Name: r.Name, Public: netip.AddrPortFrom(r.Address, uint16(r.Port)), Algorithm: r.Algorithm, // #nosec G115 -- checked by the API
+		Filtered: r.Filtered, Filter: r.Filter,
+	}
+	if !slices.Contains([]string{roundRobin, leastConn, bySource}, r.Algorithm) {
+		return l, fmt.Errorf("algorithm %q: HAProxy has roundrobin, leastconn and source", r.Algorithm)
+	}
+	switch r.Protocol {
+	case "", "tcp":
+	case "tcp-proxy":
+		l.ProxyHeader = true
+	case "ssl":
+		if l.TLS = r.Certificate; l.TLS == nil {
+			return l, fmt.Errorf("protocol ssl without a certificate whose RSA key this simulator was given")
+		}
+	default:
+		return l, fmt.Errorf("protocol %q: HAProxy forwards TCP only", r.Protocol)
+	}
+	var err error
+	if l.Ranges, err = ranges(r.CIDRList); err != nil {
+		return l, err
+	}
+	if err := l.stick(r.Sticky); err != nil {
+		return l, err
+	}
+	for _, m := range r.Members {
+		to := netip.AddrPortFrom(m.Address, uint16(r.PrivatePort)) // #nosec G115 -- checked by the API
+		l.Members = append(l.Members, Member{VM: m.VM, Address: to, Running: m.Running})
+	}
+	return l, nil
+}
+
+// ranges reads a rule's cidrlist as HAProxy does, for which blanks separate.
+func ranges(list string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range strings.Fields(list) {
+		if strings.Contains(s, ",") {
+			return nil, fmt.Errorf("source ranges %q: HAProxy wants blanks between them", list)
+		}
+		p, err := netip.ParsePrefix(s)
+		if a, bare := netip.ParseAddr(s); bare == nil {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("source range %q is neither a CIDR nor an address", s)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+// What a policy SourceBased has without parameters.
+const (
+	stickyExpire = 30 * time.Minute
+	stickySize   = 200 << 10
+)
+
+// stick reads a stickiness policy. Cookies are part of HTTP, which is not looked into.
+func (l *Listener) stick(p *simulator.RouterSticky) error {
+	if p == nil {
+		return nil
+	}
+	if !strings.EqualFold(p.Method, "SourceBased") {
+		l.Notes = append(l.Notes, "stickiness "+p.Method+" is not supported: the data path does not read HTTP")
+		return nil
+	}
+	l.Sticky, l.StickySize = stickyExpire, stickySize
+	for k, v := range p.Params {
+		var err error
+		switch strings.ToLower(k) {
+		case "expire":
+			l.Sticky, err = span(v)
+		case "tablesize":
+			l.StickySize, err = scaled(v, map[byte]int{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30})
+		}
+		if err != nil {
+			return fmt.Errorf("stickiness %s %q: %w", k, v, err)
+		}
+	}
+	return nil
+}
+
+// span reads a time such as 30m; days are written d.
+func span(s string) (time.Duration, error) {
+	n, err := scaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
+	return time.Duration(n) * time.Second, err
+}
+
+func scaled(s string, units map[byte]int) (int, error) {
+	if s == "" {
+		return 0, fmt.Errorf("a number with a unit is needed")
+	}
+	unit, ok := units[s[len(s)-1]]
+	n, err := strconv.Atoi(s[:len(s)-1])
+	if !ok || err != nil || n < 1 {
+		return 0, fmt.Errorf("a positive number with a unit is needed")
+	}
+	return n * unit, nil
+}
+
+// verdict is what becomes of a client's connection before the balancer has it.
+type verdict int
+
+const (
+	admitted      verdict = iota
+	byFirewall            // dropped before HAProxy sees it
+	bySourceRange         // closed by HAProxy
+)
+
+// admit decides by the client's address.
+func (l *Listener) admit(client netip.Addr) verdict {
+	client = client.Unmap()
+	if l.Filtered && !passes(l.Filter, client) {
+		return byFirewall
+	}
+	if len(l.Ranges) > 0 && !within(l.Ranges, client) {
+		return bySourceRange
+	}
+	return admitted
+}
+
+// passes takes the first item that matches; without one the packet is dropped.
+func passes(items []simulator.RouterFilter, client netip.Addr) bool {
+	for _, it := range items {
+		if within(it.Sources, client) {
+			return it.Allow
+		}
+	}
+	return false
+}
+
+func within(ranges []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
+}

@@ -1,0 +1,228 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// Options configure a data path.
+type Options struct {
+	Mode string // Direct or Loopback
+	// Link is an interface that is given the public addresses (Direct); empty
+	// where somebody else sees to it that they lead here.
+	Link    string
+	Members *Members // where members are on this machine; nil: at their own addresses
+	// CheckInterval between two checks of a member; 0: HAProxy's 2 s.
+	CheckInterval time.Duration
+	Clock         clock.WithTicker // nil: real time
+	Logger        *slog.Logger     // nil: silent
+}
+
+const checkInterval = 2 * time.Second
+
+// Path is a data path at work.
+type Path struct {
+	o      Options
+	places *places
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	loops  sync.WaitGroup
+	conns  sync.WaitGroup
+
+	mu      sync.Mutex
+	rules   map[string]*rule // by id
+	refused []Refusal
+	again   bool // a listener could not be opened: the next check tries once more
+	open    map[net.Conn]struct{}
+	ended   bool
+}
+
+// Start follows the simulator's routers until Close. It returns once what they
+// have now is in force.
+func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, error) {
+	places, err := newPlaces(o.Mode, o.Link)
+	if err != nil {
+		return nil, err
+	}
+	if o.Members == nil {
+		o.Members = &Members{}
+	}
+	if o.CheckInterval == 0 {
+		o.CheckInterval = checkInterval
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Path{o: o, places: places, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.apply(sim.Router()) //nolint:contextcheck // p.ctx rules
+	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
+	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx rules
+	return p, nil
+}
+
+// Close ends all listeners and connections.
+func (p *Path) Close() {
+	p.cancel()
+	p.loops.Wait() // nothing opens a listener any more
+	p.mu.Lock()
+	p.ended = true
+	for id, r := range p.rules {
+		delete(p.rules, id)
+		p.stop(r)
+	}
+	for c := range p.open {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.conns.Wait()
+}
+
+// apply brings the listeners in step with the routers.
+func (p *Path) apply(router simulator.Router) {
+	wanted, refused := Desired(router)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	keep := map[string]bool{}
+	for _, f := range refused {
+		keep[f.ID] = true // a configuration that is not taken leaves the old one in force
+	}
+	var fresh []Listener
+	for _, l := range wanted {
+		r, ok := p.rules[l.ID]
+		if was := p.confOf(r); ok && sameListener(&was, &l) {
+			r.configure(l)
+			keep[l.ID] = true
+			continue
+		}
+		fresh = append(fresh, l)
+	}
+	for id, r := range p.rules { // first what closes: a port may go from one rule to another
+		if !keep[id] {
+			delete(p.rules, id)
+			p.stop(r)
+		}
+	}
+	p.again = false
+	for _, l := range fresh {
+		listener, err := p.places.listen(p.ctx, l.Public)
+		if err != nil {
+			refused, p.again = append(refused, Refusal{l.ID, l.Name, err.Error()}), true
+			continue
+		}
+		r := newRule(p, listener, l)
+		p.rules[l.ID] = r
+		p.conns.Go(r.serve)
+	}
+	if !slices.Equal(refused, p.refused) {
+		for _, f := range refused {
+			p.o.Logger.Warn("a rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
+		}
+	}
+	p.refused = refused
+}
+
+func (p *Path) confOf(r *rule) Listener {
+	if r == nil {
+		return Listener{}
+	}
+	return r.now()
+}
+
+// stop closes a rule's listener; its connections go on.
+func (p *Path) stop(r *rule) {
+	if err := errors.Join(r.listener.Close(), p.places.vanish(context.WithoutCancel(p.ctx), r.now().Public.Addr())); err != nil {
+		p.o.Logger.Warn("close a rule", "rule", r.now().Name, "error", err)
+	}
+}
+
+// checks looks after all members, every interval.
+func (p *Path) checks(sim *simulator.Simulator) {
+	tick := p.o.Clock.NewTicker(p.o.CheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-tick.C():
+			if p.wantsAgain() {
+				p.apply(sim.Router())
+			}
+			p.check()
+		}
+	}
+}
+
+func (p *Path) wantsAgain() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.again
+}
+
+func (p *Path) check() {
+	p.mu.Lock()
+	rules := sortedRules(p.rules)
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, r := range rules {
+		wg.Go(r.check)
+	}
+	wg.Wait()
+}
+
+var errStopped = errors.New("its VM does not run")
+
+// dial connects to a member.
+func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
+	if !m.isRunning() {
+		return nil, fmt.Errorf("member %s: %w", m.address, errStopped)
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.at(m.address))
+}
+
+// pause waits; false when the path ends.
+func (p *Path) pause(d time.Duration) bool {
+	select {
+	case <-p.ctx.Done():
+		return false
+	case <-p.o.Clock.After(d):
+		return true
+	}
+}
+
+// track keeps a connection so that Close can end it.
+func (p *Path) track(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.open[c] = struct{}{}
+	}
+	return !p.ended
+}
+
+func (p *Path) forget(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+}

@@ -1,0 +1,206 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// rule is a listener at work.
+type rule struct {
+	p        *Path
+	listener net.Listener
+
+	mu      sync.Mutex
+	conf    Listener
+	members map[netip.AddrPort]*member
+	order   []netip.AddrPort // as the configuration has them
+	balancer
+
+	connections, byFirewall, byRange, noMember, bytesIn, bytesOut atomic.Int64
+	active                                                        atomic.Int64
+}
+
+// member is a member at work. It outlives its removal for the connections that it has.
+type member struct {
+	address netip.AddrPort
+
+	mu      sync.Mutex
+	vm      string
+	running bool
+	health  health
+	conns   map[net.Conn]struct{}
+
+	connections, failed, bytesIn, bytesOut atomic.Int64
+	active                                 atomic.Int64
+}
+
+func newRule(p *Path, l net.Listener, conf Listener) *rule {
+	r := &rule{p: p, listener: l, members: map[netip.AddrPort]*member{}}
+	r.configure(conf)
+	return r
+}
+
+// configure takes over a changed rule. Members that stay keep their health and
+// their connections; those that go lose no connection either.
+func (r *rule) configure(conf Listener) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conf, r.order = conf, nil
+	wanted := map[netip.AddrPort]*member{}
+	for _, c := range conf.Members {
+		m, ok := r.members[c.Address]
+		if !ok {
+			m = &member{address: c.Address, health: newHealth, conns: map[net.Conn]struct{}{}}
+		}
+		m.vmIs(c.VM, c.Running)
+		if wanted[c.Address] == nil {
+			r.order = append(r.order, c.Address)
+		}
+		wanted[c.Address] = m
+	}
+	r.members = wanted
+}
+
+// vmIs notes the state of the member's VM. One that stops takes its connections along.
+func (m *member) vmIs(name string, running bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.vm, m.running = name, running
+	if !running {
+		for c := range m.conns {
+			_ = c.Close()
+		}
+	}
+}
+
+// holds registers a connection to the member, unless its VM has stopped meanwhile.
+func (m *member) holds(c net.Conn) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running {
+		m.conns[c] = struct{}{}
+	}
+	return m.running
+}
+
+func (m *member) drops(c net.Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.conns, c)
+}
+
+func (m *member) isRunning() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running
+}
+
+// checked counts a check.
+func (m *member) checked(ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.health = m.health.after(ok)
+}
+
+func (m *member) isUp() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.health.up()
+}
+
+// now is the configuration in force.
+func (r *rule) now() Listener {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.conf
+}
+
+// current are the members in force.
+func (r *rule) current() []*member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*member
+	for _, a := range r.order {
+		out = append(out, r.members[a])
+	}
+	return out
+}
+
+// choose picks a member for a client; nil when none is up.
+func (r *rule) choose(conf *Listener, client netip.Addr, not map[netip.AddrPort]bool) *member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]candidate, 0, len(r.order))
+	for _, a := range r.order {
+		m := r.members[a]
+		all = append(all, candidate{address: a, up: m.isUp(), active: m.active.Load()})
+	}
+	a, ok := r.pick(conf, all, not, client, r.p.o.Clock.Now())
+	if !ok {
+		return nil
+	}
+	m := r.members[a]
+	m.active.Add(1)
+	return m
+}
+
+// serve accepts until the listener is closed.
+func (r *rule) serve() {
+	for {
+		c, err := r.listener.Accept()
+		if err != nil {
+			if r.closed() {
+				return
+			}
+			r.p.o.Logger.Warn("accept", "rule", r.now().Name, "error", err)
+			if !r.p.pause(acceptPause) {
+				return
+			}
+			continue
+		}
+		r.p.conns.Go(func() { r.handle(c) })
+	}
+}
+
+// closed tells whether the rule is gone from the path.
+func (r *rule) closed() bool {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return r.p.rules[r.now().ID] != r
+}
+
+// check tries every member once, as HAProxy's option check does: can it be connected to?
+func (r *rule) check() {
+	var wg sync.WaitGroup
+	for _, m := range r.current() {
+		wg.Go(func() {
+			c, err := r.p.dial(m, r.p.o.CheckInterval)
+			if err == nil {
+				_ = c.Close()
+			}
+			if r.p.ctx.Err() == nil {
+				m.checked(err == nil)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// sameListener tells whether a rule can keep its socket.
+func sameListener(a, b *Listener) bool { return a.Public == b.Public }
+
+// sortedRules orders by address and port.
+func sortedRules(rules map[string]*rule) []*rule {
+	out := make([]*rule, 0, len(rules))
+	for _, r := range rules {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *rule) int { x, y := a.now(), b.now(); return x.Public.Compare(y.Public) })
+	return out
+}

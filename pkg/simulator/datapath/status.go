@@ -1,0 +1,125 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// Status is what the data path does and has done.
+type Status struct {
+	Mode    string            `json:"mode"`
+	Rules   []RuleStatus      `json:"rules"`
+	Refused []RefusalStatus   `json:"refused,omitempty"`
+	Members map[string]string `json:"members,omitempty"` // the map of Members
+}
+
+// RuleStatus is a rule with its counters since its listener was opened.
+type RuleStatus struct {
+	ID                    string         `json:"id"`
+	Name                  string         `json:"name"`
+	Public                string         `json:"public"`
+	Listen                string         `json:"listen"`
+	Algorithm             string         `json:"algorithm"`
+	Notes                 []string       `json:"notes,omitempty"`
+	Connections           int64          `json:"connections"`
+	Active                int64          `json:"active"`
+	BytesIn               int64          `json:"bytesIn"`
+	BytesOut              int64          `json:"bytesOut"`
+	RefusedByFirewall     int64          `json:"refusedByFirewall"`
+	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
+	NoMember              int64          `json:"noMember"`
+	Members               []MemberStatus `json:"members"`
+}
+
+// MemberStatus is a member with its counters.
+type MemberStatus struct {
+	VM          string `json:"vm"`
+	Address     string `json:"address"`
+	Dial        string `json:"dial"`
+	Up          bool   `json:"up"`
+	Connections int64  `json:"connections"`
+	Failed      int64  `json:"failed"` // tries to connect
+	Active      int64  `json:"active"`
+	BytesIn     int64  `json:"bytesIn"`
+	BytesOut    int64  `json:"bytesOut"`
+}
+
+// RefusalStatus is a rule of which this configuration is not in force.
+type RefusalStatus struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Status reads all counters.
+func (p *Path) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{Mode: p.places.mode, Rules: []RuleStatus{}, Members: p.o.Members.Map()}
+	for _, r := range sortedRules(p.rules) {
+		s.Rules = append(s.Rules, r.status())
+	}
+	for _, f := range p.refused {
+		s.Refused = append(s.Refused, RefusalStatus(f))
+	}
+	return s
+}
+
+func (r *rule) status() RuleStatus {
+	conf := r.now()
+	s := RuleStatus{
+		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Algorithm: conf.Algorithm, Notes: conf.Notes,
+		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
+		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), Members: []MemberStatus{},
+	}
+	for _, m := range r.current() {
+		m.mu.Lock()
+		vm, up := m.vm, m.health.up()
+		m.mu.Unlock()
+		s.Members = append(s.Members, MemberStatus{
+			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.at(m.address), Up: up, Connections: m.connections.Load(),
+			Failed: m.failed.Load(), Active: m.active.Load(), BytesIn: m.bytesIn.Load(), BytesOut: m.bytesOut.Load(),
+		})
+	}
+	return s
+}
+
+// Listen is where a public address with port is reached on this machine; false while no rule is in force there.
+func (p *Path) Listen(public string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.rules {
+		if r.now().Public.String() == public {
+			return r.listener.Addr().String(), true
+		}
+	}
+	return "", false
+}
+
+// Routes are the data path's part of the simulator's controls.
+func (p *Path) Routes() []simulator.AdminRoute {
+	return []simulator.AdminRoute{
+		{Pattern: "GET /data-path", Answer: func(*http.Request) (any, error) { return p.Status(), nil }},
+		{Pattern: "PUT /data-path/members", Answer: p.setMembers},
+	}
+}
+
+const maxMembers = 1 << 20
+
+func (p *Path) setMembers(r *http.Request) (any, error) {
+	var to map[string]string
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxMembers)).Decode(&to); err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if err := p.o.Members.Set(to); err != nil {
+		return nil, err
+	}
+	return map[string]any{"members": p.o.Members.Map()}, nil
+}

@@ -1,0 +1,77 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const routerWorld = `
+zones: [{name: z, publicRanges: [203.0.113.1-203.0.113.30]}]
+accounts: [{name: a, users: [{name: a}]}]
+vpcs: [{name: v, cidr: 10.2.0.0/16, account: a, aclLists: [{name: l, items: [
+  {number: 3, action: Allow, protocol: tcp, startPort: 80, endPort: 90, cidrs: [192.0.2.0/24]},
+  {number: 1, action: Deny, protocol: all, cidrs: [192.0.2.1/32]},
+  {number: 2, action: Allow, protocol: tcp, startPort: 443, endPort: 443},
+  {number: 4, action: Allow, protocol: all, trafficType: Egress}]}]}]
+networks:
+  - {name: tier, vpc: v, cidr: 10.2.1.0/24, acl: default_deny}
+  - {name: inner, vpc: v, cidr: 10.2.2.0/24, acl: l, offering: DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB}
+virtualMachines:
+  - {name: tier-1, account: a, nics: [{network: tier, ip: 10.2.1.11}]}
+  - {name: inner-1, account: a, nics: [{network: inner, ip: 10.2.2.11}]}
+publicIPs: [{address: 203.0.113.9, vpc: v}]
+`
+
+// TestRouterOfVPC: ACLs lie before an internal balancer, and not before a public one.
+func TestRouterOfVPC(t *testing.T) {
+	t.Parallel()
+	w, err := LoadWorld(bytes.NewReader([]byte(routerWorld)))
+	require.NoError(t, err)
+	h := start(t, Options{World: w})
+	public := h.call("a", "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("tier"), "name", "p",
+		"algorithm", "RoundRobin", "publicport", "80", "privateport", "30080", "cidrlist", "192.0.2.0/24,198.51.100.7")
+	h.done("a", public)
+	internal := h.call("a", "createLoadBalancer", "networkid", h.netID("inner"), "sourceipaddressnetworkid", h.netID("inner"), "name", "i",
+		"algorithm", "source", "sourceport", "80", "instanceport", "30080", "scheme", "Internal", "sourceipaddress", "10.2.2.200")
+	h.done("a", internal)
+	require.Empty(t, h.sim.Router().Rules, "rules without members are on no router")
+	h.done("a", h.call("a", "assignToLoadBalancerRule", "id", public.str("id"), "virtualmachineids", h.vmID("tier-1")))
+	h.done("a", h.call("a", "assignToLoadBalancerRule", "id", internal.str("id"), "virtualmachineids", h.vmID("inner-1")))
+
+	rules := h.sim.Router().Rules
+	require.Len(t, rules, 2)
+	require.Equal(t, RouterRule{
+		ID: public.str("id"), Name: "p", Address: netip.MustParseAddr("203.0.113.9"), Port: 80, PrivatePort: 30080, Algorithm: "roundrobin",
+		CIDRList: "192.0.2.0/24 198.51.100.7",
+		Members:  []RouterMember{{VM: "tier-1", Address: netip.MustParseAddr("10.2.1.11"), Running: true}},
+	}, rules[0])
+	some := func(s ...string) []netip.Prefix { return prefixes(s) }
+	require.True(t, rules[1].Internal)
+	require.Equal(t, netip.MustParseAddr("10.2.2.200"), rules[1].Address)
+	require.True(t, rules[1].Filtered)
+	require.Equal(t, []RouterFilter{
+		{Allow: true, Sources: some("10.2.2.0/24")}, {Allow: false, Sources: some("192.0.2.1/32")}, {Allow: true, Sources: some("192.0.2.0/24")},
+	}, rules[1].Filter)
+}
+
+// TestRouterAndStickiness: a policy is in force when its job has ended, and the older one until then.
+func TestRouterAndStickiness(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	rule := h.sim.Router().Rules[0].ID
+	create := func(expire string) answer {
+		return h.call("k8s-owner", "createLBStickinessPolicy", "lbruleid", rule, "name", "s", "methodname", "SourceBased",
+			"param[0].name", "expire", "param[0].value", expire)
+	}
+	h.done("k8s-owner", create("5m"))
+	require.Equal(t, &RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "5m"}}, h.sim.Router().Rules[0].Sticky)
+	h.sim.Inject(Fault{Command: "createLBStickinessPolicy", Kind: FaultJobNeverEnds})
+	h.ok(create("6m"))
+	require.Equal(t, "5m", h.sim.Router().Rules[0].Sticky.Params["expire"])
+}
