@@ -137,11 +137,12 @@ func paintOf(c vt10x.Glyph) paint {
 		return yellow
 	case vt10x.DarkGrey:
 		return faint
+	default:
+		if c.Mode&bold != 0 {
+			return strong
+		}
+		return plain
 	}
-	if c.Mode&bold != 0 {
-		return strong
-	}
-	return plain
 }
 
 // A key of CloudStack is 86 characters without a sign between; names of Pods and leases are long too, but made of words.
