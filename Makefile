@@ -18,6 +18,7 @@ BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
 BENCHFLAGS ?=
+SOAKFLAGS ?=
 RELEASEFLAGS ?=
 
 .PHONY: help
@@ -51,6 +52,10 @@ golden: ## how many recorded CloudStack answers the simulator gives alike
 .PHONY: bench
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
 	@mkdir -p bin && cd test && go build -o ../bin/bench ./bench && ../bin/bench $(BENCHFLAGS)
+
+.PHONY: soak
+soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
+	@mkdir -p bin && cd test && go build -o ../bin/soak ./soak && ../bin/soak $(SOAKFLAGS)
 
 .PHONY: bench-code
 bench-code: ## Go's own benchmarks of the packages
