@@ -30,7 +30,13 @@ const oldName = testbed.PredecessorName
 // predecessor runs under the names of Apache's manifest. Process nodes run no program but ours.
 func (b *bed) predecessor(t *testing.T) {
 	t.Helper()
-	p := testbed.Predecessor{Image: testbed.ControllerImage + ":old", Secret: secretName, Port: "10258"}
+	b.predecessorOf(t, testbed.ControllerImage+":old", "")
+}
+
+// predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
+func (b *bed) predecessorOf(t *testing.T, image, provider string) {
+	t.Helper()
+	p := testbed.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}
 	if err := p.Create(t.Context(), b.Client); err != nil {
 		t.Fatal(err)
 	}

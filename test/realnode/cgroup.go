@@ -30,8 +30,11 @@ type hierarchy struct {
 // needed are the controllers without which a kubelet or a container does not start.
 func needed() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
 
-// hierarchies are the trees that containers of this machine use.
-func hierarchies() []hierarchy {
+// hierarchies are the trees whose controllers containers of this machine use.
+func hierarchies() []hierarchy { return used(allHierarchies()) }
+
+// allHierarchies are all mounted trees. Container runtimes make cgroups in each of them.
+func allHierarchies() []hierarchy {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil
@@ -40,10 +43,16 @@ func hierarchies() []hierarchy {
 	return parseHierarchies(f)
 }
 
-// parseHierarchies reads mountinfo. Where v1 controllers are mounted, the tree of v2
-// beside them ("hybrid") has no controllers and is nobody's.
+// used leaves the trees that nobody's limits are in: where v1 controllers are mounted,
+// the tree of v2 beside them ("hybrid") has none.
+func used(all []hierarchy) []hierarchy {
+	v1 := slices.ContainsFunc(all, func(h hierarchy) bool { return slices.Contains(h.controllers, "memory") })
+	return slices.DeleteFunc(slices.Clone(all), func(h hierarchy) bool { return h.v2 == v1 })
+}
+
+// parseHierarchies reads mountinfo.
 func parseHierarchies(r io.Reader) []hierarchy {
-	var v1, v2 []hierarchy
+	var all []hierarchy
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		left, right, ok := strings.Cut(lines.Text(), " - ")
@@ -58,18 +67,12 @@ func parseHierarchies(r io.Reader) []hierarchy {
 		case "cgroup":
 			options := strings.Split(about[2], ",")
 			controllers := slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" || o == "xattr" })
-			v1 = append(v1, hierarchy{path: at[4], controllers: controllers})
+			all = append(all, hierarchy{path: at[4], controllers: controllers})
 		case "cgroup2":
-			v2 = append(v2, hierarchy{path: at[4], v2: true})
+			all = append(all, hierarchy{path: at[4], v2: true})
 		}
 	}
-	if slices.ContainsFunc(v1, func(h hierarchy) bool { return slices.Contains(h.controllers, "memory") }) {
-		return v1
-	}
-	if len(v2) > 1 {
-		v2 = v2[:1]
-	}
-	return v2
+	return all
 }
 
 // lacking are the needed controllers that no hierarchy has.

@@ -42,7 +42,7 @@ func TestParseHierarchies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, h := range parseHierarchies(strings.NewReader(c.mounts)) {
+			for _, h := range used(parseHierarchies(strings.NewReader(c.mounts))) {
 				got = append(got, h.path)
 				if h.v2 != c.v2 {
 					t.Errorf("%s: v2 is %v", h.path, h.v2)
@@ -57,7 +57,7 @@ func TestParseHierarchies(t *testing.T) {
 
 func TestLacking(t *testing.T) {
 	t.Parallel()
-	if got := lacking(parseHierarchies(strings.NewReader(v1Mounts))); len(got) > 0 {
+	if got := lacking(used(parseHierarchies(strings.NewReader(v1Mounts)))); len(got) > 0 {
 		t.Errorf("v1 lacks %v", got)
 	}
 	if got := lacking(nil); !slices.Equal(got, needed()) {

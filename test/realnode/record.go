@@ -54,7 +54,7 @@ func (r *record) cgroup() string { return filepath.Base(r.Dir) }
 // clear removes all that the sandbox has left; its processes have ended.
 func (r *record) clear() error {
 	var all []error
-	for _, h := range hierarchies() {
+	for _, h := range allHierarchies() {
 		all = append(all, h.remove(r.cgroup()))
 	}
 	all = append(all, os.RemoveAll(r.Dir))

@@ -84,7 +84,7 @@ func populate(ctx context.Context) error {
 	}
 	// An orphan in a cgroup of its own, as a container is.
 	script := "(sleep 7777 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
-	for _, h := range hierarchies() {
+	for _, h := range allHierarchies() { // as runc does, beyond those that have controllers
 		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
 	}
 	if err := n.machine.run(ctx, "/bin/sh", "-c", script); err != nil {
@@ -187,7 +187,7 @@ func traces(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range hierarchies() {
+	for _, h := range allHierarchies() {
 		found, err := filepath.Glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -22,6 +23,8 @@ import (
 // afterwards (RulesOfOld).
 type Predecessor struct {
 	Image string
+	// Provider is its --cloud-provider; empty means Apache's.
+	Provider string
 	// Secret holds the cloud-config under the key cloud-config.
 	Secret string
 	// HostNetwork and Port are as they are in the cluster's new controller: two
@@ -66,7 +69,7 @@ func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) er
 			Containers: []corev1.Container{{
 				Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
 				Args: []string{
-					"--leader-elect=true", "--cloud-provider=external-cloudstack", "--cloud-config=/config/cloud-config",
+					"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"), "--cloud-config=/config/cloud-config",
 					"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0", "--instance-type-format=upstream",
 				},
 				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},

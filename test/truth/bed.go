@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,14 +114,16 @@ func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if b.path, err = datapath.Start(ctx, b.cloud.Simulator, datapath.Options{Mode: datapath.Direct}); err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, o := range at.nodes {
-		if _, err := b.Join(ctx, o); err != nil {
-			return nil, err
-		}
-		names = append(names, o.Name)
+	var all sync.WaitGroup
+	joined := make([]error, len(at.nodes))
+	for i, o := range at.nodes {
+		all.Go(func() { _, joined[i] = b.Join(ctx, o) })
 	}
-	if err := b.WaitReady(ctx, names...); err != nil {
+	all.Wait()
+	if err := errors.Join(joined...); err != nil {
+		return nil, err
+	}
+	if err := b.WaitReady(ctx, b.names()...); err != nil {
 		return nil, err
 	}
 	return b, b.workload(ctx)
