@@ -256,6 +256,12 @@ func TestDecideServices(t *testing.T) {
 			in.balancers.members["1"] = members(idA, idB)
 		}, expect{OK, "", nil}},
 		{"NotReady nodes stay members", func(in *balanceFacts) { notReadyNode(&in.nodes[0]) }, expect{OK, "", nil}},
+		{"a rule that Leaseweb's provider has named serves all the same", func(in *balanceFacts) {
+			in.balancers.rules[0].Name = "K8s_svc_kubernetes_default_web-tcp-80"
+		}, expect{OK, "", nil}},
+		{"one of another cluster's Service of that name does not", func(in *balanceFacts) {
+			in.balancers.rules[0].Name, in.balancers.rules[0].PublicIP = "K8s_svc_kubernetes_default_web-tcp-80", "203.0.113.99"
+		}, expect{"", "1 of 1 Service", []string{"Service default/web: port 80 has no rule"}}},
 		{"two rules are LB-004's", func(in *balanceFacts) {
 			in.balancers.rules = append(in.balancers.rules, lbRule("2", lbWeb+"-80", 80))
 		}, expect{OK, "", nil}},
