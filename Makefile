@@ -65,6 +65,11 @@ bench-code: ## Go's own benchmarks of the packages
 transcript: ## write docs/transcripts/loadbalancers.txt anew: kubectl against a real API server and the simulator
 	@mkdir -p bin && cd test && go build -o ../bin/transcript ./transcript && ../bin/transcript -o ../docs/transcripts/loadbalancers.txt
 
+.PHONY: recording
+recording: ## draw docs/demo.svg anew: the demo in a terminal, as the README shows it
+	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo && go build -o ../bin/recording ./recording
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
+
 .PHONY: lint
 lint: ## golangci-lint and go vet on every module, chart lint
 	$(GOLANGCI) run ./...
