@@ -86,6 +86,7 @@ func (u *user) keep() {
 	for _, s := range stable {
 		text = s.pattern.ReplaceAllString(text, s.by)
 	}
+	text = regexp.MustCompile(`(?m)[ \t]+$`).ReplaceAllString(text, "")
 	if strings.Contains(text, password) {
 		u.t.Error("the password got into the output")
 	}
