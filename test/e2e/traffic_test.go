@@ -219,26 +219,12 @@ func (s *stream) report(t *testing.T) {
 	t.Logf("TRAFFIC\n%s", traffic.Table(all))
 }
 
-// takeOver does what docs/migrate.md says.
+// takeOver is the one command of docs/migrate.md.
 func (s *stream) takeOver(t *testing.T) {
-	install := []string{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=2"}
-	out, code := s.csccm(t, "", "takeover", "--yes", "--accept", "all", "--pin", "default/documented")
+	out, code := s.csccm(t, "", "install", "--yes", "--accept", "all", "--pin", "default/documented", "--skip-taint",
+		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=2")
 	if code != 0 {
-		t.Fatalf("the preparation ended with %d:\n%s", code, out)
-	}
-	t.Log(out)
-	for line := range strings.Lines(out) { // the values that the preparation names
-		for word := range strings.FieldsSeq(line) {
-			if strings.HasPrefix(word, "instanceTypeFormat=") || strings.HasPrefix(word, "providerIDFormat=") {
-				install = append(install, "--set", word)
-			}
-		}
-	}
-	if out, code = s.csccm(t, "", install...); code != 0 {
 		t.Fatalf("the install ended with %d:\n%s", code, out)
-	}
-	if out, code = s.csccm(t, "", "takeover", "--yes", "--accept", "all", "--pin", "default/documented"); code != 0 {
-		t.Fatalf("the takeover ended with %d:\n%s", code, out)
 	}
 	t.Log(out)
 	s.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {

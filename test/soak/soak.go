@@ -111,9 +111,10 @@ func soak(ctx context.Context, o options) (err error) {
 	return errors.Join(err, r.watch.err(), r.gauges.err())
 }
 
-// start starts the controller, also in place of one that was killed.
+// start starts the controller, also in place of one that was killed. The window of the guard against deletion of Nodes
+// by mistake is short: here VMs are destroyed all the time.
 func (r *run) start(ctx context.Context) error {
-	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.port),
+	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.port),
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez")
 }
 
