@@ -42,7 +42,8 @@ func (w *watched) Write(p []byte) (int, error) {
 
 func (w *watched) String() string { w.mu.Lock(); defer w.mu.Unlock(); return w.text.String() }
 
-// killedAt runs csccm and kills it as soon as it says a text. It is false when csccm ended before.
+// killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
+// without it: the run before was killed a step later than it was meant to be.
 func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), programs.CLI, args...)
@@ -62,10 +63,15 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 		<-ended
 	case err := <-ended:
 		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		switch {
+		case err != nil && !errors.As(err, &exit):
 			t.Fatal(err)
+		case err != nil:
+			t.Errorf("csccm %s ended (%v) without saying %q:\n%s", args[0], err, text, w)
+		default:
+			t.Logf("done, without a step %q left", text)
 		}
-		t.Errorf("csccm %s ended (%v) without saying %q:\n%s", args[0], err, text, w)
+		return false
 	case <-time.After(limit):
 		_ = cmd.Process.Kill()
 		<-ended
@@ -73,6 +79,21 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 	}
 	t.Logf("killed after %q", text)
 	return killed
+}
+
+// killedInTurn kills csccm after each of these texts, one run after the other, at least so many times.
+func (b *bed) killedInTurn(t *testing.T, least int, texts, args []string) {
+	t.Helper()
+	n := 0
+	for _, text := range texts {
+		if !b.killedAt(t, text, args...) {
+			break // nothing is left
+		}
+		n++
+	}
+	if n < least {
+		t.Errorf("csccm %s was killed %d times, want %d or more", args[0], n, least)
+	}
 }
 
 // What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
@@ -93,9 +114,7 @@ func TestInstallKilledWhileItTakesOver(t *testing.T) {
 		t.Fatalf("unattended, without consent, it ended with %d:\n%s", code, out)
 	}
 	said := append(append([]string{}, beforeChart...), "Secret kube-system/", "Helm release kube-system/", "Waiting for the controller's Pods: ", "The controller's self-test in the cluster: passed")
-	for _, text := range append(append(said, swapping...), afterSwap...) {
-		b.killedAt(t, text, install...)
-	}
+	b.killedInTurn(t, 1+len(said), append(append(said, swapping...), afterSwap...), install)
 	out, code := b.csccm(t, "", install...)
 	if code != 0 {
 		t.Fatalf("the install after all the kills ended with %d:\n%s", code, out)
@@ -119,9 +138,7 @@ func TestTakeoverKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.eventually(t, "the new controller to stand by", b.standsBy)
-	for _, text := range append(append([]string{}, swapping...), afterSwap...) {
-		b.killedAt(t, text, takeover...)
-	}
+	b.killedInTurn(t, 1, append(append([]string{}, swapping...), afterSwap...), takeover)
 	out, code := b.csccm(t, "", takeover...)
 	if code != 0 {
 		t.Fatalf("the takeover after all the kills ended with %d:\n%s", code, out)
