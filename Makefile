@@ -39,7 +39,7 @@ test: plane ## run all tests with the race detector (unit, contract, controller,
 	go test -race -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /pkg/provider)
 	go test -race -short -timeout 20m $(TESTFLAGS) ./pkg/provider/...
 	go test -timeout 20m $(TESTFLAGS) ./pkg/provider/... # every point and size; with the race detector that takes a quarter of an hour
-	cd test && go test -race -timeout 15m $(TESTFLAGS) ./...
+	cd test && go test -race -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
@@ -101,6 +101,10 @@ interop: ## check releases with the real cosign, which is built first (5 minutes
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
 	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
+
+.PHONY: dockerfile
+dockerfile: ## compare the Dockerfile's images with ours (needs buildah and busybox-static)
+	CSCCM_BUILDAH=1 go test ./release -run Dockerfile -v -count=1
 
 .PHONY: clean
 clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)

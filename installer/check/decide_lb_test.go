@@ -107,6 +107,31 @@ func TestDecideOthers(t *testing.T) {
 	require.Len(t, otherControllers("another-release", "kube-system", workloads), 3, "a second release of ours is another one too")
 }
 
+// Static Pods of other providers count; what has ended, and the chart's own test, do not.
+func TestLoosePods(t *testing.T) {
+	t.Parallel()
+	pod := func(name string, change func(p *corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Image: "registry.example.org/csccm/cloudstack-ccm:v1"}}},
+		}
+		change(&p)
+		return p
+	}
+	loose := loosePods([]corev1.Pod{
+		pod("cloud-controller-manager-node1", func(*corev1.Pod) {}),
+		pod("cloud-controller-manager-old", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		pod("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm-self-test"}
+		}),
+		pod("cloud-controller-manager-1", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}} }),
+		pod("cloud-controller-manager-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }),
+	})
+	require.Len(t, loose, 1)
+	require.Equal(t, "cloud-controller-manager-node1", loose[0].Name)
+}
+
 func event(kind, name, component, reason, level string, ago time.Duration) corev1.Event {
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "default", Name: name, UID: types.UID(uidWeb)},
