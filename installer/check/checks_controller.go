@@ -329,7 +329,7 @@ func holds(holder string, pods []corev1.Pod) bool {
 }
 
 // loosePods are Pods of cloud controller managers that no Deployment or DaemonSet makes: static Pods of
-// the control plane, most of all.
+// the control plane, most of all. What has ended, such as the chart's self-test, acts no more.
 func loosePods(pods []corev1.Pod) []corev1.Pod {
 	var out []corev1.Pod
 	for i := range pods {
@@ -339,7 +339,9 @@ func loosePods(pods []corev1.Pod) []corev1.Pod {
 		for j := range p.Spec.Containers {
 			images = append(images, p.Spec.Containers[j].Image)
 		}
-		if !owned && p.DeletionTimestamp == nil && p.Labels["app.kubernetes.io/name"] != "cloudstack-ccm" && isController(p.Name, images) {
+		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
+		if !owned && !ended && !ours && isController(p.Name, images) {
 			out = append(out, *p)
 		}
 	}
