@@ -78,6 +78,10 @@ demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doct
 chart: ## package the Helm chart into dist/
 	go run ./release chart --version $(VERSION) --output dist
 
+.PHONY: manifest
+manifest: ## render the chart's defaults into dist/, for kubectl apply without Helm
+	go run ./release manifest --version $(VERSION) --output dist
+
 .PHONY: image
 image: ## build multi-arch container images into dist/ (no engine needed)
 	go run ./release image --version $(VERSION) --output dist

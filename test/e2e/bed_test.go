@@ -68,7 +68,7 @@ func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *be
 	}
 	t.Cleanup(b.cloud.Stop)
 	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
-		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * heartbeat}, Controller: programs.Controller, Heartbeat: heartbeat,
+		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * heartbeat, Audit: true}, Controller: programs.Controller, Heartbeat: heartbeat,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +78,9 @@ func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *be
 			b.explain(t)
 		}
 		if err := b.Err(); err != nil {
+			t.Error(err)
+		}
+		if err := audit.read(filepath.Join(b.Dir, "audit.log")); err != nil {
 			t.Error(err)
 		}
 		b.Stop()
