@@ -18,6 +18,7 @@ BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
 BENCHFLAGS ?=
+SOAKFLAGS ?=
 RELEASEFLAGS ?=
 
 .PHONY: help
@@ -38,7 +39,7 @@ test: plane ## run all tests with the race detector (unit, contract, controller,
 	go test -race -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /pkg/provider)
 	go test -race -short -timeout 20m $(TESTFLAGS) ./pkg/provider/...
 	go test -timeout 20m $(TESTFLAGS) ./pkg/provider/... # every point and size; with the race detector that takes a quarter of an hour
-	cd test && go test -race -timeout 15m $(TESTFLAGS) ./...
+	cd test && go test -race -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
@@ -52,6 +53,10 @@ golden: ## how many recorded CloudStack answers the simulator gives alike
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
 	@mkdir -p bin && cd test && go build -o ../bin/bench ./bench && ../bin/bench $(BENCHFLAGS)
 
+.PHONY: soak
+soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
+	@mkdir -p bin && cd test && go build -o ../bin/soak ./soak && ../bin/soak $(SOAKFLAGS)
+
 .PHONY: bench-code
 bench-code: ## Go's own benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./pkg/...
@@ -59,6 +64,11 @@ bench-code: ## Go's own benchmarks of the packages
 .PHONY: transcript
 transcript: ## write docs/transcripts/loadbalancers.txt anew: kubectl against a real API server and the simulator
 	@mkdir -p bin && cd test && go build -o ../bin/transcript ./transcript && ../bin/transcript -o ../docs/transcripts/loadbalancers.txt
+
+.PHONY: recording
+recording: ## draw docs/demo.svg anew: the demo in a terminal, as the README shows it
+	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo && go build -o ../bin/recording ./recording
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 
 .PHONY: lint
 lint: ## golangci-lint and go vet on every module, chart lint
@@ -95,6 +105,10 @@ interop: ## check releases with the real cosign, which is built first (5 minutes
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
 	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
+
+.PHONY: dockerfile
+dockerfile: ## compare the Dockerfile's images with ours (needs buildah and busybox-static)
+	CSCCM_BUILDAH=1 go test ./release -run Dockerfile -v -count=1
 
 .PHONY: clean
 clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)

@@ -21,7 +21,7 @@ import (
 // options are the flags.
 type options struct {
 	listen, integration string
-	world               string
+	world, release      string
 	profile             string
 	latency             time.Duration
 	logCalls            bool
@@ -62,6 +62,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without credentials (off when empty)")
 	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's own controls: ledger, faults, dump, restart (off when empty)")
 	f.StringVar(&o.world, "world", "fresh", "what the CloudStack holds: fresh, example or a YAML file")
+	f.StringVar(&o.release, "cloudstack-version", "", "release to be, "+releases()+" (default: the world's)")
 	f.StringVar(&o.profile, "profile", "instant", "how long calls and jobs take: instant, simulator or production")
 	f.DurationVar(&o.latency, "latency", 0, "time that every call takes in addition to the profile")
 	f.StringArrayVar(&o.faults, "fault", nil, "let calls go wrong, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
@@ -90,6 +91,11 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	world, err := loadWorld(o.world)
 	if err != nil {
 		return err
+	}
+	if o.release != "" {
+		if world.Version, err = simulator.FullVersion(o.release); err != nil {
+			return fmt.Errorf("--cloudstack-version: %w", err)
+		}
 	}
 	for _, text := range o.faults {
 		if _, err := simulator.ParseFault(text); err != nil {
@@ -125,6 +131,12 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	return s.serve(ctx)
+}
+
+// releases are the first and the last that there are.
+func releases() string {
+	all := simulator.Releases()
+	return all[0] + " to " + all[len(all)-1]
 }
 
 func loadWorld(path string) (*simulator.World, error) {

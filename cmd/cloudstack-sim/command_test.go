@@ -119,19 +119,20 @@ func TestWrongInput(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("zones: [{name: z}]\n"), 0o600))
 	for want, args := range map[string][]string{
 		`latency profile "fast" is not known; use instant, simulator or production`: {"--profile", "fast"},
-		`--latency -1s is negative`:                               {"--latency", "-1s"},
-		`--world: open nope.yaml`:                                 {"--world", "nope.yaml"},
-		`zone "z": publicRanges is empty`:                         {"--world", bad},
-		`--listen 256.0.0.1:0`:                                    {"--listen", "256.0.0.1:0"},
-		`there are the worlds fresh and example`:                  {"--print-world=big"},
-		`--admin-listen 0.0.0.0:0: give a loopback address`:       {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
-		`--fault: fault "listZones:slow": kind "slow"`:            {"--fault", "listZones:slow"},
-		`--fault: fault "listzones:error": command "listzones"`:   {"--fault", "listzones:error"},
-		`data path "bridge" is not known; use direct or loopback`: {"--data-path", "bridge"},
-		`--data-path-members needs --data-path`:                   {"--data-path-members", "x.yaml"},
-		`--data-path-members: open nope.yaml`:                     {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
-		`unknown command "serve"`:                                 {"serve"},
-		`--keys-file`:                                             {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
+		`--latency -1s is negative`:                                       {"--latency", "-1s"},
+		`--cloudstack-version: CloudStack "4.15": there are 4.16 to 4.22`: {"--cloudstack-version", "4.15"},
+		`--world: open nope.yaml`:                                         {"--world", "nope.yaml"},
+		`zone "z": publicRanges is empty`:                                 {"--world", bad},
+		`--listen 256.0.0.1:0`:                                            {"--listen", "256.0.0.1:0"},
+		`there are the worlds fresh and example`:                          {"--print-world=big"},
+		`--admin-listen 0.0.0.0:0: give a loopback address`:               {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
+		`--fault: fault "listZones:slow": kind "slow"`:                    {"--fault", "listZones:slow"},
+		`--fault: fault "listzones:error": command "listzones"`:           {"--fault", "listzones:error"},
+		`data path "bridge" is not known; use direct or loopback`:         {"--data-path", "bridge"},
+		`--data-path-members needs --data-path`:                           {"--data-path-members", "x.yaml"},
+		`--data-path-members: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
+		`unknown command "serve"`:                                         {"serve"},
+		`--keys-file`:                                                     {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want, "%v", args)

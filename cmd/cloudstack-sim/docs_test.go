@@ -34,8 +34,8 @@ const started = `
 for i in $(seq 200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
 `
 
-// runShell runs commands of a text in one shell, on free ports.
-func runShell(t *testing.T, script string) string {
+// runShell runs commands of a text in one shell, on free ports. The shell is started by what is given before it.
+func runShell(t *testing.T, script string, before ...string) string {
 	t.Helper()
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -68,7 +68,8 @@ func runShell(t *testing.T, script string) string {
 		}
 	}
 	script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.Join(lines, "\n")
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+	args := append(before, "bash", "-c", script)
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -31,6 +31,12 @@ changes anything. Without a terminal it never asks: it names the missing flag
 and ends with exit code 2. Each step looks first and does only what is missing,
 so a run that ended early is continued by running it again.
 
+Where another provider for CloudStack runs (Apache's, Leaseweb's), install takes
+its place: it shows for each Service what would change, asks (--accept, --pin),
+and swaps the two as csccm takeover does. Addresses and rules stay, and two
+controllers never act at once. Unattended, a change that nobody agreed to ends
+the install with exit code 3 before anything is changed in the cluster.
+
 Credentials come from one of
   an administrator   a user for the controller is made in the account that owns
                      the cluster's VMs (--admin-user, or --admin-api-key-file)
@@ -47,6 +53,9 @@ const installExample = `  # asks for everything
   # as an administrator, unattended
   csccm install --api-url https://cloud.example.org/client/api --admin-user admin \
     --admin-password-file /run/secrets/password --account k8s --zone zone-1 --yes
+
+  # in the place of Apache's provider, with its Secret; nothing may change that can be kept
+  csccm install --pin all --yes
 
   # with keys that exist, only showing what would be done
   csccm install --api-url https://cloud.example.org/client/api \
@@ -85,6 +94,9 @@ func newInstallCommand(g *globals) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	services := completeFrom(g, consentable)
+	completeFlag(cmd, "accept", services)
+	completeFlag(cmd, "pin", services)
 	return cmd
 }
 
@@ -130,10 +142,13 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
+	flags.StringSliceVar(&o.Accept, "accept", nil, "where another provider is replaced: agree to the changes of this Service (namespace/name, or all)")
+	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep what stands of this Service by an annotation (namespace/name, or all)")
+	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the replaced controller in the cluster, with no Pods")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
 	flags.DurationVar(&o.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
-	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of the nodes before they change (default the user's state folder)")
+	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 	flags.StringVar(&o.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
 	addDryRun(cmd, &f.dryRun)
 	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
@@ -280,6 +295,7 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 	defer progress.Close()
 	in := &install.Installer{
 		Options: f.options, Cluster: c, Helm: client, Prompt: g.prompter(), Progress: progress,
+		Interactive: g.interactive(), Style: g.style,
 		Out: g.out, ErrOut: g.errOut,
 		Connect: func(cfg *cloudstack.Config) (install.CloudStack, error) { return cloudstack.NewClient(cfg) },
 		Login:   login, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,

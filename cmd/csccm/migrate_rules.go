@@ -243,11 +243,11 @@ func (m *migration) confirm(ctx context.Context, steps []migrate.Step) (bool, er
 	case m.g.yes:
 		return true, nil
 	case m.format != "text" || !m.g.interactive():
-		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes would %s\n", toDo(steps))
+		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes would %s\n", migrate.ToDo(steps))
 		return false, nil
 	}
 	yes, err := m.g.prompter().Confirm(ctx, prompt.Question{
-		Message: capital(toDo(steps)), Flag: "--yes",
+		Message: capital(migrate.ToDo(steps)), Flag: "--yes",
 		Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
 	})
 	if err == nil && !yes {
@@ -278,10 +278,10 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 	if err != nil {
 		progress.Fail("%v", err)
 		back := "run the command again to go on, or undo with: csccm migrate-rules --undo " + path
-		return &remediedError{fmt.Errorf("%s of %d done: %w", rules(result.Done), len(steps), err), back}
+		return &remediedError{fmt.Errorf("%s of %d done: %w", migrate.CountRules(result.Done), len(steps), err), back}
 	}
 	if m.format == "text" {
-		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\n", done(steps), path)
+		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\n", migrate.Did(steps), path)
 	}
 	return err
 }

@@ -40,42 +40,11 @@ func describeStep(s migrate.Step) string {
 	return s.From + " -> " + s.To
 }
 
-// perAction phrases how many steps there are of each action.
-func perAction(steps []migrate.Step, phrase func(migrate.Action, string) string) string {
-	counts := map[migrate.Action]int{}
-	for i := range steps {
-		counts[steps[i].Action]++
-	}
-	var out []string
-	for _, a := range []migrate.Action{migrate.ActionRename, migrate.ActionDelete, migrate.ActionCreate} {
-		if counts[a] > 0 {
-			out = append(out, phrase(a, rules(counts[a])))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func toDo(steps []migrate.Step) string {
-	return perAction(steps, func(a migrate.Action, n string) string { return string(a) + " " + n })
-}
-
-func done(steps []migrate.Step) string {
-	words := map[migrate.Action]string{migrate.ActionRename: "renamed", migrate.ActionDelete: "deleted", migrate.ActionCreate: "made again"}
-	return perAction(steps, func(a migrate.Action, n string) string { return n + " " + words[a] })
-}
-
 func capital(s string) string {
 	if s == "" {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-func rules(n int) string {
-	if n == 1 {
-		return "1 rule"
-	}
-	return fmt.Sprintf("%d rules", n)
 }
 
 // remediedError is an error with the way to go on.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +48,8 @@ made anew, happens only after --accept SERVICE, or is kept from happening with
 --pin SERVICE, which sets an annotation. On a terminal csccm asks; elsewhere it
 ends with exit code 3 and changes nothing.
 
-Where both controllers use one lease, install csccm's first: it stands by. Where
+csccm install does all of this by itself. takeover alone is for charts that
+something else installs: where both controllers use one lease, install csccm's first: it stands by. Where
 the old one elects no leader, it is stopped first. takeover says what is next;
 run it again after that step. It continues where it stopped.`,
 		Example: `  # look only
@@ -150,7 +153,7 @@ type takeoverRun struct {
 
 func (r *takeoverRun) run(ctx context.Context) error {
 	if r.format == "text" {
-		if err := showTakeover(r.g.out, r.g.style(r.g.out), r.result.Plan); err != nil {
+		if err := r.result.WriteText(r.g.out, r.g.style(r.g.out)); err != nil {
 			return err
 		}
 	}
@@ -219,7 +222,7 @@ func (r *takeoverRun) installLine() string {
 	if r.result.Order == takeover.OursFirst {
 		line = append(line, "--skip-check CCM-002,CCM-003")
 	}
-	for _, name := range sortedNames(r.result.Values) {
+	for _, name := range slices.Sorted(maps.Keys(r.result.Values)) {
 		line = append(line, "--set "+name+"="+r.result.Values[name])
 	}
 	return strings.Join(line, " ")
@@ -230,25 +233,7 @@ func (r *takeoverRun) decide(ctx context.Context) error {
 	if r.format != "text" || !r.g.interactive() || r.g.yes || r.f.dryRun || len(r.result.Problems) > 0 {
 		return nil
 	}
-	for _, s := range r.result.Undecided(r.taker.Accept, r.taker.Pin) {
-		var choices []prompt.Choice
-		if s.Pins() != nil {
-			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep what stands (sets " + describePins(s.Pins()) + ")"})
-		}
-		choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
-		answer, err := r.g.prompter().Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: describeDifferences(s)}, choices)
-		switch {
-		case err != nil:
-			return err
-		case answer == "pin":
-			r.taker.Pin = append(r.taker.Pin, s.Service)
-		case answer == "accept":
-			r.taker.Accept = append(r.taker.Accept, s.Service)
-		default:
-			return &takeover.ConsentError{Services: []*takeover.ServicePlan{s}}
-		}
-	}
-	return nil
+	return r.taker.Ask(ctx, r.g.prompter())
 }
 
 func (r *takeoverRun) confirm(ctx context.Context) (bool, error) {
@@ -264,4 +249,27 @@ func (r *takeoverRun) confirm(ctx context.Context) (bool, error) {
 		_, err = fmt.Fprintln(r.g.errOut, "nothing has been changed")
 	}
 	return yes, err
+}
+
+// conclude says how it ended and what is next.
+func (r *takeoverRun) conclude() error {
+	var text string
+	switch r.result.State {
+	case takeoverNone:
+		text = "There is no other controller: nothing to take over.\n"
+	case takeoverPrepared:
+		text = "Prepared. Next:\n  " + r.result.Next + "\n  csccm takeover\n"
+	case takeoverDone:
+		text = "Taken over. Check it:  csccm doctor\n"
+		if r.f.keepOld {
+			text += "The old controller is still there, with no Pods.\n"
+		}
+		if j := r.taker.Journal(); j != "" {
+			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
+		}
+	case takeoverPlanned:
+		return nil
+	}
+	_, err := fmt.Fprint(r.g.out, text)
+	return err
 }

@@ -81,7 +81,7 @@ func ReadAll(root string) ([]Page, error) {
 		if err != nil {
 			return err
 		}
-		raw, err := os.ReadFile(path) // #nosec G304 -- files of the repository
+		raw, err := os.ReadFile(path) // #nosec G304 G122 -- files of the repository
 		if err != nil {
 			return err
 		}

@@ -113,6 +113,9 @@ type Env struct {
 	RequiredCommands, OptionalCommands []string
 	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
 	Manifest string
+	// Replaces are workloads of another controller that the command at work takes the place of: they
+	// are no other cloud controller manager for CCM-002 and CCM-003.
+	Replaces []Object
 	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
 	// only thing that a check changes.
 	ProbePod *kubelet.ProbeOptions

@@ -42,7 +42,7 @@ func controllerChecks() []Check {
 				return judge3(ctx, e.facts.leases, e.facts.workloads, e.facts.pods, func(leases []coordinationv1.Lease, workloads []workload, pods []corev1.Pod) Finding {
 					return decideLeader(leaderFacts{
 						leases: leases, pods: ownPods(e.Release, e.Namespace, workloads, pods),
-						others: otherControllers(e.Release, e.Namespace, workloads), now: e.Clock.Now(),
+						others: e.others(workloads), now: e.Clock.Now(),
 					})
 				})
 			},
@@ -54,7 +54,7 @@ func controllerChecks() []Check {
 			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
-					return decideOthers(otherControllers(e.Release, e.Namespace, workloads), loosePods(pods), nodes)
+					return decideOthers(e.others(workloads), loosePods(pods), nodes)
 				})
 			},
 		},
@@ -108,6 +108,13 @@ func (w *workload) isOurs(release, namespace string) bool {
 
 // foreignImages are parts of the images of cloud controller managers whose names do not say so.
 var foreignImages = []string{"cloud-controller-manager", "cloudstack-kubernetes-provider", "leaseweb-ccm"}
+
+// others are the cloud controller managers that are not to be there.
+func (e *Env) others(workloads []workload) []workload {
+	return slices.DeleteFunc(otherControllers(e.Release, e.Namespace, workloads), func(w workload) bool {
+		return slices.ContainsFunc(e.Replaces, func(o Object) bool { return o.Kind == w.kind && o.Namespace == w.namespace && o.Name == w.name })
+	})
+}
 
 // otherControllers are cloud controller managers that are not the release's and want Pods.
 func otherControllers(release, namespace string, workloads []workload) []workload {
@@ -322,7 +329,7 @@ func holds(holder string, pods []corev1.Pod) bool {
 }
 
 // loosePods are Pods of cloud controller managers that no Deployment or DaemonSet makes: static Pods of
-// the control plane, most of all.
+// the control plane, most of all. What has ended, such as the chart's self-test, acts no more.
 func loosePods(pods []corev1.Pod) []corev1.Pod {
 	var out []corev1.Pod
 	for i := range pods {
@@ -332,7 +339,9 @@ func loosePods(pods []corev1.Pod) []corev1.Pod {
 		for j := range p.Spec.Containers {
 			images = append(images, p.Spec.Containers[j].Image)
 		}
-		if !owned && p.DeletionTimestamp == nil && p.Labels["app.kubernetes.io/name"] != "cloudstack-ccm" && isController(p.Name, images) {
+		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
+		if !owned && !ended && !ours && isController(p.Name, images) {
 			out = append(out, *p)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -180,10 +179,16 @@ func decideOrphans(in balanceFacts, addresses []cloudstack.PublicIP, clusterID s
 
 // decideServices compares each Service with its rules.
 func decideServices(in balanceFacts) Finding {
-	rules := map[string][]cloudstack.LoadBalancerRule{} // by load balancer and port
+	// Rules by Service and port, those with names of older providers too: they serve all the same.
+	p := in.plan()
+	whose := map[string]string{}
+	for i := range p.Items {
+		whose[p.Items[i].RuleID] = p.Items[i].Service
+	}
+	rules := map[string][]cloudstack.LoadBalancerRule{}
 	for _, r := range in.balancers.rules {
-		if n := migrate.ParseName(r.Name); n.LB != "" {
-			key := fmt.Sprintf("%s:%d", n.LB, n.Port)
+		if service := whose[r.ID]; service != "" {
+			key := fmt.Sprintf("%s:%d", service, r.PublicPort)
 			rules[key] = append(rules[key], r)
 		}
 	}
@@ -224,12 +229,11 @@ func (in *balanceFacts) problems(s *corev1.Service, rules map[string][]cloudstac
 		return []string{text}
 	}
 	var out []string
-	lb := cloudprovider.DefaultLoadBalancerName(s)
 	for _, p := range s.Spec.Ports {
 		if p.NodePort == 0 {
 			continue // allocateLoadBalancerNodePorts: false; the controller says what it makes of it
 		}
-		found := rules[fmt.Sprintf("%s:%d", lb, p.Port)]
+		found := rules[fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, p.Port)]
 		switch len(found) {
 		case 0:
 			out = append(out, fmt.Sprintf("port %d has no rule", p.Port))

@@ -107,6 +107,31 @@ func TestDecideOthers(t *testing.T) {
 	require.Len(t, otherControllers("another-release", "kube-system", workloads), 3, "a second release of ours is another one too")
 }
 
+// Static Pods of other providers count; what has ended, and the chart's own test, do not.
+func TestLoosePods(t *testing.T) {
+	t.Parallel()
+	pod := func(name string, change func(p *corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Image: "registry.example.org/csccm/cloudstack-ccm:v1"}}},
+		}
+		change(&p)
+		return p
+	}
+	loose := loosePods([]corev1.Pod{
+		pod("cloud-controller-manager-node1", func(*corev1.Pod) {}),
+		pod("cloud-controller-manager-old", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		pod("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm-self-test"}
+		}),
+		pod("cloud-controller-manager-1", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}} }),
+		pod("cloud-controller-manager-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }),
+	})
+	require.Len(t, loose, 1)
+	require.Equal(t, "cloud-controller-manager-node1", loose[0].Name)
+}
+
 func event(kind, name, component, reason, level string, ago time.Duration) corev1.Event {
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "default", Name: name, UID: types.UID(uidWeb)},
@@ -231,6 +256,12 @@ func TestDecideServices(t *testing.T) {
 			in.balancers.members["1"] = members(idA, idB)
 		}, expect{OK, "", nil}},
 		{"NotReady nodes stay members", func(in *balanceFacts) { notReadyNode(&in.nodes[0]) }, expect{OK, "", nil}},
+		{"a rule that Leaseweb's provider has named serves all the same", func(in *balanceFacts) {
+			in.balancers.rules[0].Name = "K8s_svc_kubernetes_default_web-tcp-80"
+		}, expect{OK, "", nil}},
+		{"one of another cluster's Service of that name does not", func(in *balanceFacts) {
+			in.balancers.rules[0].Name, in.balancers.rules[0].PublicIP = "K8s_svc_kubernetes_default_web-tcp-80", "203.0.113.99"
+		}, expect{"", "1 of 1 Service", []string{"Service default/web: port 80 has no rule"}}},
 		{"two rules are LB-004's", func(in *balanceFacts) {
 			in.balancers.rules = append(in.balancers.rules, lbRule("2", lbWeb+"-80", 80))
 		}, expect{OK, "", nil}},

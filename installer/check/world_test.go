@@ -97,12 +97,17 @@ func (w *world) controller() []runtime.Object {
 // newWorld is the example world with its nodes initialised and the old rules renamed.
 func newWorld(t *testing.T) *world { return newWorldAt(t, time.Now()) }
 
-func newWorldAt(t *testing.T, now time.Time) *world {
+func newWorldAt(t *testing.T, now time.Time) *world { t.Helper(); return newWorldOf(t, now, "") }
+
+// newWorldOf is newWorldAt with a CloudStack of a release.
+func newWorldOf(t *testing.T, now time.Time, version string) *world {
 	t.Helper()
 	w := &world{now: now, kubelet: func(string) string { return "external" }}
 	w.log = w.logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	var err error
-	w.sim, err = simulator.New(simulator.Options{World: simulator.ExampleWorld()})
+	example := simulator.ExampleWorld()
+	example.Version = version
+	w.sim, err = simulator.New(simulator.Options{World: example})
 	require.NoError(t, err)
 	t.Cleanup(w.sim.Close)
 	cs := httptest.NewServer(w.sim.Handler())

@@ -60,10 +60,14 @@ type cloud struct {
 	url string
 }
 
-func newCloud(t *testing.T) *cloud {
+func newCloud(t *testing.T) *cloud { t.Helper(); return newCloudOf(t, "") }
+
+// newCloudOf is a CloudStack of a release.
+func newCloudOf(t *testing.T, version string) *cloud {
 	t.Helper()
 	w, err := simulator.LoadWorld(strings.NewReader(world))
 	require.NoError(t, err)
+	w.Version = version
 	sim, err := simulator.New(simulator.Options{World: w})
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
@@ -235,6 +239,36 @@ func TestProvisionProject(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, keys, same)
 	require.Equal(t, before, c.writes())
+}
+
+// Role, account, user and keys are made and verified on every release, by the minimal role alone.
+func TestProvisionOnEveryRelease(t *testing.T) {
+	t.Parallel()
+	for _, version := range simulator.Releases() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			c := newCloudOf(t, version)
+			admin := c.login(t)
+			r := c.request()
+			r.Account, r.Project = "", "shop"
+			plan, err := credentials.Plan(t.Context(), admin, r)
+			require.NoError(t, err)
+			keys, err := plan.Apply(t.Context(), admin, nothing)
+			require.NoError(t, err)
+			w := want(c)
+			w.Project = "shop"
+			v, err := credentials.Verify(t.Context(), c.as(t, keys), w)
+			require.NoError(t, err)
+			require.Equal(t, version+".0.0", v.Version)
+			require.Equal(t, []string{"shop-net"}, v.Networks)
+			for _, f := range v.Findings {
+				require.True(t, f.OK, "%v", f)
+			}
+			apis, err := c.as(t, keys).ListAPIs(t.Context())
+			require.NoError(t, err)
+			require.Len(t, apis, len(r.Commands), "every call of the controller is there since 4.16")
+		})
+	}
 }
 
 // Wherever a call fails or its answer is lost, the next run ends with one role,

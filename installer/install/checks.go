@@ -19,6 +19,7 @@ func (in *Installer) preflight(ctx context.Context) error {
 	env := &check.Env{
 		Cluster: in.Cluster, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Options.Release,
 		RequiredCommands: in.Required, OptionalCommands: in.Optional, Manifest: in.plan.manifest, Clock: in.Clock,
+		Replaces: in.replaces(),
 	}
 	if in.cloud != nil {
 		env.CloudStack = in.cloud

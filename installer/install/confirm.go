@@ -30,9 +30,17 @@ func (in *Installer) confirm(ctx context.Context) error {
 		}
 	}
 	if in.Options.Yes {
-		return nil
+		if in.taker != nil && !in.structured() {
+			if err := in.printTakeover(in.ErrOut); err != nil { // what changes is shown, agreed to or not
+				return err
+			}
+		}
+		return in.consent(ctx)
 	}
 	if err := in.printText(in.ErrOut); err != nil {
+		return err
+	}
+	if err := in.consent(ctx); err != nil {
 		return err
 	}
 	return in.agreed(ctx, "Go on")

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/journal"
 	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/takeover"
 )
 
 // facts is what detect found.
@@ -24,6 +25,7 @@ type facts struct {
 	nodes        []corev1.Node
 	kubelets     []kubelet.NodeVerdict
 	release      *helm.Release // nil = none
+	controllers  *takeover.Facts
 }
 
 // detect reads what is there. It changes nothing.
@@ -56,6 +58,10 @@ func (in *Installer) detect(ctx context.Context) error {
 		return in.Cluster.Explain(err)
 	}
 	in.facts = f
+	if err := in.findControllers(ctx); err != nil {
+		in.Progress.Fail("")
+		return err
+	}
 	in.Progress.Done("Kubernetes %s, %s, %s", f.version, f.distribution, count(len(f.nodes), "node"))
 	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
 		in.Progress.Info("%s", text)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -51,13 +53,21 @@ type Options struct {
 	ValueFlags      []string // --set and the like as typed, for the flag line
 
 	SkipChecks      []string
-	RequireExternal bool          // a kubelet that is not external, or unknown, stops the install
-	SkipTaint       bool          // leave existing nodes as they are
-	MaxParallel     int           // nodes tainted at a time after the canary; 0 = 1
-	PerNode         time.Duration // 0 = taint.DefaultPerNode
-	RolloutTimeout  time.Duration // 0 = rollout.DefaultTimeout
-	SnapshotDir     string        // of the nodes before they are tainted
-	Journal         string        // file for the record of the run; "" = only the cluster's copy
+	RequireExternal bool // a kubelet that is not external, or unknown, stops the install
+	SkipTaint       bool // leave existing nodes as they are
+	SkipSelfTest    bool // do not run the controller's self-test in the cluster
+
+	// Accept and Pin name Services (namespace/name, or takeover.All) of which the takeover from another
+	// provider may change what runs, or is to keep it by an annotation. KeepOld leaves the other
+	// controller in the cluster, with no Pods.
+	Accept, Pin []string
+	KeepOld     bool
+
+	MaxParallel    int           // nodes tainted at a time after the canary; 0 = 1
+	PerNode        time.Duration // 0 = taint.DefaultPerNode
+	RolloutTimeout time.Duration // 0 = rollout.DefaultTimeout
+	SnapshotDir    string        // of the nodes before they are tainted, and of what a takeover found
+	Journal        string        // file for the record of the run; "" = only the cluster's copy
 
 	DryRun       bool // stop after the plan
 	DryRunServer bool // with DryRun: have the API server judge each object too
@@ -70,6 +80,8 @@ type Options struct {
 type CloudStack interface {
 	credentials.User
 	check.API
+	takeover.API
+	Jobs() *cloudstack.JobWaiter
 }
 
 // AdminSession is an administrator's session; Logout ends it.
@@ -94,9 +106,13 @@ type Installer struct {
 	Helm     Helm
 	Prompt   prompt.Prompter
 	Progress report.Progress
-	Out      io.Writer        // results
-	ErrOut   io.Writer        // plan before a confirmation, verdicts
-	Clock    clock.WithTicker // nil = real
+	// Interactive: somebody is at the terminal and can choose.
+	Interactive bool
+	// Style is how to draw on Out or ErrOut; nil for plainly.
+	Style  func(io.Writer) report.Style
+	Out    io.Writer        // results
+	ErrOut io.Writer        // plan before a confirmation, verdicts
+	Clock  clock.WithTicker // nil = real
 
 	// Connect makes a client that signs with cfg's keys.
 	Connect func(cfg *cloudstack.Config) (CloudStack, error)
@@ -122,6 +138,7 @@ type Installer struct {
 	verified  *credentials.Verified
 	facts     *facts
 	plan      *Plan
+	taker     *takeover.Taker  // nil where no other provider is there
 	journal   *journal.Journal // nil until something is changed
 	did       []string         // details of the step in progress
 	warned    map[string]bool  // warnings of checks that were shown
@@ -153,9 +170,11 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		return in.dryRun(ctx)
 	}
 	if err := in.steps(ctx, []step{
+		{"takeover", in.planControllers},
 		{"checks before the user is made", in.checksBeforeUser},
 		{"the user in CloudStack", in.provisionKeys},
 		{"checking the credentials", in.verify},
+		{"plan of the takeover", in.planTakeover},
 		{"checks before the install", in.preflight},
 		{"plan of the nodes", in.planNodes},
 		{"dry run on the API server", in.diffObjects},
@@ -163,15 +182,21 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	return in.steps(ctx, []step{
-		in.recorded("Secret", in.applySecret),
-		in.recorded("Helm release", in.applyChart),
-		in.recorded("rollout", in.rollout),
-		in.recorded("initialisation of new nodes", in.awaitNodes),
-		in.recorded("initialisation of existing nodes", in.taintNodes),
-		in.recorded("checks after the install", in.postflight),
-		{"summary", in.summary},
-	})
+	return in.steps(ctx, slices.Concat(
+		in.takeoverSteps((*takeover.Taker).Before),
+		[]step{
+			in.recorded("Secret", in.applySecret),
+			in.recorded("Helm release", in.applyChart),
+			in.recorded("rollout", in.rollout),
+		},
+		in.takeoverSteps((*takeover.Taker).After),
+		[]step{
+			in.recorded("initialisation of new nodes", in.awaitNodes),
+			in.recorded("initialisation of existing nodes", in.taintNodes),
+			in.recorded("checks after the install", in.postflight),
+			{"summary", in.summary},
+		},
+	))
 }
 
 // dryRun goes as far as reading goes: without keys, what needs them is left
@@ -186,7 +211,16 @@ func (in *Installer) dryRun(ctx context.Context) error {
 			return err
 		}
 	}
-	unfit := in.step(ctx, step{"checks before the install", in.preflight})
+	unfit := in.step(ctx, step{"takeover", in.planControllers})
+	if keys && unfit == nil {
+		if err := in.step(ctx, step{"plan of the takeover", in.planTakeover}); err != nil {
+			return err
+		}
+		unfit = in.step(ctx, step{"consent to the takeover", in.consent})
+	}
+	if err := in.step(ctx, step{"checks before the install", in.preflight}); unfit == nil {
+		unfit = err
+	}
 	if keys {
 		if err := in.step(ctx, step{"plan of the nodes", in.planNodes}); unfit == nil {
 			unfit = err

@@ -208,8 +208,10 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (_ *helm.Rele
 	labels := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": r.Name}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-cloud-controller-manager", Labels: labels, Generation: 1},
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas},
-		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2, ReadyReplicas: 2},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "cloud-controller-manager", Args: []string{"--leader-elect=true"}}},
+		}}},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2, ReadyReplicas: 2},
 	}
 	if h.pods != nil {
 		for _, p := range h.pods(d) {

@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/takeover"
 )
 
 // Plan is what an install would do, complete enough to be shown and agreed to.
@@ -24,6 +25,8 @@ type Plan struct {
 	CloudStack    PlanCloudStack `json:"cloudStack"`
 	Secret        PlanSecret     `json:"secret"`
 	Chart         PlanChart      `json:"chart"`
+	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
+	Takeover *takeover.Plan `json:"takeover,omitempty"`
 	// Nodes is nil as long as the controller's credentials do not exist.
 	Nodes *taint.Plan `json:"nodes,omitempty"`
 	// Objects is what the API server says would become of the chart's objects; nil when it was not asked.

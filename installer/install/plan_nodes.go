@@ -61,5 +61,9 @@ func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
-	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region}), nil
+	form, err := in.labelForm()
+	if err != nil {
+		return nil, err
+	}
+	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region, LabelForm: form}), nil
 }

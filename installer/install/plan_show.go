@@ -47,6 +47,15 @@ func (in *Installer) printText(w io.Writer) error {
 		fmt.Fprintf(&b, "              %s\n", line)
 	}
 	b.WriteString(diff.Text(p.Objects, "              "))
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	b.Reset()
+	if p.Takeover != nil {
+		if err := in.printTakeover(w); err != nil {
+			return err
+		}
+	}
 	switch {
 	case in.Options.SkipTaint:
 		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint)\n")
@@ -56,6 +65,29 @@ func (in *Installer) printText(w io.Writer) error {
 		b.WriteString(describeNodes(p.Nodes))
 	}
 	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (in *Installer) printTakeover(w io.Writer) error {
+	style := report.Style{}
+	if in.Style != nil {
+		style = in.Style(w)
+	}
+	if _, err := io.WriteString(w, "  Takeover    in the place of another provider; its Services keep addresses and rules:\n"); err != nil {
+		return err
+	}
+	if err := in.plan.Takeover.WriteText(w, style); err != nil {
+		return err
+	}
+	if in.taker == nil {
+		_, err := io.WriteString(w, "What changes of which Service is planned once the credentials are there.\n")
+		return err
+	}
+	end := "removed"
+	if in.Options.KeepOld {
+		end = "kept, with no Pods"
+	}
+	_, err := fmt.Fprintf(w, "In the end the old controller is %s.\n", end)
 	return err
 }
 

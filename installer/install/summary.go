@@ -14,22 +14,43 @@ import (
 
 // Result is what a finished install says.
 type Result struct {
-	SchemaVersion int      `json:"schemaVersion"`
-	Release       string   `json:"release"`
-	Namespace     string   `json:"namespace"`
-	Revision      int      `json:"revision"`
-	ChartVersion  string   `json:"chartVersion"`
-	AppVersion    string   `json:"appVersion"`
-	Nodes         int      `json:"nodes"`
-	Initialised   int      `json:"initialised"`
-	Command       []string `json:"command"` // that repeats the install, without secrets
+	SchemaVersion int    `json:"schemaVersion"`
+	Release       string `json:"release"`
+	Namespace     string `json:"namespace"`
+	Revision      int    `json:"revision"`
+	ChartVersion  string `json:"chartVersion"`
+	AppVersion    string `json:"appVersion"`
+	Nodes         int    `json:"nodes"`
+	Initialised   int    `json:"initialised"`
+	// Takeover is set where another provider was replaced.
+	Takeover *ResultTakeover `json:"takeover,omitempty"`
+	Command  []string        `json:"command"` // that repeats the install, without secrets
+}
+
+// ResultTakeover says whose place was taken.
+type ResultTakeover struct {
+	Replaced []string `json:"replaced"`
+	Kept     bool     `json:"kept"` // they are still there, with no Pods
+	// Journal is the file that csccm migrate-rules --undo goes back by; "" where no rule was renamed.
+	Journal string `json:"journal,omitempty"`
+}
+
+func (in *Installer) tookOver() *ResultTakeover {
+	if in.taker == nil {
+		return nil
+	}
+	r := &ResultTakeover{Replaced: []string{}, Kept: in.Options.KeepOld, Journal: in.taker.Journal()}
+	for i := range in.taker.Plan.Predecessors {
+		r.Replaced = append(r.Replaced, in.taker.Plan.Predecessors[i].String())
+	}
+	return r
 }
 
 func (in *Installer) summary(ctx context.Context) error {
 	release := in.facts.release
 	r := Result{
 		SchemaVersion: 1, Release: release.Name, Namespace: in.Cluster.Namespace, Revision: release.Revision,
-		ChartVersion: release.ChartVersion, AppVersion: release.AppVersion, Command: in.FlagLine(),
+		ChartVersion: release.ChartVersion, AppVersion: release.AppVersion, Takeover: in.tookOver(), Command: in.FlagLine(),
 	}
 	plan, err := in.taintPlan(ctx)
 	if err != nil {
@@ -38,6 +59,16 @@ func (in *Installer) summary(ctx context.Context) error {
 	r.Nodes, r.Initialised = len(plan.Items), done(plan)
 	if in.structured() {
 		return report.Encode(in.Out, in.Options.Output, r)
+	}
+	if t := r.Takeover; t != nil {
+		if _, err := fmt.Fprintf(in.Out, "Took the place of %s.\n", strings.Join(t.Replaced, ", ")); err != nil {
+			return err
+		}
+		if t.Journal != "" {
+			if _, err := fmt.Fprintf(in.Out, "Names of the rules, back:  csccm migrate-rules --undo %s\n", t.Journal); err != nil {
+				return err
+			}
+		}
 	}
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  csccm doctor%s
@@ -122,6 +153,13 @@ func (in *Installer) FlagLine() []string {
 	add("--cluster-id", o.ClusterID)
 	add("--chart", o.ChartRef)
 	line = append(line, o.ValueFlags...)
+	if in.taker != nil {
+		add("--accept", strings.Join(o.Accept, ","))
+		add("--pin", strings.Join(o.Pin, ","))
+		if o.KeepOld {
+			line = append(line, "--keep-old")
+		}
+	}
 	return append(line, "--yes")
 }
 

@@ -83,7 +83,7 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 	}
 	for i := range all {
 		w := &all[i]
-		if w.ours() && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
+		if w.ours() && len(w.pod.Containers) > 0 && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
 			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.ready
 			args := arguments(&w.pod.Containers[0])
 			if l := leaseOf(args); l != nil {

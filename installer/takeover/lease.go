@@ -6,6 +6,7 @@ package takeover
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 const (
 	leaseDuration = 60 * time.Second // after which a csccm that died no longer holds it
 	leaseRenewal  = 5 * time.Second
+	leaseMissed   = 3 * leaseRenewal // after which a csccm that does not renew is taken for dead
 	leaseAttempts = 20
 )
 
@@ -35,9 +37,54 @@ type hold struct {
 	lost error
 }
 
+func isCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
+
+// leftHold tells whether a csccm holds the lease: one that was killed, or one at work elsewhere.
+func leftHold(ctx context.Context, kube kubernetes.Interface, name LeaseName) (bool, error) {
+	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading lease %s: %w", name, err)
+	}
+	return isCSCCM(holder(l)), nil
+}
+
+// awaitNoOther waits until no other csccm keeps the lease fresh, and gives up when one goes on doing so.
+func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName) error {
+	var first time.Time
+	for {
+		l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading lease %s: %w", name, err)
+		case !isCSCCM(holder(l)) || l.Spec.RenewTime == nil || c.Since(l.Spec.RenewTime.Time) >= leaseMissed:
+			return nil
+		case first.IsZero():
+			first = l.Spec.RenewTime.Time
+		case l.Spec.RenewTime.After(first):
+			return &remediedError{
+				fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name),
+				"let it end, then run the command again",
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.After(leaderPoll):
+		}
+	}
+}
+
 // seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
 // keeps it until release. A lease that nobody has made is made.
 func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName, identity string) (*hold, error) {
+	if err := awaitNoOther(ctx, kube, c, name); err != nil {
+		return nil, err
+	}
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
 		if holder(l) != identity {

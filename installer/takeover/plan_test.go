@@ -111,14 +111,14 @@ func TestRecognise(t *testing.T) {
 		family Family
 		lease  *LeaseName
 	}{
-		"apache":                {controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
-		"mirrored image":        {controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, lease("x")},
-		"leaseweb, one replica": {controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
-		"leaseweb, two":         {controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
-		"another cloud":         {controller("hcloud-cloud-controller-manager", "x", nil, "--cloud-provider=hcloud"), Other, usual},
+		"apache":                {leftby.Controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
+		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, lease("x")},
+		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
+		"leaseweb, two":         {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
+		"another cloud":         {leftby.Controller("hcloud-cloud-controller-manager", "x", nil, "--cloud-provider=hcloud"), Other, usual},
 		"ours":                  {ours(), "", nil},
-		"something else":        {controller("web", "nginx", nil), "", nil},
-		"something like it":     {controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
+		"something else":        {leftby.Controller("web", "nginx", nil), "", nil},
+		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // workload is what Deployments and DaemonSets have in common.
@@ -66,6 +67,7 @@ func recognise(w *workload) (Predecessor, bool) {
 	p := Predecessor{
 		Family: family, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
 		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(arguments(container)),
+		Kept: w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
 	}
 	if w.selector != nil {
 		p.selector = w.selector.MatchLabels
@@ -125,6 +127,24 @@ func leaseOf(args []string) *LeaseName {
 		l.Namespace = v
 	}
 	return &l
+}
+
+// LeaseOf is the lease that the controller of a rendered chart will use.
+func LeaseOf(manifest string) LeaseName {
+	for document := range strings.SplitSeq(manifest, "\n---") {
+		var d appsv1.Deployment
+		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" {
+			continue
+		}
+		w := ofDeployment(&d)
+		if !w.ours() || len(w.pod.Containers) == 0 {
+			continue
+		}
+		if l := leaseOf(arguments(&w.pod.Containers[0])); l != nil {
+			return *l
+		}
+	}
+	return DefaultLease
 }
 
 // inTree finds kube-controller-managers that still run a provider of their own.

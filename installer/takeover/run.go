@@ -70,10 +70,10 @@ func (t *Taker) Before() []Step {
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []Step {
 	steps := []Step{{"swap", t.swap}, {"new leader", t.awaitLeader}, {"rules", t.verify}}
-	if !t.KeepOld {
-		steps = append(steps, Step{"removal of the old controller", t.removeOld})
+	if t.KeepOld {
+		return append(steps, Step{"mark on the old controller", t.markKept})
 	}
-	return steps
+	return append(steps, Step{"removal of the old controller", t.removeOld})
 }
 
 // Check tells why the plan may not be carried out: a *BlockedError, or a *ConsentError.
@@ -96,13 +96,20 @@ func (t *Taker) info(format string, args ...any) { t.Progress.Info(format, args.
 // already, csccm holds the lease meanwhile.
 func (t *Taker) swap(ctx context.Context) (err error) {
 	running := t.Plan.Running()
-	if t.swapped || len(running) == 0 && len(t.Plan.Rules.Steps) == 0 {
+	if t.swapped {
+		return nil
+	}
+	left, err := leftHold(ctx, t.Kube, t.Plan.Own.Lease)
+	if err != nil {
+		return err
+	}
+	if len(running) == 0 && len(t.Plan.Rules.Steps) == 0 && !left {
 		return nil
 	}
 	if err := t.Check(); err != nil {
 		return err
 	}
-	if len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
+	if left || len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
 		t.Progress.Step("Holding lease %s", t.Plan.Own.Lease)
 		h, err := seize(ctx, t.Kube, t.Clock, t.Plan.Own.Lease, identityPrefix+string(uuid.NewUUID()))
 		if err != nil {
@@ -184,7 +191,7 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 			age := t.Clock.Since(l.Spec.RenewTime.Time)
 			text = fmt.Sprintf("%s holds it, renewed %s ago", holder(l), age.Round(time.Second))
 			fresh := age <= time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
-			if fresh && len(holder(l)) > 0 && !isCSCCM(holder(l)) {
+			if fresh && !isCSCCM(holder(l)) {
 				t.Progress.Done("%s", holder(l))
 				return nil
 			}
@@ -202,10 +209,6 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 		case <-t.Clock.After(leaderPoll):
 		}
 	}
-}
-
-func isCSCCM(holder string) bool {
-	return len(holder) >= len(identityPrefix) && holder[:len(identityPrefix)] == identityPrefix
 }
 
 // verify reads the rules anew: those that were to stay have their ids and addresses.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -66,7 +68,7 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 		for _, pin := range []bool{true, false} {
 			t.Run(state, func(t *testing.T) {
 				t.Parallel()
-				b := newBed(t, state, append(apacheObjects(), ours())...)
+				b := newBed(t, state, append(leftby.ApacheObjects(), ours())...)
 				f := b.facts(t)
 				p := NewPlan(f)
 				require.Equal(t, OursFirst, p.Order, p.Why)
@@ -121,7 +123,7 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 
 func TestTakeoverOrder(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Apache, append(apacheObjects(), ours())...)
+	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
 	p := NewPlan(b.facts(t))
 	taker := b.taker(t, p)
 	taker.Accept, taker.Pin = []string{All}, []string{"default/documented"}
@@ -175,7 +177,7 @@ func TestTakeoverOrder(t *testing.T) {
 
 func TestKeepOld(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Apache, append(apacheObjects(), ours())...)
+	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
 	taker := b.taker(t, NewPlan(b.facts(t)))
 	taker.Accept, taker.KeepOld = []string{All}, true
 	require.NoError(t, run(t.Context(), append(taker.Before(), taker.After()...)))
@@ -188,7 +190,7 @@ func TestKeepOld(t *testing.T) {
 // A controller that elects no leader ends before ours is there.
 func TestOldFirst(t *testing.T) {
 	t.Parallel()
-	old := controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", map[string]string{"k8s-app": "ccm"}, "--cloud-provider=cloudstack", "--leader-elect=false")
+	old := leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", map[string]string{"k8s-app": "ccm"}, "--cloud-provider=cloudstack", "--leader-elect=false")
 	old.Annotations = map[string]string{helmReleaseKey: "lw"}
 	record := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "sh.helm.release.v1.lw.v1", Labels: map[string]string{"owner": "helm", "name": "lw"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "old-pod", Labels: map[string]string{"k8s-app": "ccm"}}}
@@ -212,7 +214,7 @@ func TestOldFirst(t *testing.T) {
 
 func TestNothingHappensWithoutConsent(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Leaseweb, append(apacheObjects(), ours())...)
+	b := newBed(t, leftby.Leaseweb, append(leftby.ApacheObjects(), ours())...)
 	taker := b.taker(t, NewPlan(b.facts(t)))
 	for _, steps := range [][]Step{taker.Before(), taker.After()} {
 		var e *ConsentError
@@ -225,7 +227,7 @@ func TestNothingHappensWithoutConsent(t *testing.T) {
 // Whatever fails between, the lease is given up again: the cluster is not left without a leader.
 func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Leaseweb, append(apacheObjects(), ours())...)
+	b := newBed(t, leftby.Leaseweb, append(leftby.ApacheObjects(), ours())...)
 	taker := b.taker(t, NewPlan(b.facts(t)))
 	taker.Accept = []string{All}
 	taker.API = failing{taker.API}
@@ -255,7 +257,7 @@ func (failing) UpdateLoadBalancerRule(context.Context, cloudstack.UpdateLoadBala
 
 func TestOldControllerThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Apache, append(apacheObjects(), ours())...)
+	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
 	b.kube.PrependReactor("delete", "pods", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") })
 	taker := b.taker(t, NewPlan(b.facts(t)))
 	stuck := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "stuck", Labels: map[string]string{"k8s-app": "cloud-controller-manager"}}}
@@ -274,5 +276,51 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 				clock.Step(stopTimeout)
 			}
 		}
+	}
+}
+
+// A csccm that was killed leaves the lease held: the next one waits until it is sure of that, and takes it.
+// One that is at work keeps it.
+func TestLeaseOfAnotherCSCCM(t *testing.T) {
+	t.Parallel()
+	for name, alive := range map[string]bool{"killed": false, "at work": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube, c := fake.NewClientset(), clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+			first, err := seize(t.Context(), kube, c, DefaultLease, identityPrefix+"1")
+			require.NoError(t, err)
+			if !alive {
+				first.stop()
+				<-first.done
+			}
+			type result struct {
+				h   *hold
+				err error
+			}
+			done := make(chan result, 1)
+			go func() {
+				h, err := seize(t.Context(), kube, c, DefaultLease, identityPrefix+"2")
+				done <- result{h, err}
+			}()
+			for {
+				select {
+				case r := <-done:
+					if alive {
+						require.ErrorContains(t, r.err, "another csccm is at work: csccm-takeover_1")
+						require.NoError(t, first.check(t.Context()))
+						return
+					}
+					require.NoError(t, r.err)
+					require.NoError(t, r.h.check(t.Context()))
+					require.GreaterOrEqual(t, c.Since(time.Unix(1_700_000_000, 0)), leaseMissed)
+					return
+				default:
+					if c.HasWaiters() {
+						c.Step(leaderPoll)
+					}
+					goruntime.Gosched()
+				}
+			}
+		})
 	}
 }

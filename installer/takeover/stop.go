@@ -22,6 +22,9 @@ const (
 	// replicasAnnotation says how many replicas a stopped Deployment had.
 	replicasAnnotation = "csccm.io/replicas-before-takeover"
 
+	// keptAnnotation marks a predecessor that somebody wants to keep, with no Pods.
+	keptAnnotation = "csccm.io/kept-by-takeover"
+
 	stopPoll    = 250 * time.Millisecond
 	stopTimeout = 2 * time.Minute
 )
@@ -50,6 +53,25 @@ func (t *Taker) stop(ctx context.Context, p *Predecessor) error {
 		return fmt.Errorf("stopping %s: %w", p, err)
 	}
 	return t.awaitNoPods(ctx, p)
+}
+
+// markKept says of the predecessors that they are to stay: an install passes over them.
+func (t *Taker) markKept(ctx context.Context) error {
+	apps, patch := t.Kube.AppsV1(), fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, keptAnnotation)
+	for i := range t.Plan.Predecessors {
+		p := &t.Plan.Predecessors[i]
+		var err error
+		switch p.Kind {
+		case "Deployment":
+			_, err = apps.Deployments(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+		case "DaemonSet":
+			_, err = apps.DaemonSets(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("marking %s as kept: %w", p, err)
+		}
+	}
+	return nil
 }
 
 func (t *Taker) awaitNoPods(ctx context.Context, p *Predecessor) error {

@@ -62,6 +62,8 @@ type Predecessor struct {
 	Wanted         int32  `json:"wanted"`
 	HelmRelease    string `json:"helmRelease,omitempty"`
 	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// Kept: a takeover with --keep-old left it there.
+	Kept bool `json:"kept,omitempty"`
 	// Lease is nil when it elects no leader.
 	Lease *LeaseName `json:"lease,omitempty"`
 

@@ -104,12 +104,16 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	if len(t.records.Addresses) > 0 {
 		current = t.records.Addresses[0].NetworkID
 	}
-	id, refusal := ServingNetwork(t.Members, t.Spec.Network, current)
+	reach := t.Members
+	if len(reach) == 0 {
+		reach = t.Reach
+	}
+	id, refusal := ServingNetwork(reach, t.Spec.Network, current)
 	if refusal != nil {
 		return refusal
 	}
 	if id == "" {
-		id = current // no members: the network of the address that there is
+		id = current // no nodes: the network of the address that there is
 	}
 	if id != "" {
 		n, err := r.options.Network(ctx, t.project, id)

@@ -283,7 +283,10 @@ func (r *Reconciler) decideOwner(t *task, a *Address, s seed) {
 		if wanted := t.writtenCIDRs[rule.ID]; wanted != nil {
 			switch {
 			case sameRanges(wanted, rule.CIDRs):
-				r.cidrUpdateProven.Store(true)
+				// Since 4.18 a rule is created with ranges, since 4.22 an update changes them.
+				if !t.created[rule.ID] {
+					r.cidrUpdateProven.Store(true)
+				}
 			case rule.CIDRs == nil && t.created[rule.ID]:
 				r.noCIDRs.Store(true)
 			default:

@@ -46,6 +46,8 @@ type Request struct {
 	Service Service
 	Spec    annotation.Spec
 	Members []Member
+	// Reach are nodes that do not serve; they tell the network where there are no Members and no address yet.
+	Reach   []Member
 	Records RecordStore
 	Notify  func(Notice)
 }

@@ -207,7 +207,14 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	case len(chosen) == 0:
 		events.warn(loadbalancer.ReasonNoBackends, "no node is chosen ("+whyNone(svc, spec)+"); the rules have no members, and nobody is served")
 	}
-	result, err := do(ctx, lb.request(svc, spec, members))
+	req := lb.request(svc, spec, members)
+	if len(chosen) == 0 && svc.Annotations[annotation.Addresses] == "" {
+		// Nobody serves yet: the others tell in which network the address will be.
+		if req.Reach, _, err = lb.members(ctx, svc.UID, spec, nodes, events); err != nil {
+			return nil, err
+		}
+	}
+	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
 	if err != nil {
 		return nil, err

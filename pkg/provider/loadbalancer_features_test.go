@@ -135,6 +135,24 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
 }
 
+// A Service with externalTrafficPolicy Local gets its address before its Pods are ready, as any other: the nodes tell
+// the network. Otherwise it would wait for the framework's next try, minutes after the first Pod.
+func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	go b.lb.run(t.Context())
+	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	b.mustSync("w1", "w2", "w3")
+	assert.Contains(t, of(b.dump(), b.ip())[2], "[]")
+	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+
+	yes := true
+	_, err := b.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
+		endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": {Ready: &yes}}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(of(b.dump(), b.ip())[2], "[w2]") }, waitLong, waitStep)
+}
+
 // Nodes with NICs in several networks are reached through the one that all share, at the address that they name.
 func TestNodesInSeveralNetworks(t *testing.T) {
 	t.Parallel()

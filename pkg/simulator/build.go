@@ -27,7 +27,7 @@ type builder struct {
 
 // Validate tells what is wrong with the world; nil if it can be served.
 func (w *World) Validate() error {
-	cat, err := loadCatalogue()
+	cat, err := w.catalogue()
 	if err != nil {
 		return err
 	}
@@ -46,9 +46,9 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	}
 	b := &builder{w: w, st: newState(), now: now, made: map[string]int{}}
 	b.st.settings = w.Settings
-	b.st.version = w.Version
-	if b.st.version == "" {
-		b.st.version = "4.22.0.0"
+	var err error
+	if b.st.version, err = w.version(); err != nil {
+		return nil, err
 	}
 	b.st.msID = stableID("managementserver", "localhost")
 	b.st.domains.add(&domain{entity: b.entity("domain", "", "ROOT"), name: "ROOT"})
@@ -87,9 +87,38 @@ func buildDump(w *World, now time.Time) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("world: %w", err)
 	}
-	st.settings, st.version = w.Settings, w.Version
+	st.settings = w.Settings
+	if st.version, err = w.version(); err != nil {
+		return nil, err
+	}
 	st.settleVMs(now)
 	return st, nil
+}
+
+// version is what listCapabilities shows.
+func (w *World) version() (string, error) {
+	version, err := FullVersion(orName(w.Version, "4.22"))
+	if err != nil {
+		return "", fmt.Errorf("world: %w", err)
+	}
+	return version, nil
+}
+
+// catalogue has the commands of the world's release.
+func (w *World) catalogue() (*catalogue, error) {
+	cat, err := loadCatalogue()
+	if err != nil {
+		return nil, err
+	}
+	version, err := w.version()
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseRelease(version)
+	if err != nil {
+		return nil, err
+	}
+	return cat.at(r), nil
 }
 
 // namespace of the ids that are made from names.

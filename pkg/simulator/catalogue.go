@@ -43,8 +43,9 @@ type apiSpec struct {
 	Params []apiParam `json:"params"`
 	Shape  int        `json:"shape"`
 
-	lower string
-	cmd   *command // nil: known, not implemented
+	lower  string
+	cmd    *command // nil: known, not implemented
+	absent []string // lower-case parameters of newer releases, which are ignored
 }
 
 type apiField struct {
@@ -58,6 +59,10 @@ type catalogue struct {
 	Shapes [][]apiField `json:"shapes"`
 
 	byName map[string]*apiSpec
+	// hides are the fields of newer releases by the object's name in answers; nil: none.
+	hides map[string][]string
+	// routerTLS is set where virtual routers can end TLS.
+	routerTLS bool
 }
 
 // loadCatalogue decodes the catalogue once and ties the implemented commands to it.
@@ -67,6 +72,7 @@ var loadCatalogue = sync.OnceValues(func() (*catalogue, error) {
 		return nil, fmt.Errorf("decode the embedded command catalogue: %w", err)
 	}
 	c.byName = make(map[string]*apiSpec, len(c.APIs))
+	c.routerTLS = true
 	for i := range c.APIs {
 		a := &c.APIs[i]
 		a.lower = strings.ToLower(a.Name)

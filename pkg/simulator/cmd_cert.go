@@ -190,7 +190,7 @@ func assignCertToLoadBalancer(c *call) (*jobSpec, error) {
 		case cert.owner != r.owner():
 			return nil, invalid("Access denied for account %d", cert.owner.id)
 		}
-		if _, ok := r.network.lbCapability("SslTermination"); !ok {
+		if _, ok := r.network.lbCapability(tlsCapability); !ok || !c.s.cat.routerTLS {
 			return nil, invalid("Ssl termination not supported by the loadbalancer")
 		}
 		if r.protocol != "ssl" {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	lbProtocols  = []string{"tcp", "udp", "tcp-proxy", "ssl"}
+	lbProtocols  = []string{"tcp", "udp", "tcp-proxy", protocolSSL} // the last since routerTLSSince
 	lbAlgorithms = []string{"roundrobin", "leastconn", "source"}
 )
 
@@ -244,8 +244,12 @@ func (c *call) createLBRule(r *lbRule) error {
 	if n.state == netImplemented && (r.publicPort == statsPort || r.protocol == "udp") {
 		return paramError("LB service provider cannot support this rule")
 	}
-	if r.hasProtocol && !slices.Contains(lbProtocols, r.protocol) {
-		return paramError("protocol %s is not in valid protocols [%s]", r.protocol, strings.Join(lbProtocols, ", "))
+	protocols := lbProtocols
+	if !c.s.cat.routerTLS {
+		protocols = lbProtocols[:len(lbProtocols)-1]
+	}
+	if r.hasProtocol && !slices.Contains(protocols, r.protocol) {
+		return paramError("protocol %s is not in valid protocols [%s]", r.protocol, strings.Join(protocols, ", "))
 	}
 	if c.boolOr("openfirewall", r.ip.vpc == nil) && r.ip.vpc == nil {
 		if err := c.openFirewallFor(r); err != nil {

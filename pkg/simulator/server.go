@@ -161,6 +161,9 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 	for k, v := range c.req.values {
 		c.args[k] = v
 	}
+	for _, name := range c.api.absent {
+		delete(c.args, name)
+	}
 	if cmd.run != nil && !cmd.write {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
@@ -268,6 +271,10 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 		return
 	}
 	buf.WriteByte('}')
+	if err := s.cat.older(buf); err != nil {
+		htmlError(w, http.StatusInternalServerError, err.Error())
+		return
+	}
 	h.Set("Content-Type", "application/json;charset=utf-8")
 	write(w, r, status, buf.Bytes())
 }

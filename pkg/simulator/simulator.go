@@ -48,10 +48,6 @@ type Simulator struct {
 
 // New builds the world and returns its server.
 func New(o Options) (*Simulator, error) {
-	cat, err := loadCatalogue()
-	if err != nil {
-		return nil, err
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -60,6 +56,10 @@ func New(o Options) (*Simulator, error) {
 	}
 	if o.World == nil {
 		o.World = FreshWorld()
+	}
+	cat, err := o.World.catalogue()
+	if err != nil {
+		return nil, err
 	}
 	st, err := buildState(o.World, cat, o.Clock.Now())
 	if err != nil {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //go:generate go run ./internal/schemagen
+//go:generate go run ./internal/policydoc ../../docs/support-policy.md
 
 package simulator
 
@@ -19,7 +20,7 @@ import (
 // Objects refer to each other by name; ids are made from kind and name, the
 // same in every run, unless an id is given. See example-world.yaml.
 type World struct {
-	// Version is what listCapabilities shows (default 4.22.0.0).
+	// Version is the release that the server is, 4.16 to 4.22.0.0 (default): what it lacks is in docs/support-policy.md.
 	Version string `json:"version,omitempty"`
 	// Settings are global settings of the management server.
 	Settings Settings `json:"settings,omitempty"`

@@ -45,6 +45,10 @@ type Options struct {
 	VMs, Nodes int
 	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
 	Profile string
+	// Extra is appended to the world, as YAML.
+	Extra string
+	// Seed is that of faults with a probability.
+	Seed uint64
 }
 
 // Bed is an API server, a CloudStack and the controller as a process.
@@ -77,11 +81,11 @@ func New(ctx context.Context, o Options) (_ *Bed, err error) {
 	if x.Latency, err = simulator.Profile(o.Profile); err != nil {
 		return nil, err
 	}
-	w, err := simulator.LoadWorld(strings.NewReader(world(o.VMs)))
+	w, err := simulator.LoadWorld(strings.NewReader(world(o.VMs) + o.Extra))
 	if err != nil {
 		return nil, err
 	}
-	if x.Cloud, err = testbed.StartCloudStackWith(simulator.Options{World: w, Latency: x.Latency}); err != nil { //nolint:contextcheck // the server outlives the call
+	if x.Cloud, err = testbed.StartCloudStackWith(simulator.Options{World: w, Latency: x.Latency, Seed: o.Seed}); err != nil { //nolint:contextcheck // the server outlives the call
 		return nil, err
 	}
 	if err := x.configure(0); err != nil {
@@ -168,6 +172,24 @@ func (x *Bed) configure(rate float64) error {
 
 // Start starts the controller and waits until it has nothing to do. rate is its rate-limit of calls a second; 0: none.
 func (x *Bed) Start(ctx context.Context, rate float64, args ...string) error {
+	if err := x.Launch(ctx, rate, args...); err != nil {
+		return err
+	}
+	return x.Idle(ctx)
+}
+
+// Launch starts the controller and waits for its first call. Nobody may reset the ledger meanwhile.
+func (x *Bed) Launch(ctx context.Context, rate float64, args ...string) error {
+	x.Kill()
+	before := len(x.Calls())
+	if err := x.Spawn(ctx, rate, args...); err != nil {
+		return err
+	}
+	return x.Until(ctx, "the controller to call CloudStack", func() bool { return len(x.Calls()) > before })
+}
+
+// Spawn starts the controller and waits for nothing.
+func (x *Bed) Spawn(ctx context.Context, rate float64, args ...string) error {
 	x.Kill()
 	err := x.configure(rate)
 	if err != nil {
@@ -180,28 +202,12 @@ func (x *Bed) Start(ctx context.Context, rate float64, args ...string) error {
 			"--leader-elect=false", "--secure-port=0", "--v=1",
 		}, args...),
 	})
-	if err != nil {
-		return err
-	}
-	before := len(x.Calls())
-	if err := x.Until(ctx, "the controller to call CloudStack", func() bool { return len(x.Calls()) > before }); err != nil {
-		return err
-	}
-	return x.Idle(ctx)
+	return err
 }
 
 // Join makes the Nodes w<from> ... w<to>, initialised and ready.
 func (x *Bed) Join(ctx context.Context, from, to int) error {
-	return parallel(from, to, func(i int) error {
-		name := fmt.Sprintf("w%d", i)
-		n := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.NodeSpec{ProviderID: "external-cloudstack://" + x.vms[name]},
-			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-		}
-		_, err := x.Kube.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
-		return err
-	})
+	return parallel(from, to, func(i int) error { return x.JoinVM(ctx, fmt.Sprintf("w%d", i)) })
 }
 
 // Services makes Services web<from> ... web<to> of n ports.

@@ -58,6 +58,12 @@ func newBed(t *testing.T, world *simulator.World) *bed {
 // newBedOf is newBed with another heartbeat: many nodes would keep the machine busy with it.
 func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *bed {
 	t.Helper()
+	return newBedOn(t, world, heartbeat, plane.Options{Binary: programs.plane})
+}
+
+// newBedOn is newBedOf on another control plane.
+func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, control plane.Options) *bed {
+	t.Helper()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
@@ -67,8 +73,9 @@ func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *be
 		t.Fatal(err)
 	}
 	t.Cleanup(b.cloud.Stop)
+	control.NodeGrace, control.Audit = 6*heartbeat, true
 	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
-		Plane: plane.Options{Binary: programs.plane, NodeGrace: 6 * heartbeat, Audit: true}, Controller: programs.Controller, Heartbeat: heartbeat,
+		Plane: control, Controller: programs.Controller, Heartbeat: heartbeat,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,12 @@ const oldName = "cloud-controller-manager"
 // the same Deployment, account, roles and lease. The program is ours: process nodes run no other.
 func (b *bed) predecessor(t *testing.T) {
 	t.Helper()
+	b.predecessorOf(t, testbed.ControllerImage+":old", "external-cloudstack")
+}
+
+// predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
+func (b *bed) predecessorOf(t *testing.T, image, provider string) {
+	t.Helper()
 	ctx, meta := t.Context(), metav1.ObjectMeta{Name: oldName, Namespace: metav1.NamespaceSystem}
 	all := []string{"*"}
 	_, err := b.Client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
@@ -55,9 +61,9 @@ func (b *bed) predecessor(t *testing.T) {
 			ServiceAccountName: oldName,
 			Tolerations:        []corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
-				Name: oldName, Image: testbed.ControllerImage + ":old", Command: []string{"/cloudstack-ccm"},
+				Name: oldName, Image: image, Command: []string{"/cloudstack-ccm"},
 				Args: []string{
-					"--leader-elect=true", "--cloud-provider=external-cloudstack", "--cloud-config=/config/cloud-config",
+					"--leader-elect=true", "--cloud-provider=" + provider, "--cloud-config=/config/cloud-config",
 					"--bind-address=$(POD_IP)", "--secure-port=10258", "--webhook-secure-port=0", "--instance-type-format=upstream",
 				},
 				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
@@ -202,12 +208,12 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Fatalf("the preparation ended with %d:\n%s", code, out)
 	}
 	out, code = script.run(t, append([]string{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"}, process...)...)
-	if code != 0 {
-		t.Fatalf("the install ended with %d:\n%s", code, out)
+	if code != 0 || !strings.Contains(out, "Stopping Deployment kube-system/"+oldName) {
+		t.Fatalf("the install, which takes the other's place, ended with %d:\n%s", code, out)
 	}
-	out, code = script.run(t, "takeover", "--yes", "--pin", "default/documented")
-	if code != 0 || !strings.Contains(out, "Taken over.") {
-		t.Fatalf("the takeover ended with %d:\n%s", code, out)
+	out, code = script.run(t, "takeover", "--yes")
+	if code != 0 || !strings.Contains(out, "no other cloud controller manager is there") {
+		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
 	}
 	script.rules(before, balancerRules(t, client, ips...))
 

@@ -51,8 +51,9 @@ type Options struct {
 	Name         string
 	// Address is the node's InternalIP, as its VM has it. Nothing listens there.
 	Address string
-	// Images maps an image repository without tag or digest to the program that
-	// stands for it. Inside the Pod the program is /<last part of the repository>.
+	// Images maps an image to the program that stands for it: a whole reference, which
+	// comes first, or a repository without tag and digest. Inside the Pod the program is
+	// /<last part of the repository>.
 	Images map[string]string
 	// Dir is the parent of the node's folder; empty means the system's temporary folder.
 	Dir string

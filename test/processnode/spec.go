@@ -39,7 +39,7 @@ func loadImages(binaries map[string]string) (map[string]image, error) {
 		if err != nil {
 			return nil, fmt.Errorf("program of image %s: %w", repository, err)
 		}
-		images[repository] = image{repository: repository, binary: binary, path: "/" + path.Base(repository), digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}
+		images[repository] = image{repository: repository, binary: binary, path: "/" + path.Base(repositoryOf(repository)), digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}
 	}
 	return images, nil
 }
@@ -61,8 +61,10 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
 // findImage returns the program for a Pod's container.
 func (n *Node) findImage(reference string) (image, *refusal) {
-	if img, ok := n.images[repositoryOf(reference)]; ok {
-		return img, nil
+	for _, name := range []string{reference, repositoryOf(reference)} {
+		if img, ok := n.images[name]; ok {
+			return img, nil
+		}
 	}
 	known := make([]string, 0, len(n.images))
 	for repository := range n.images {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type ClusterOptions struct {
 	Plane plane.Options
 	// Controller is the program that Pods with the controller's image run.
 	Controller string
+	// Images are programs of further images, as nodes have them.
+	Images map[string]string
 	// Heartbeat of the nodes; 0 means 2 s.
 	Heartbeat time.Duration
 	Logger    *slog.Logger
@@ -70,7 +73,11 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 // the admin afterwards, as kubeadm does: kubelets may not give themselves a role.
 func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode.Node, error) {
 	o.ControlPlane, o.Heartbeat, o.Logger = c.Plane, c.o.Heartbeat, c.o.Logger
-	o.Images = map[string]string{ControllerImage: c.o.Controller}
+	o.Images = maps.Clone(c.o.Images)
+	if o.Images == nil {
+		o.Images = map[string]string{}
+	}
+	o.Images[ControllerImage] = c.o.Controller
 	roles, own := map[string]string{}, map[string]string{}
 	for k, v := range o.Labels {
 		if strings.HasPrefix(k, rolePrefix) {

@@ -187,6 +187,9 @@ func (l *Listener) admit(client netip.Addr) verdict {
 	return admitted
 }
 
+// Admits tells whether a client reaches the rule's members.
+func (l *Listener) Admits(client netip.Addr) bool { return l.admit(client) == admitted }
+
 // passes takes the first item that matches; without one the packet is dropped.
 func passes(items []simulator.RouterFilter, client netip.Addr) bool {
 	for _, it := range items {

@@ -29,12 +29,12 @@ func TestReleasedChartIsPinned(t *testing.T) {
 
 	image := regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`)
 	for want, values := range map[string]map[string]any{
-		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + own: nil,
-		"registry.example.org/x:v1.2.3@" + own:       {"repository": "registry.example.org/x"},
-		"ghcr.io/csccm/cloudstack-ccm:v9":            {"tag": "v9"},
-		"ghcr.io/csccm/cloudstack-ccm@" + other:      {"digest": other},
-		"registry.example.org/x:v9@" + other:         {"repository": "registry.example.org/x", "tag": "v9", "digest": other},
-		"registry.example.org/y:v1.2.3":              {"repository": "registry.example.org/y", "tag": "v1.2.3"},
+		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + own:   nil,
+		"registry.example.org/x:v1.2.3@" + own:         {"repository": "registry.example.org/x"},
+		"ghcr.io/csccm/cloudstack-ccm:v9":              {"tag": "v9"},
+		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + other: {"digest": other},
+		"registry.example.org/x:v9@" + other:           {"repository": "registry.example.org/x", "tag": "v9", "digest": other},
+		"registry.example.org/y:v1.2.3":                {"repository": "registry.example.org/y", "tag": "v1.2.3"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package takeover
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/takeover"
 )
 
 func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
@@ -24,7 +24,7 @@ func describePins(pins map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-func describeDifferences(s *takeover.ServicePlan) string {
+func describeDifferences(s *ServicePlan) string {
 	var out []string
 	for i := range s.Differences {
 		if s.Differences[i].Consent {
@@ -34,8 +34,8 @@ func describeDifferences(s *takeover.ServicePlan) string {
 	return strings.Join(out, "; ")
 }
 
-// showTakeover prints the plan for a person.
-func showTakeover(out io.Writer, style report.Style, p *takeover.Plan) error {
+// WriteText prints the plan for a person.
+func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 	var b strings.Builder
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
@@ -82,31 +82,8 @@ func showTakeover(out io.Writer, style report.Style, p *takeover.Plan) error {
 		}
 	}
 	if n := len(p.Rules.Steps); n > 0 {
-		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", toDo(p.Rules.Steps))
+		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", migrate.ToDo(p.Rules.Steps))
 	}
 	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// conclude says how it ended and what is next.
-func (r *takeoverRun) conclude() error {
-	var text string
-	switch r.result.State {
-	case takeoverNone:
-		text = "There is no other controller: nothing to take over.\n"
-	case takeoverPrepared:
-		text = "Prepared. Next:\n  " + r.result.Next + "\n  csccm takeover\n"
-	case takeoverDone:
-		text = "Taken over. Check it:  csccm doctor\n"
-		if r.f.keepOld {
-			text += "The old controller is still there, with no Pods.\n"
-		}
-		if j := r.taker.Journal(); j != "" {
-			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
-		}
-	case takeoverPlanned:
-		return nil
-	}
-	_, err := io.WriteString(r.g.out, text)
 	return err
 }

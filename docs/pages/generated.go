@@ -1,0 +1,45 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Part is a part of a page that code decides: the lines between <!-- NAME --> and <!-- /NAME ... -->, where the closing
+// name is the first word of NAME.
+type Part struct {
+	Name string
+	Want string
+}
+
+// Refresh compares the parts of a page with what they should be, and writes them when update says so. It returns the
+// names of those that differ.
+func Refresh(path string, parts []Part, update bool) (stale []string, err error) {
+	raw, err := os.ReadFile(path) // #nosec G304 -- a page of the repository
+	if err != nil {
+		return nil, err
+	}
+	text := string(raw)
+	for _, p := range parts {
+		word, _, _ := strings.Cut(p.Name, ":")
+		head, rest, ok := strings.Cut(text, "<!-- "+p.Name+" -->\n")
+		end := strings.Index(rest, "<!-- /"+word+" -->")
+		if !ok || end < 0 {
+			return nil, fmt.Errorf("%s: it lacks a part from <!-- %s --> to <!-- /%s -->", path, p.Name, word)
+		}
+		want := strings.TrimSpace(p.Want) + "\n"
+		if rest[:end] == want {
+			continue
+		}
+		stale = append(stale, p.Name)
+		text = head + "<!-- " + p.Name + " -->\n" + want + rest[end:]
+	}
+	if len(stale) == 0 || !update {
+		return stale, nil
+	}
+	return nil, os.WriteFile(path, []byte(text), 0o644) // #nosec G306 G703 -- documentation
+}

@@ -1,0 +1,183 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"slices"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// findControllers looks for another provider for CloudStack. One that an earlier takeover kept, with
+// no Pods, is none.
+func (in *Installer) findControllers(ctx context.Context) error {
+	f := &takeover.Facts{Own: takeover.Own{Lease: takeover.DefaultLease}}
+	if err := takeover.FindControllers(ctx, in.Cluster.Kube, in.Options.Release, in.Cluster.Namespace, f); err != nil {
+		return in.Cluster.Explain(err)
+	}
+	in.facts.controllers = withoutKept(f)
+	for i := range f.Predecessors {
+		if p := &f.Predecessors[i]; p.Family != takeover.Other {
+			in.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", p, p.Family, p.Image)
+		}
+	}
+	return nil
+}
+
+func withoutKept(f *takeover.Facts) *takeover.Facts {
+	f.Predecessors = slices.DeleteFunc(f.Predecessors, func(p takeover.Predecessor) bool { return p.Kept })
+	return f
+}
+
+// takesOver tells whether this install takes another provider's place. A controller that csccm does
+// not know is left to the checks.
+func (in *Installer) takesOver() bool {
+	return slices.ContainsFunc(in.facts.controllers.Predecessors, func(p takeover.Predecessor) bool { return p.Family != takeover.Other })
+}
+
+// replaces are the workloads whose place this install takes, which the checks before it then let pass.
+func (in *Installer) replaces() []check.Object {
+	var out []check.Object
+	for i := range in.facts.controllers.Predecessors {
+		p := &in.facts.controllers.Predecessors[i]
+		if p.Family == takeover.Apache || p.Family == takeover.Leaseweb {
+			out = append(out, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	return out
+}
+
+// planControllers says, by the cluster alone, who would be replaced in which order; an error is what
+// keeps it from happening, known before anything is made in CloudStack.
+func (in *Installer) planControllers(context.Context) error {
+	if !in.takesOver() {
+		return nil
+	}
+	f := *in.facts.controllers
+	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
+	in.plan.Takeover = takeover.NewPlan(&f)
+	if len(in.plan.Takeover.Problems) > 0 {
+		return &takeover.BlockedError{Problems: in.plan.Takeover.Problems}
+	}
+	return nil
+}
+
+// planTakeover compares, now that there are keys, what stands of each Service with what the new
+// controller would make of it. Chart values that keep the nodes' forms join those of the operator.
+func (in *Installer) planTakeover(ctx context.Context) error {
+	if !in.takesOver() {
+		return nil
+	}
+	in.Progress.Step("What the other provider has made")
+	f, err := takeover.Detect(ctx, takeover.Source{
+		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config,
+		Release: in.Options.Release, Namespace: in.Cluster.Namespace, ClusterID: in.Options.ClusterID,
+	})
+	if err != nil {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	in.facts.controllers = withoutKept(f)
+	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
+	plan := takeover.NewPlan(f)
+	in.plan.Takeover = plan
+	if err := in.addValues(ctx, plan.Values); err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	project, err := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	o := &in.Options
+	in.taker = &takeover.Taker{
+		Kube: in.Cluster.Kube, API: in.cloud, Jobs: in.cloud.Jobs(), ProjectID: project, APIURL: in.config.APIURL, Server: in.Cluster.Server,
+		Namespace: in.Cluster.Namespace, Clock: in.Clock, Progress: in.Progress, Plan: plan,
+		Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
+	}
+	in.Progress.Done("%s, %s", count(len(plan.Services), "Service"), count(ruleCount(plan), "rule"))
+	return nil
+}
+
+func ruleCount(p *takeover.Plan) int {
+	n := 0
+	for i := range p.Services {
+		n += len(p.Services[i].Rules)
+	}
+	return n
+}
+
+// addValues gives the chart what the operator did not set, and renders it anew.
+func (in *Installer) addValues(ctx context.Context, values map[string]string) error {
+	set := in.effectiveValues()
+	more := map[string]any{}
+	for name, value := range values {
+		if _, given := set[name]; !given {
+			more[name] = value
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	in.Options.Values = helm.MergeValues(in.Options.Values, more)
+	return in.planChart(ctx)
+}
+
+// effectiveValues are the values that the release will have.
+func (in *Installer) effectiveValues() map[string]any {
+	if r := in.facts.release; r != nil && r.Deployed() {
+		return helm.MergeValues(r.Values, in.Options.Values)
+	}
+	return in.Options.Values
+}
+
+// labelForm is how the controller will write instance types.
+func (in *Installer) labelForm() (node.LabelForm, error) {
+	form, _ := in.effectiveValues()["instanceTypeFormat"].(string)
+	return node.ParseLabelForm(form)
+}
+
+// consent has somebody agree to what the takeover changes.
+func (in *Installer) consent(ctx context.Context) error {
+	if in.taker == nil {
+		return nil
+	}
+	if len(in.plan.Takeover.Problems) == 0 && !in.Options.Yes && !in.Options.DryRun && !in.structured() && in.Interactive {
+		if err := in.taker.Ask(ctx, in.Prompt); err != nil {
+			return err
+		}
+		in.Options.Accept, in.Options.Pin = in.taker.Accept, in.taker.Pin // for the flag line
+	}
+	return in.taker.Check()
+}
+
+// takeoverSteps are those of the takeover, each with its entry in the journal.
+func (in *Installer) takeoverSteps(list func(*takeover.Taker) []takeover.Step) []step {
+	if in.taker == nil {
+		return nil
+	}
+	var out []step
+	for _, s := range list(in.taker) {
+		out = append(out, in.recorded("takeover: "+s.Name, func(ctx context.Context) error {
+			// Record and journal are kept where the controller will be.
+			if err := credentials.EnsureNamespace(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
+				return in.Cluster.Explain(err)
+			}
+			in.journal.Publish(ctx)
+			err := s.Do(ctx)
+			if j := in.taker.Journal(); j != "" {
+				in.note("journal of the rules: %s", j)
+			}
+			return err
+		}))
+	}
+	return out
+}

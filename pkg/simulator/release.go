@@ -1,0 +1,197 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// release is a release of CloudStack: 4.19.2 is {4, 19, 2}.
+type release [3]int
+
+// The releases that the simulator can be. Between them lie those of Differences.
+var oldestRelease, newestRelease = release{4, 16}, release{4, 22}
+
+// Releases are those that --cloudstack-version takes, the oldest first.
+func Releases() []string {
+	var out []string
+	for minor := oldestRelease[1]; minor <= newestRelease[1]; minor++ {
+		out = append(out, fmt.Sprintf("%d.%d", oldestRelease[0], minor))
+	}
+	return out
+}
+
+// FullVersion is how listCapabilities shows a release: 4.19 is 4.19.0.0.
+func FullVersion(version string) (string, error) {
+	if _, err := parseRelease(version); err != nil {
+		return "", err
+	}
+	number, suffix, _ := strings.Cut(version, "-")
+	for strings.Count(number, ".") < 3 {
+		number += ".0"
+	}
+	if suffix != "" {
+		number += "-" + suffix
+	}
+	return number, nil
+}
+
+// parseRelease reads the version of a world: 4.19, 4.19.2, 4.22.0.0-SNAPSHOT.
+func parseRelease(version string) (release, error) {
+	number, _, _ := strings.Cut(version, "-")
+	r, ok := readRelease(number)
+	if !ok || strings.Count(number, ".") == 0 || r.before(oldestRelease) || newestRelease.before(release{r[0], r[1]}) {
+		return r, fmt.Errorf("CloudStack %q: there are %s to %s", version, Releases()[0], Releases()[len(Releases())-1])
+	}
+	return r, nil
+}
+
+// readRelease reads numbers with dots between them; the fourth says nothing about features.
+func readRelease(text string) (r release, ok bool) {
+	for i, part := range strings.Split(strings.TrimSuffix(text, "+"), ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return r, false
+		}
+		if i < len(r) {
+			r[i] = n
+		}
+	}
+	return r, true
+}
+
+func (r release) before(o release) bool { return slices.Compare(r[:], o[:]) < 0 }
+
+// lacks tells that the release is older than a mark such as 4.18.0.0; no mark is older than all.
+func (r release) lacks(since string) bool {
+	mark, ok := readRelease(since)
+	return ok && since != "" && r.before(mark)
+}
+
+// at is the catalogue of a release: without the commands and parameters that came later. A parameter that is
+// not known is ignored, as CloudStack does.
+func (cat *catalogue) at(r release) *catalogue {
+	if !r.before(newestRelease) {
+		return cat
+	}
+	out := &catalogue{Shapes: slices.Clone(cat.Shapes), byName: map[string]*apiSpec{}, hides: map[string][]string{}}
+	unmarked := map[string]bool{}
+	for _, d := range Differences {
+		if !r.lacks(d.Since) {
+			continue
+		}
+		for _, name := range d.Commands {
+			unmarked[name] = true
+		}
+		for kind, fields := range d.Fields {
+			for _, key := range answerObjects[kind].keys {
+				out.hides[key] = append(out.hides[key], fields...)
+			}
+			n := cat.byName[answerObjects[kind].command].Shape
+			out.Shapes[n] = slices.DeleteFunc(slices.Clone(out.Shapes[n]), func(f apiField) bool { return slices.Contains(fields, f.Name) })
+		}
+	}
+	for i := range cat.APIs {
+		a := cat.APIs[i]
+		if r.lacks(a.Since) || unmarked[a.Name] {
+			continue
+		}
+		a.absent = nil
+		known := make([]apiParam, 0, len(a.Params))
+		for _, p := range a.Params {
+			if r.lacks(p.Since) {
+				a.absent = append(a.absent, strings.ToLower(p.Name))
+				continue
+			}
+			known = append(known, p)
+		}
+		a.Params = known
+		out.APIs = append(out.APIs, a)
+	}
+	for i := range out.APIs {
+		out.byName[out.APIs[i].Name] = &out.APIs[i]
+	}
+	out.routerTLS = !r.lacks(routerTLSSince)
+	return out
+}
+
+// older removes from an answer what the release does not show yet.
+func (cat *catalogue) older(buf *bytes.Buffer) error {
+	if cat.hides == nil {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(buf.Bytes()))
+	decoder.UseNumber()
+	var answer any
+	if err := decoder.Decode(&answer); err != nil {
+		return err
+	}
+	cat.hide("", answer)
+	buf.Reset()
+	return encode(buf, answer)
+}
+
+func (cat *catalogue) hide(key string, value any) {
+	switch v := value.(type) {
+	case []any:
+		if key == "capability" && !cat.routerTLS {
+			withoutTLS(v)
+		}
+		for _, item := range v {
+			cat.hide(key, item)
+		}
+	case map[string]any:
+		for _, field := range cat.hides[key] {
+			delete(v, field)
+		}
+		for name, member := range v {
+			if list, ok := member.([]any); ok && name == "capability" && !cat.routerTLS {
+				v[name] = slices.DeleteFunc(list, isTLSCapability)
+				member = v[name]
+			}
+			cat.hide(name, member)
+		}
+	}
+}
+
+// isTLSCapability finds the capability of balancers that end TLS.
+func isTLSCapability(item any) bool {
+	c, ok := item.(map[string]any)
+	return ok && c["name"] == tlsCapability
+}
+
+// withoutTLS takes the protocol ssl out of the capabilities of a service.
+func withoutTLS(capabilities []any) {
+	for _, item := range capabilities {
+		c, ok := item.(map[string]any)
+		if text, isText := c["value"].(string); ok && isText && c["name"] == "SupportedProtocols" {
+			c["value"] = strings.TrimSuffix(text, ", "+protocolSSL)
+		}
+	}
+}
+
+// The place of the table in docs/support-policy.md.
+const (
+	TableStart = "<!-- releases of CloudStack: written by go generate ./pkg/simulator -->\n"
+	TableEnd   = "<!-- end -->\n"
+)
+
+// DifferencesTable is the table of Differences in Markdown, with its place.
+func DifferencesTable() string {
+	var b strings.Builder
+	b.WriteString(TableStart + "| since | what | csccm on older releases |\n|---|---|---|\n")
+	for _, d := range Differences {
+		without := d.Without
+		if without == "" {
+			without = "does not use it"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Since, d.What, without)
+	}
+	return b.String() + TableEnd
+}

@@ -1,0 +1,186 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// patchReleases are those between the minor ones that differ from both.
+var patchReleases = []string{"4.19.2", "4.20.1"}
+
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"4.16", "4.17", "4.18", "4.19", "4.20", "4.21", "4.22"}, Releases())
+	for version, want := range map[string]string{
+		"4.16": "4.16.0.0", "4.19.2": "4.19.2.0", "4.22.0.0": "4.22.0.0", "4.22.0.0-SNAPSHOT": "4.22.0.0-SNAPSHOT", "4.22.1": "4.22.1.0",
+	} {
+		got, err := FullVersion(version)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, version := range []string{"", "4", "4.15", "4.23", "5.0", "3.0.1", "latest", "4.x"} {
+		_, err := FullVersion(version)
+		require.EqualError(t, err, `CloudStack "`+version+`": there are 4.16 to 4.22`)
+	}
+	_, err := New(Options{World: &World{Version: "4.15.1", Zones: ExampleWorld().Zones}})
+	require.EqualError(t, err, `world: CloudStack "4.15.1": there are 4.16 to 4.22`)
+}
+
+// Each line of the table: the release before lacks it, the release has it, and the newest shows it.
+func TestDifferencesOfReleases(t *testing.T) {
+	t.Parallel()
+	newest, err := loadCatalogue()
+	require.NoError(t, err)
+	field := func(cat *catalogue, kind, name string) bool {
+		command := answerObjects[kind].command
+		require.NotNil(t, cat.byName[command], command)
+		return slices.ContainsFunc(cat.Shapes[cat.byName[command].Shape], func(f apiField) bool { return f.Name == name })
+	}
+	for i, d := range Differences {
+		since, ok := readRelease(d.Since)
+		require.True(t, ok, d.Since)
+		if i > 0 {
+			before, _ := readRelease(Differences[i-1].Since)
+			assert.False(t, since.before(before), "%s: the table is by release", d.What)
+		}
+		assert.True(t, oldestRelease.before(since) && len(d.Commands)+len(d.Params)+len(d.Fields) > 0, d.What)
+		for command, params := range d.Params {
+			require.NotNil(t, newest.byName[command], command)
+			for _, p := range params {
+				spec := newest.byName[command].param(p)
+				require.NotNil(t, spec, "%s %s", command, p)
+				mark, marked := readRelease(spec.Since)
+				assert.True(t, marked && mark == since, "%s %s: the catalogue says %s, the table %s", command, p, spec.Since, d.Since)
+			}
+		}
+		for _, version := range append(Releases(), patchReleases...) {
+			r, err := parseRelease(version)
+			require.NoError(t, err)
+			cat, has := newest.at(r), !r.before(since)
+			for _, command := range d.Commands {
+				assert.Equal(t, has, cat.byName[command] != nil, "%s: %s", version, command)
+			}
+			for command, params := range d.Params {
+				for _, p := range params {
+					spec := cat.byName[command]
+					assert.Equal(t, has, spec != nil && spec.param(p) != nil, "%s: %s %s", version, command, p)
+				}
+			}
+			for kind, fields := range d.Fields {
+				for _, f := range fields {
+					require.True(t, field(newest, kind, f), "no answer has %s of %s", f, kind)
+					assert.Equal(t, has, field(cat, kind, f), "%s: %s of %s", version, f, kind)
+				}
+			}
+		}
+	}
+}
+
+// releaseHarness serves the worlds of balancer tests as a release.
+func releaseHarness(t *testing.T, version string) *harness {
+	t.Helper()
+	w, err := LoadWorld(bytes.NewReader([]byte(lbWorld)))
+	require.NoError(t, err)
+	w.Version = version
+	return start(t, Options{World: w})
+}
+
+// What the releases do, asked as clients ask.
+func TestAnswersOfReleases(t *testing.T) {
+	t.Parallel()
+	for _, version := range append(Releases(), patchReleases...) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			const u = "d/a"
+			h := releaseHarness(t, version)
+			r, err := parseRelease(version)
+			require.NoError(t, err)
+			has := func(since string) bool { return !r.lacks(since) }
+			full, err := FullVersion(version)
+			require.NoError(t, err)
+			capability, ok := h.ok(h.call(u, "listCapabilities")).body["capability"].(map[string]any)
+			require.True(t, ok)
+			assert.Equal(t, full, capability["cloudstackversion"])
+
+			// The sources of a rule: taken since 4.18, changed since 4.22, ignored before.
+			rule := h.rule("80", "protocol", "tcp", "cidrlist", "10.0.0.0/8")
+			ranges := func() any {
+				return h.first(h.call(u, "listLoadBalancerRules", "id", rule), "loadbalancerrule")["cidrlist"]
+			}
+			want := any(nil)
+			if has("4.18") {
+				want = "10.0.0.0/8"
+			}
+			assert.Equal(t, want, ranges())
+			h.done(u, h.call(u, "updateLoadBalancerRule", "id", rule, "algorithm", "source", "cidrlist", "192.168.0.0/16"))
+			if has("4.22") {
+				want = "192.168.0.0/16"
+			}
+			assert.Equal(t, want, ranges())
+
+			// A name filters networks since 4.22, and shows all before.
+			assert.Equal(t, !has("4.22"), len(h.ok(h.call(u, "listNetworks", "name", "no-such-network")).items("network")) > 0)
+
+			// Commands that are not there are unknown, with or without keys.
+			a := h.call(u, "reserveIpAddress", "id", h.ipID("203.0.113.8"))
+			b := h.call(u, "noSuchCommand")
+			assert.Equal(t, !has("4.17"), a.status == b.status && a.key == b.key, a.raw)
+			shown := func(command string) []map[string]any { return h.call("admin", "listApis", "name", command).items("api") }
+			assert.Equal(t, has("4.17"), len(shown("reserveIpAddress")) == 1)
+			params := shown("createLoadBalancerRule")[0]["params"].([]any)
+			assert.Equal(t, has("4.18"), slices.ContainsFunc(params, func(p any) bool { return p.(map[string]any)["name"] == "cidrlist" }))
+
+			// TLS at the router.
+			network := h.ok(h.call(u, "listNetworks")).raw
+			assert.Equal(t, has("4.22"), strings.Contains(network, tlsCapability))
+			assert.Equal(t, has("4.22"), strings.Contains(network, "tcp-proxy, ssl"))
+			assert.Contains(t, network, "tcp-proxy")
+			tls := h.call(u, "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.8"), "name", "tls", "algorithm", "roundrobin",
+				"publicport", "443", "privateport", "30443", "protocol", "ssl", "openfirewall", "false")
+			assert.Equal(t, has("4.22"), tls.status == 200, tls.raw)
+
+			// Fields.
+			for _, f := range []struct{ command, object, field, since string }{
+				{"listVirtualMachines", "virtualmachine", "deleteprotection", "4.20"},
+				{"listVirtualMachines", "virtualmachine", "templatetype", "4.19"},
+				{"listVirtualMachines", "virtualmachine", "domainpath", "4.19.2"},
+				{"listNetworks", "network", "domainpath", "4.19"},
+				{"listZones", "zone", "routedmodeenabled", "4.20.1"},
+				{"listPublicIpAddresses", "publicipaddress", "forprovider", "4.21"},
+			} {
+				_, shows := h.ok(h.call(u, f.command)).items(f.object)[0][f.field]
+				assert.Equal(t, has(f.since), shows, "%s: %s", f.command, f.field)
+			}
+		})
+	}
+}
+
+// A dump goes on as the release that it was.
+func TestDumpKeepsTheRelease(t *testing.T) {
+	t.Parallel()
+	h := releaseHarness(t, "4.17")
+	w, err := h.sim.Dump(DumpOptions{Secrets: true})
+	require.NoError(t, err)
+	again := start(t, Options{World: w})
+	a := again.call("d/a", "listCapabilities")
+	assert.Contains(t, a.raw, "4.17.0.0")
+	assert.Len(t, again.call("admin", "listApis", "name", "reserveIpAddress").items("api"), 1)
+	assert.Empty(t, again.call("admin", "listApis", "name", "listBgpPeers").items("api"))
+}
+
+func TestSupportPolicyIsFresh(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/support-policy.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(text), DifferencesTable(), "go generate ./pkg/simulator")
+	assert.Contains(t, string(text), "CloudStack "+Releases()[0]+" to "+Releases()[len(Releases())-1])
+}

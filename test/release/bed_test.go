@@ -1,0 +1,184 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	imagename "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+const limit = 2 * time.Minute
+
+// serve runs the release program's own registry and web site and returns their address.
+func serve(t *testing.T, s *source, site string) (host string) {
+	t.Helper()
+	if err := os.MkdirAll(site, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), s.program, "serve", "--site", site)
+	cmd.Dir = s.dir
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	host, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("release serve says no address: %v", err)
+	}
+	return strings.TrimSpace(host)
+}
+
+// pull fetches the image of this machine's platform by its digest and returns the program in it: what a node would run.
+func pull(t *testing.T, reference string) (program string) {
+	t.Helper()
+	ref, err := imagename.ParseReference(reference, imagename.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := remote.Image(ref, remote.WithContext(t.Context()), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := mutate.Extract(image)
+	defer func() { _ = layers.Close() }()
+	for files := tar.NewReader(layers); ; {
+		header, err := files.Next()
+		if err != nil {
+			t.Fatalf("no %s in %s: %v", name, reference, err)
+		}
+		if strings.TrimPrefix(header.Name, "/") != name {
+			continue
+		}
+		program = filepath.Join(t.TempDir(), name)
+		out, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755) // #nosec G302 G304 -- a program of the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(out, files) // #nosec G110 -- our own image
+		if err := errors.Join(err, out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return program
+	}
+}
+
+// bed is a cluster with two nodes and the controller's Secret, and its CloudStack.
+type bed struct {
+	*testbed.Cluster
+	cloud *testbed.CloudStack
+	cli   string
+}
+
+func newBed(t *testing.T, images map[string]string) *bed {
+	t.Helper()
+	b := &bed{}
+	programs, err := testbed.Build(t.Context(), testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cli = programs.CLI
+	if b.cloud, err = testbed.StartCloudStack(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.cloud.Stop)
+	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
+		Plane: plane.Options{Progress: plane.Print(os.Stderr)}, Controller: programs.Controller, Images: images, Heartbeat: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	for _, o := range []processnode.Options{
+		{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: ""}},
+		{Name: "demo-worker-1", Address: "10.1.1.21"},
+	} {
+		if _, err := b.Join(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := b.cloud.Config("k8s-owner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloudstack-secret"},
+		StringData: map[string]string{"cloud-config": fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", config.APIURL, config.APIKey, config.SecretKey)},
+	}
+	if _, err := b.Client.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bed) eventually(t *testing.T, what string, try func(context.Context) error) {
+	t.Helper()
+	if err := testbed.Wait(t.Context(), limit, what, try); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs waits until one ready Pod of the controller is there, of an image.
+func (b *bed) runs(t *testing.T, image string) {
+	t.Helper()
+	b.eventually(t, "the controller of image "+image, func(ctx context.Context) error {
+		list, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for i := range list.Items {
+			p := &list.Items[i]
+			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			seen = append(seen, fmt.Sprintf("%s ready=%t", p.Spec.Containers[0].Image, ready))
+		}
+		if want := []string{image + " ready=true"}; !slices.Equal(seen, want) {
+			return fmt.Errorf("there are %v", seen)
+		}
+		return nil
+	})
+}
+
+// initialized waits until the controller has initialised nodes.
+func (b *bed) initialized(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, node := range nodes {
+		b.eventually(t, "node "+node+" to be initialised", func(ctx context.Context) error {
+			n, err := b.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			if err == nil && !strings.HasPrefix(n.Spec.ProviderID, "external-cloudstack://") {
+				err = fmt.Errorf("provider ID %q", n.Spec.ProviderID)
+			}
+			return err
+		})
+	}
+}

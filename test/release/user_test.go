@@ -1,0 +1,105 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/csccm/csccm/test/plane"
+)
+
+// user types commands; what they say becomes the transcript.
+type user struct {
+	t          *testing.T
+	bed        *bed
+	home, host string
+	text       bytes.Buffer
+}
+
+func (u *user) copy(file, as string) {
+	u.t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(u.home, as), text, 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *user) say(text string) { fmt.Fprintf(&u.text, "\n# %s\n", text) }
+
+// type runs a command in the user's home.
+func (u *user) exec(program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(u.t.Context(), program, args...)
+	cmd.Dir = u.home
+	cmd.Env = []string{"HOME=" + u.home, "KUBECONFIG=" + u.bed.Kubeconfig, "PATH=/usr/bin:/bin", "COLUMNS=100"}
+	out, err := cmd.CombinedOutput()
+	fmt.Fprintf(&u.text, "\n$ %s %s\n%s", filepath.Base(program), strings.Join(args, " "), out)
+	return string(out), err
+}
+
+func (u *user) must(program string, args ...string) string {
+	u.t.Helper()
+	out, err := u.exec(program, args...)
+	if err != nil {
+		u.t.Fatalf("%s %v: %v\n%s", filepath.Base(program), args, err, out)
+	}
+	return out
+}
+
+func (u *user) helm(args ...string) string    { u.t.Helper(); return u.must(tools.helm, args...) }
+func (u *user) csccm(args ...string) string   { u.t.Helper(); return u.must(u.bed.cli, args...) }
+func (u *user) kubectl(args ...string) string { u.t.Helper(); return u.must(u.bed.Kubectl, args...) }
+
+// fails wants helm to refuse, with a text.
+func (u *user) fails(want string, args ...string) {
+	u.t.Helper()
+	out, err := u.exec(tools.helm, args...)
+	if err == nil || !strings.Contains(out, want) {
+		u.t.Fatalf("helm %v: want %q, got %v\n%s", args, want, err, out)
+	}
+}
+
+// stable are the parts of the transcript that differ from run to run.
+var stable = []struct {
+	pattern *regexp.Regexp
+	by      string
+}{
+	{regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}`), "Sat Nov 21 12:00:00 2026"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [-+]\d{4} [A-Z]+)?`), "2026-11-21T12:00:00Z"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+/client/api`), "127.0.0.1:8080/client/api"},
+}
+
+// keep writes the transcript with -update.
+func (u *user) keep() {
+	u.t.Helper()
+	text := strings.ReplaceAll(strings.ReplaceAll(u.text.String(), u.host, "127.0.0.1:5000"), u.home, "/home/me")
+	for _, s := range stable {
+		text = s.pattern.ReplaceAllString(text, s.by)
+	}
+	text = regexp.MustCompile(`(?m)[ \t]+$`).ReplaceAllString(text, "")
+	if strings.Contains(text, password) {
+		u.t.Error("the password got into the output")
+	}
+	if !*update {
+		return
+	}
+	module, err := plane.ModuleDir()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	file := filepath.Join(module, "..", "docs", "transcripts", "release.txt")
+	head := "# A release from its making to its way back, on a real API server; written by go test ./release -update in test/.\n"
+	if err := os.WriteFile(file, []byte(head+text), 0o644); err != nil { // #nosec G306 -- a page of the documentation
+		u.t.Fatal(err)
+	}
+}

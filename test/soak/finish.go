@@ -1,0 +1,180 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// finish lets nothing go wrong any more and waits until CloudStack holds what the
+// Services ask, and after their deletion what it held before.
+func (r *run) finish(ctx context.Context) error {
+	for _, disarm := range r.disarm {
+		disarm()
+	}
+	err := testbed.Wait(ctx, settle, "CloudStack to hold what the Services ask", func(ctx context.Context) error {
+		return errors.Join(r.nodesAgree(ctx), r.converged(ctx))
+	})
+	if err != nil {
+		return err
+	}
+	r.watch.look(ctx)
+	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	r.served = len(r.services)
+	for i := range list.Items {
+		if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			if err := r.bed.Kube.CoreV1().Services(bare.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	r.services = map[string]*service{}
+	return testbed.Wait(ctx, settle, "CloudStack to hold what it held before", func(ctx context.Context) error {
+		return errors.Join(r.converged(ctx), r.nothingLeft(ctx))
+	})
+}
+
+// nodesAgree: Nodes whose VM is gone have gone.
+func (r *run) nodesAgree(ctx context.Context) error {
+	list, err := r.bed.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(maps.Keys(r.nodes)); !slices.Equal(names, want) {
+		return fmt.Errorf("nodes are %v instead of %v", names, want)
+	}
+	return nil
+}
+
+// converged compares the rules on the routers with the Services.
+func (r *run) converged(ctx context.Context) error {
+	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	want := map[string]string{}
+	for i := range list.Items {
+		s, wanted := &list.Items[i], r.services[list.Items[i].Name]
+		switch {
+		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+			continue
+		case wanted == nil:
+			return fmt.Errorf("the Service %s is still there", s.Name)
+		case len(s.Status.LoadBalancer.Ingress) != 1:
+			return fmt.Errorf("the Service %s has no address", s.Name)
+		}
+		members := slices.Sorted(maps.Keys(r.nodes))
+		if wanted.local {
+			members = wanted.endpoints
+		}
+		for _, p := range s.Spec.Ports {
+			at := fmt.Sprintf("%s:%d", s.Status.LoadBalancer.Ingress[0].IP, p.Port)
+			want[at] = fmt.Sprintf("%s to %d of %v, PROXY header %v, for %v", wanted.balance(), p.NodePort, members, wanted.proxy, admitted(wanted.wanted()))
+		}
+	}
+	listeners, refused := datapath.Desired(r.bed.Cloud.Router())
+	if len(refused) > 0 {
+		return fmt.Errorf("HAProxy would refuse %+v", refused)
+	}
+	is := map[string]string{}
+	for i := range listeners {
+		l := &listeners[i]
+		if slices.Contains(r.watch.before, l.Public.Addr().String()) {
+			continue
+		}
+		var names []string
+		for _, m := range l.Members {
+			names = append(names, m.VM)
+		}
+		slices.Sort(names)
+		is[l.Public.String()] = fmt.Sprintf("%s to %d of %v, PROXY header %v, for %v", l.Algorithm, l.Members[0].Address.Port(), names, l.ProxyHeader, reached(l))
+	}
+	return differences(want, is)
+}
+
+// probes are clients of every range that a Service may name, and one of none.
+var probes = []string{"10.1.2.3", "192.0.2.9", "198.51.100.9", "203.0.113.7", "203.0.113.8"}
+
+func reached(l *datapath.Listener) (out []string) {
+	for _, p := range probes {
+		if l.Admits(netip.MustParseAddr(p)) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func admitted(ranges []string) (out []string) {
+	for _, p := range probes {
+		if slices.ContainsFunc(ranges, func(c string) bool { return netip.MustParsePrefix(c).Contains(netip.MustParseAddr(p)) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func differences(want, is map[string]string) error {
+	var texts []string
+	for at, w := range want {
+		if is[at] != w {
+			texts = append(texts, fmt.Sprintf("%s: %q instead of %q", at, is[at], w))
+		}
+	}
+	for at := range is {
+		if want[at] == "" {
+			texts = append(texts, at+": nobody asks for this rule: "+is[at])
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	slices.Sort(texts)
+	return errors.New(strings.Join(texts, "\n"))
+}
+
+// nothingLeft: no object and no stranded address more than at the start.
+func (r *run) nothingLeft(ctx context.Context) error {
+	c, err := r.watch.read(ctx)
+	if err != nil {
+		return err
+	}
+	is, err := r.watch.describe(ctx, c, func(string) bool { return true })
+	if err != nil {
+		return err
+	}
+	if err := differences(r.watch.foreign, is); err != nil {
+		return err
+	}
+	for _, state := range []string{"Allocating", "Releasing"} {
+		list, err := r.bed.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"})
+		if err != nil {
+			return err
+		}
+		if n, _ := list["count"].(float64); n > 0 {
+			return fmt.Errorf("%v addresses are left in state %s", n, state)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// sample is what the controller says about itself.
+type sample struct {
+	goroutines, heap, resident float64
+}
+
+// gauges are samples of one life of the controller.
+type gauges struct {
+	mu      sync.Mutex
+	samples []sample
+	lives   int
+}
+
+const (
+	samplePeriod = time.Second
+	fewSamples   = 12 // less say nothing
+	mib          = 1 << 20
+)
+
+// restarted forgets the samples: another process has other numbers.
+func (g *gauges) restarted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.samples, g.lives = nil, g.lives+1
+}
+
+// run reads the metrics until the context ends.
+func (g *gauges) run(ctx context.Context, port int) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- a certificate that the controller made up, on loopback
+	}}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(samplePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if s, err := read(ctx, client, port); err == nil { // it is killed now and then
+				g.mu.Lock()
+				g.samples = append(g.samples, s)
+				g.mu.Unlock()
+			}
+		}
+	}
+}
+
+func read(ctx context.Context, client *http.Client, port int) (s sample, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", port), nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return s, errors.New(resp.Status)
+	}
+	wanted := map[string]*float64{"go_goroutines": &s.goroutines, "go_memstats_heap_inuse_bytes": &s.heap, "process_resident_memory_bytes": &s.resident}
+	in := bufio.NewScanner(resp.Body)
+	for in.Scan() {
+		name, value, _ := strings.Cut(in.Text(), " ")
+		if to := wanted[name]; to != nil {
+			if *to, err = strconv.ParseFloat(value, 64); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, in.Err()
+}
+
+// ends are the medians of the second and the last quarter of the life: the first is the start.
+func (g *gauges) ends() (early, late sample, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := len(g.samples)
+	if n < fewSamples {
+		return early, late, false
+	}
+	return median(g.samples[n/4 : n/2]), median(g.samples[n-n/4:]), true
+}
+
+func median(s []sample) sample {
+	of := func(get func(sample) float64) float64 {
+		var v []float64
+		for _, x := range s {
+			v = append(v, get(x))
+		}
+		slices.Sort(v)
+		return v[len(v)/2]
+	}
+	return sample{
+		goroutines: of(func(x sample) float64 { return x.goroutines }), heap: of(func(x sample) float64 { return x.heap }),
+		resident: of(func(x sample) float64 { return x.resident }),
+	}
+}
+
+// err says what has grown.
+func (g *gauges) err() error {
+	early, late, ok := g.ends()
+	if !ok {
+		return errors.New("too few samples of the controller's metrics to tell whether it grows")
+	}
+	var errs []error
+	for _, c := range []struct {
+		what        string
+		early, late float64
+		slack       float64
+	}{
+		{"goroutines", early.goroutines, late.goroutines, 50}, {"heap", early.heap, late.heap, 16 * mib}, {"resident memory", early.resident, late.resident, 32 * mib},
+	} {
+		if c.late > c.early*1.25+c.slack {
+			errs = append(errs, fmt.Errorf("the controller grows: %s from %.0f to %.0f", c.what, c.early, c.late))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,54 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command soak lets Services, nodes and VMs come, change and go at random for
+// minutes, against the controller as a process, a real API server and a CloudStack
+// in which one call in twenty goes wrong. It watches all the time what must never
+// happen, and at the end whether CloudStack holds exactly what the Services ask.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := command(ctx)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context) error {
+	o := options{Out: os.Stdout}
+	flag.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long things change; what follows takes a minute or two more")
+	flag.Int64Var(&o.Seed, "seed", 0, "of what happens when; 0 takes the time")
+	flag.Float64Var(&o.Faults, "faults", 0.05, "share of the controller's calls that go wrong")
+	flag.IntVar(&o.Services, "services", 10, "most Services at once")
+	flag.DurationVar(&o.Pace, "pace", 400*time.Millisecond, "time between two changes")
+	flag.StringVar(&o.Profile, "profile", "simulator", "how long CloudStack's calls and jobs take: instant, simulator or production")
+	bin := flag.String("bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
+	flag.Parse()
+	if o.Seed == 0 {
+		o.Seed = time.Now().UnixNano()
+	}
+	var err error
+	if o.Plane, err = plane.Ensure(ctx, plane.Print(os.Stderr)); err != nil {
+		return err
+	}
+	if o.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+		return err
+	}
+	return soak(ctx, o)
+}

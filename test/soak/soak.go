@@ -1,0 +1,178 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// options of a run.
+type options struct {
+	Programs       testbed.Binaries
+	Plane          string
+	Duration, Pace time.Duration
+	Seed           int64
+	Faults         float64
+	Services       int
+	Profile        string
+	Out            io.Writer
+}
+
+const (
+	vms          = 12 // of which the first two are members of somebody else's rule and stay
+	firstNodes   = 5
+	fewestNodes  = 3
+	settle       = 4 * time.Minute
+	controller   = "ccm"
+	managementUp = 2 * time.Second
+)
+
+// foreign is what others have in the same account and network.
+const foreign = `
+publicIPs:
+  - address: 198.18.7.249
+    network: k8s-net
+    loadBalancerRules:
+      - {name: team-web, publicPort: 80, privatePort: 8080, protocol: tcp, members: [w1, w2]}
+      - {name: a0123456789abcdef0123456789abcdef-tcp-443, publicPort: 443, privatePort: 30443, protocol: tcp, members: [w1]}
+    firewallRules:
+      - {protocol: tcp, startPort: 80, endPort: 80}
+      - {protocol: tcp, startPort: 443, endPort: 443}
+  - address: 198.18.7.250
+    network: k8s-net
+    firewallRules:
+      - {protocol: tcp, startPort: 22, endPort: 22, cidrs: [192.0.2.0/24]}
+`
+
+// run is a soak at work.
+type run struct {
+	options
+	bed    *bare.Bed
+	random *rand.Rand
+	port   int // of the controller's metrics
+
+	services map[string]*service // by name, as the API server has them
+	made     int
+	nodes    map[string]bool // names of VMs that are nodes
+	spare    []string        // VMs that are not
+	vmsMade  int
+	done     map[string]int // changes by kind
+
+	disarm []func() // faults
+	served int      // Services that were as asked at the end
+	watch  *watch
+	gauges gauges
+}
+
+// soak runs everything and prints the summary.
+func soak(ctx context.Context, o options) (err error) {
+	r := &run{options: o, services: map[string]*service{}, nodes: map[string]bool{}, done: map[string]int{}}
+	r.random = rand.New(rand.NewPCG(uint64(o.Seed), 1)) // #nosec G115 G404 -- what happens is to be the same for the same seed
+	_, _ = fmt.Fprintf(o.Out, "soak: seed %d, %s, %.0f %% faults\n", o.Seed, o.Duration, 100*o.Faults)
+	if r.bed, err = bare.New(ctx, bare.Options{
+		Programs: o.Programs, Plane: o.Plane, VMs: vms, Nodes: firstNodes, Profile: o.Profile, Extra: foreign, Seed: uint64(o.Seed), // #nosec G115 -- any number will do
+	}); err != nil {
+		return err
+	}
+	defer r.bed.Stop()
+	for i := 1; i <= vms; i++ {
+		if name := fmt.Sprintf("w%d", i); i <= firstNodes {
+			r.nodes[name] = true
+		} else {
+			r.spare = append(r.spare, name)
+		}
+	}
+	if r.watch, err = newWatch(ctx, r.bed); err != nil {
+		return err
+	}
+	if r.port, err = freePort(ctx); err != nil {
+		return err
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	begun := time.Now()
+	err = r.change(ctx)
+	took := time.Since(begun)
+	err = errors.Join(err, r.finish(ctx))
+	r.print(took)
+	return errors.Join(err, r.watch.err(), r.gauges.err())
+}
+
+// start starts the controller, also in place of one that was killed. The window of the guard against deletion of Nodes
+// by mistake is short: here VMs are destroyed all the time.
+func (r *run) start(ctx context.Context) error {
+	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.port),
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez")
+}
+
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	a, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.New("a TCP listener without a TCP address")
+	}
+	return a.Port, l.Close()
+}
+
+// arm lets the share of the controller's calls go wrong, in every way there is.
+func (r *run) arm() error {
+	kinds := []string{"error", "error:code=530", "cut-before", "cut-after", "job-fails", "router-refuses", "throttled:delay=200ms", "delay:delay=500ms"}
+	for _, k := range kinds {
+		f, err := simulator.ParseFault("*:" + k)
+		if err != nil {
+			return err
+		}
+		f.Caller, f.Probability = controller, r.Faults/float64(len(kinds))
+		r.disarm = append(r.disarm, r.bed.Cloud.Inject(f))
+	}
+	return nil
+}
+
+// change lets things happen for the duration, watched all the time.
+func (r *run) change(ctx context.Context) error {
+	if err := r.arm(); err != nil {
+		return err
+	}
+	all := ctx
+	ctx, cancel := context.WithTimeout(ctx, r.Duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { r.watch.run(ctx, time.Second) })
+	wg.Go(func() { r.gauges.run(ctx, r.port) })
+	defer wg.Wait()
+	tick := time.NewTicker(r.Pace)
+	defer tick.Stop()
+	begun := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil
+			}
+			return ctx.Err()
+		case <-tick.C:
+			// Memory is compared in the second half, so one process lives through it.
+			// What has begun is brought to its end.
+			if err := r.act(all, time.Since(begun) < r.Duration/2); err != nil && all.Err() == nil {
+				cancel()
+				return err
+			}
+		}
+	}
+}

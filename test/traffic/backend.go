@@ -1,0 +1,86 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+)
+
+// Backend answers each line with its name and the line. It stands for the Pods of a node.
+type Backend struct {
+	Name string
+
+	listener net.Listener
+	mu       sync.Mutex
+	conns    map[net.Conn]struct{}
+	stopped  bool
+	wg       sync.WaitGroup
+}
+
+// StartBackend serves at an address; port 0 takes a free one.
+func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("backend %s: %w", name, err)
+	}
+	b := &Backend{Name: name, listener: l, conns: map[net.Conn]struct{}{}}
+	b.wg.Go(b.accept)
+	return b, nil
+}
+
+// Address is where it listens.
+func (b *Backend) Address() string { return b.listener.Addr().String() }
+
+// Stop ends it with its connections, as a node that is lost does.
+func (b *Backend) Stop() {
+	_ = b.listener.Close() // it is no matter whether it was closed before
+	b.mu.Lock()
+	b.stopped = true
+	for c := range b.conns {
+		_ = c.Close()
+	}
+	b.mu.Unlock()
+	b.wg.Wait()
+}
+
+func (b *Backend) accept() {
+	for {
+		c, err := b.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		b.mu.Lock()
+		if b.stopped {
+			_ = c.Close()
+		} else {
+			b.conns[c] = struct{}{}
+			b.wg.Go(func() { b.serve(c) })
+		}
+		b.mu.Unlock()
+	}
+}
+
+func (b *Backend) serve(c net.Conn) {
+	defer func() {
+		_ = c.Close()
+		b.mu.Lock()
+		delete(b.conns, c)
+		b.mu.Unlock()
+	}()
+	in := bufio.NewScanner(c)
+	for in.Scan() {
+		line := in.Text()
+		if strings.HasPrefix(line, "PROXY ") {
+			continue // the header of the PROXY protocol
+		}
+		if _, err := fmt.Fprintf(c, "%s %s\n", b.Name, line); err != nil {
+			return
+		}
+	}
+}

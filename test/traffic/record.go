@@ -1,0 +1,114 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// Report says what clients saw in a part of the run.
+type Report struct {
+	Name       string
+	Took       time.Duration
+	Requests   int
+	Failures   int
+	LongestGap time.Duration  // without an answer, of the target that was worst off
+	Cut        int            // connections that were open for long and broke
+	Errors     map[string]int // by target and text
+	Answers    map[string]int // by target and backend
+}
+
+// Err is nil when no request was lost and no connection cut.
+func (r *Report) Err() error {
+	if r.Failures == 0 && r.Cut == 0 {
+		return nil
+	}
+	var texts []string
+	for _, k := range slices.Sorted(maps.Keys(r.Errors)) {
+		texts = append(texts, fmt.Sprintf("%d x %s", r.Errors[k], k))
+	}
+	return fmt.Errorf("%s: %d of %d requests failed, %d connections were cut, longest gap %s:\n  %s",
+		r.Name, r.Failures, r.Requests, r.Cut, r.LongestGap.Round(time.Millisecond), strings.Join(texts, "\n  "))
+}
+
+// Table prints reports for people.
+func Table(reports []Report) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "scenario\tseconds\trequests\tper second\tfailures\tcut\tlongest gap")
+	for i := range reports {
+		r := &reports[i]
+		_, _ = fmt.Fprintf(w, "%s\t%.0f\t%d\t%.0f\t%d\t%d\t%s\n", r.Name, r.Took.Seconds(), r.Requests,
+			float64(r.Requests)/max(r.Took.Seconds(), 0.001), r.Failures, r.Cut, r.LongestGap.Round(time.Millisecond))
+	}
+	_ = w.Flush() // into memory
+	return b.String()
+}
+
+// record counts what happens in a part of the run.
+type record struct {
+	mu     sync.Mutex
+	began  time.Time
+	report Report
+	last   map[string]time.Time // the last answer of each target
+}
+
+func newRecord(name string, targets []Target, now time.Time) *record {
+	r := &record{began: now, report: Report{Name: name, Errors: map[string]int{}, Answers: map[string]int{}}, last: map[string]time.Time{}}
+	for _, t := range targets {
+		r.last[t.Name] = now
+	}
+	return r
+}
+
+// answered counts a request that a backend has answered.
+func (r *record) answered(target, backend string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Requests++
+	r.report.Answers[target+" "+backend]++
+	r.gap(target, at)
+	if at.After(r.last[target]) {
+		r.last[target] = at
+	}
+}
+
+func (r *record) gap(target string, at time.Time) {
+	r.report.LongestGap = max(r.report.LongestGap, at.Sub(r.last[target]))
+}
+
+// failed counts a request without a good answer.
+func (r *record) failed(target string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Requests++
+	r.report.Failures++
+	r.report.Errors[target+": "+err.Error()]++
+}
+
+// cut counts a connection that broke.
+func (r *record) cut(target string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Cut++
+	r.report.Errors[target+": an open connection: "+err.Error()]++
+}
+
+// end closes the part: a target that has not answered since long has a gap up to now.
+func (r *record) end(now time.Time) Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for target := range r.last {
+		r.gap(target, now)
+	}
+	out := r.report
+	out.Took, out.Errors, out.Answers = now.Sub(r.began), maps.Clone(out.Errors), maps.Clone(out.Answers)
+	return out
+}

@@ -1,0 +1,101 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// until polls: what is waited for happens in other goroutines.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("waited for " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+func backend(t *testing.T, name string) *Backend {
+	t.Helper()
+	b, err := StartBackend(t.Context(), name, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	return b
+}
+
+func (c *Client) now() Report { return c.part().end(time.Now()) }
+
+func TestNothingLost(t *testing.T) {
+	t.Parallel()
+	one, two := backend(t, "one"), backend(t, "two")
+	c := Start(t.Context(), "calm", Options{Targets: []Target{At("a", one.Address()), At("b", two.Address())}})
+	until(t, "200 requests", func() bool { return c.now().Requests >= 200 })
+	r := c.Next("more")
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+	if r.Answers["a one"] < 80 || r.Answers["b two"] < 80 || r.Answers["a two"] > 0 {
+		t.Errorf("answers: %v", r.Answers)
+	}
+	until(t, "a request of the second part", func() bool { return c.now().Requests > 0 })
+	if last := c.Stop(); last.Name != "more" || last.Requests == 0 {
+		t.Errorf("the second part: %+v", last)
+	}
+	if n := len(c.Reports()); n != 2 {
+		t.Errorf("%d reports", n)
+	}
+}
+
+func TestLossIsSeen(t *testing.T) {
+	t.Parallel()
+	b := backend(t, "one")
+	c := Start(t.Context(), "lost", Options{Targets: []Target{At("a", b.Address())}, Timeout: time.Second})
+	until(t, "an open connection", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.conns) > 0 })
+	until(t, "some requests", func() bool { return c.now().Requests > 20 })
+	b.Stop()
+	until(t, "failures and the cut connection", func() bool { r := c.now(); return r.Failures > 20 && r.Cut == 1 })
+	r := c.Stop()
+	err := r.Err()
+	if err == nil || !strings.Contains(err.Error(), "a: dial: connect: connection refused") || !strings.Contains(err.Error(), "1 connections were cut") {
+		t.Errorf("the report does not say it: %v", err)
+	}
+	if r.LongestGap < 20*time.Second/defaultRate {
+		t.Errorf("longest gap %s", r.LongestGap)
+	}
+}
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+	r := newRecord("x", []Target{At("a", ""), At("b", "")}, t0)
+	for _, ms := range []int{10, 20, 15, 400, 410} { // one answer overtakes another
+		r.answered("a", "one", at(ms))
+	}
+	for ms := 10; ms <= 900; ms += 10 {
+		r.answered("b", "one", at(ms))
+	}
+	r.failed("a", errors.New("refused"))
+	got := r.end(at(1000))
+	if got.LongestGap != 590*time.Millisecond || got.Requests != 96 || got.Failures != 1 || got.Took != time.Second {
+		t.Errorf("%+v: want the gap from a's last answer to the end", got)
+	}
+	want := "scenario  seconds  requests  per second  failures  cut  longest gap\nx         1        96        96          1         0    590ms\n"
+	if table := Table([]Report{got}); table != want {
+		t.Errorf("table:\n%s", table)
+	}
+}
