@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,7 +50,8 @@ func TestMetrics(t *testing.T) {
 		queries[where] = query
 	}
 	used := map[string]bool{}
-	for where, query := range parse(t, queries) {
+	for where, text := range queries {
+		query := readQuery(text)
 		for _, problem := range query.problems(served, used) {
 			t.Errorf("%s: %s: %s", where, query.Expr, problem)
 		}
@@ -221,48 +221,6 @@ func panels(t *testing.T) map[string]string {
 		if m := labelValues.FindStringSubmatch(v.Definition); m != nil {
 			all["variable "+v.Name] = m[1]
 		}
-	}
-	return all
-}
-
-// query is what test/promql says of an expression.
-type query struct {
-	Expr, Error string
-	Grouping    []string
-	Selectors   []struct {
-		Metric   string
-		Matchers []struct{ Label, Op, Value string }
-	}
-}
-
-// parse lets Prometheus' own parser, which is in a module of its own, read the expressions.
-func parse(t *testing.T, expressions map[string]string) map[string]query {
-	t.Helper()
-	var names, list []string
-	for name, text := range expressions {
-		names, list = append(names, name), append(list, text)
-	}
-	in, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", ".")
-	cmd.Dir = filepath.Join("..", "promql")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	cmd.Stdin = bytes.NewReader(in)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("test/promql: %v\n%s", err, said.String())
-	}
-	var read []query
-	if err := json.Unmarshal(out, &read); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]query{}
-	for i := range read {
-		all[names[i]] = read[i]
 	}
 	return all
 }
