@@ -18,7 +18,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,53 +25,19 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-const oldName = "cloud-controller-manager"
+const oldName = testbed.PredecessorName
 
-// predecessor runs under the names of Apache's manifest, as CloudStack Kubernetes Service applies it:
-// the same Deployment, account, roles and lease. The program is ours: process nodes run no other.
+// predecessor runs under the names of Apache's manifest. Process nodes run no program but ours.
 func (b *bed) predecessor(t *testing.T) {
 	t.Helper()
-	b.predecessorOf(t, testbed.ControllerImage+":old", "external-cloudstack")
+	b.predecessorOf(t, testbed.ControllerImage+":old", "")
 }
 
 // predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
 func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 	t.Helper()
-	ctx, meta := t.Context(), metav1.ObjectMeta{Name: oldName, Namespace: metav1.NamespaceSystem}
-	all := []string{"*"}
-	_, err := b.Client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	role := metav1.ObjectMeta{Name: "system:" + oldName}
-	if _, err := b.Client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: oldName}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	labels, replicas := map[string]string{"k8s-app": oldName}, int32(1)
-	_, err = b.Client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: oldName,
-			Tolerations:        []corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name: oldName, Image: image, Command: []string{"/cloudstack-ccm"},
-				Args: []string{
-					"--leader-elect=true", "--cloud-provider=" + provider, "--cloud-config=/config/cloud-config",
-					"--bind-address=$(POD_IP)", "--secure-port=10258", "--webhook-secure-port=0", "--instance-type-format=upstream",
-				},
-				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
-			}},
-			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName}}}},
-		}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
+	p := testbed.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}
+	if err := p.Create(t.Context(), b.Client); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,39 +45,11 @@ func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 // balancerRules are a user's rules by id: address, port, name, protocol and members.
 func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testbed.Rule {
 	t.Helper()
-	out := map[string]testbed.Rule{}
-	for _, ip := range ips {
-		list, err := testbed.Rules(t.Context(), client, ip)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list {
-			out[r.ID] = r
-		}
+	rules, err := testbed.RulesByID(t.Context(), client, ips...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
-}
-
-// asOlder makes rules what older providers leave: a name without protocol, and a plain tcp rule where
-// the annotation says "enabled".
-func asOlder(t *testing.T, client *cloudstack.Client, rules map[string]testbed.Rule) {
-	t.Helper()
-	for id, r := range rules {
-		name, protocol := r.Name, r.Protocol
-		switch r.PublicPort {
-		case 80:
-			name = strings.Replace(name, "-tcp-", "-", 1)
-		case 8080:
-			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
-		}
-		s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return rules
 }
 
 // witness looks all the time: the command by which CloudStack Kubernetes Service decides to apply its
@@ -164,12 +101,19 @@ func (b *bed) witness(t *testing.T) *witness {
 	return w
 }
 
-// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
-// controllers never lead, and no Pod is moved.
-func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
-	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, worker1, joined(worker2))
+// occupied is a cluster in which another provider runs, with three Services.
+type occupied struct {
+	*bed
+	client *cloudstack.Client
+	ips    []string
+	before map[string]testbed.Rule // by id, as the other provider left them
+	apps   []string                // Pods of a workload
+}
+
+func newOccupied(t *testing.T) *occupied {
+	t.Helper()
+	b := &occupied{bed: newBed(t, nil)}
+	b.join(t, cp1, worker1)
 	b.secret(t, string(b.config(t).Render()))
 	b.predecessor(t)
 	b.initialized(t, cp1.Name, worker1.Name)
@@ -183,19 +127,69 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Fatal(err)
 	}
 	b.workload(t)
-	ips := []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
+	b.ips = []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
 	for i, port := range []int{80, 25, 8080} {
-		b.wantRules(t, ips[i], fmt.Sprintf("%d:demo-worker-1,demo-worker-2", port))
+		b.wantRules(t, b.ips[i], fmt.Sprintf("%d:demo-worker-1", port))
 	}
-	client, err := b.cloud.Client(owner)
-	if err != nil {
+	var err error
+	if b.client, err = b.cloud.Client(owner); err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
-	asOlder(t, client, balancerRules(t, client, ips...))
-	before := balancerRules(t, client, ips...)
-	pods := b.appPods(t)
-	script := &transcript{b: b}
+	t.Cleanup(b.client.CloseIdleConnections)
+	if err := testbed.RulesOfOld(t.Context(), b.client, balancerRules(t, b.client, b.ips...)); err != nil {
+		t.Fatal(err)
+	}
+	b.before = balancerRules(t, b.client, b.ips...)
+	b.apps = b.appPods(t)
+	return b
+}
+
+// kept compares the rules with those that were: ids, addresses, protocols and members are the same, and
+// the names are the new controller's.
+func (b *occupied) kept(t *testing.T) {
+	t.Helper()
+	after := balancerRules(t, b.client, b.ips...)
+	if len(after) != len(b.before) {
+		t.Errorf("there were %d rules and are %d", len(b.before), len(after))
+	}
+	for id, was := range b.before {
+		now := after[id]
+		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
+			t.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+		if !strings.Contains(now.Name, "-tcp-") {
+			t.Errorf("rule %s is still named %s", id, now.Name)
+		}
+	}
+	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the old Deployment is still there: %v %v", d, err)
+	}
+	if now := b.appPods(t); !slices.Equal(now, b.apps) {
+		t.Errorf("Pods before %v and after %v", b.apps, now)
+	}
+}
+
+// recorded waits until the new controller has taken the addresses into its records.
+func (b *occupied) recorded(t *testing.T) {
+	t.Helper()
+	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
+		for _, name := range []string{"web", "mail", "documented"} {
+			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
+				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+			}
+		}
+		return nil
+	})
+}
+
+// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
+// controllers never lead, and no Pod is moved.
+func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
+	t.Parallel()
+	b := newOccupied(t)
+	b.join(t, joined(worker2))
+	script := &transcript{b: b.bed}
 
 	watch := b.witness(t)
 	process := []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
@@ -215,42 +209,16 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 	if code != 0 || !strings.Contains(out, "no other cloud controller manager is there") {
 		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
 	}
-	script.rules(before, balancerRules(t, client, ips...))
+	script.rules(b.before, balancerRules(t, b.client, b.ips...))
 
-	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
-		for _, name := range []string{"web", "mail", "documented"} {
-			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
-				return errors.Join(err, fmt.Errorf("service %s has no record", name))
-			}
-		}
-		return nil
-	})
-	after := balancerRules(t, client, ips...)
-	if len(after) != len(before) {
-		t.Errorf("there were %d rules and are %d", len(before), len(after))
-	}
-	for id, was := range before {
-		now := after[id]
-		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
-			t.Errorf("rule %s was %+v and is %+v", id, was, now)
-		}
-		if !strings.Contains(now.Name, "-tcp-") {
-			t.Errorf("rule %s is still named %s", id, now.Name)
-		}
-	}
-	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the old Deployment is still there: %v %v", d, err)
-	}
-	t.Run("existing node", func(t *testing.T) { testTaint(t, b, script) })
+	b.recorded(t)
+	b.kept(t)
+	t.Run("existing node", func(t *testing.T) { testTaint(t, b.bed, script) })
 	watch.stop()
 	<-watch.done
 	watch.check(t)
-	if now := b.appPods(t); !slices.Equal(now, pods) {
-		t.Errorf("Pods before %v and after %v", pods, now)
-	}
 	secret := string(b.config(t).Render())
-	noSecrets(t, b, script.text.String(), secret)
+	noSecrets(t, b.bed, script.text.String(), secret)
 	script.write(t, "takeover.txt")
 }
 

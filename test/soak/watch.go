@@ -18,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/test/bare"
 )
 
 // watch looks all the time for what must never happen.
 type watch struct {
 	bed     *bare.Bed
+	caller  string // whose calls are the controller's
 	client  *cloudstack.Client
 	foreign map[string]string // what others have, by id
 	before  []string          // addresses that were there before
@@ -44,7 +46,7 @@ type cloud struct {
 }
 
 func newWatch(ctx context.Context, bed *bare.Bed) (*watch, error) {
-	w := &watch{bed: bed, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
+	w := &watch{bed: bed, caller: controller, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
 	var err error
 	if w.client, err = bed.Cloud.Client("inspector"); err != nil {
 		return nil, err
@@ -150,8 +152,23 @@ func (w *watch) look(ctx context.Context) {
 	w.duplicates(c)
 	w.lost(list.Items, after.Items, c)
 	if most := len(w.before) + len(w.living(list.Items, after.Items)); len(c.ips) > most {
-		w.broken[fmt.Sprintf("%d addresses for at most %d Services and strangers", len(c.ips), most)]++
+		w.broken[fmt.Sprintf("%d addresses for at most %d Services and strangers; no Service shows %s", len(c.ips), most, w.unshown(c, list.Items))]++
 	}
+}
+
+// unshown are addresses that no Service shows: those that are being acquired, and what is left of others.
+func (w *watch) unshown(c cloud, services []corev1.Service) string {
+	var out []string
+	for i := range c.ips {
+		ip := &c.ips[i]
+		shown := slices.ContainsFunc(services, func(s corev1.Service) bool {
+			return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip.Address })
+		})
+		if !shown && !slices.Contains(w.before, ip.Address) {
+			out = append(out, fmt.Sprintf("%s of %q", ip.Address, ip.Tags[loadbalancer.TagService]))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // living are the Services of either list.
@@ -205,7 +222,7 @@ func (w *watch) lost(before, after []corev1.Service, c cloud) {
 // count takes the ledger's calls of the controller and looks whether one was sent to what others have.
 func (w *watch) count() {
 	ledger := w.bed.Cloud.Ledger()
-	calls := ledger.Find("", controller)
+	calls := ledger.Find("", w.caller)
 	ledger.Reset()
 	w.mu.Lock()
 	defer w.mu.Unlock()
