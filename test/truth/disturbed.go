@@ -33,7 +33,7 @@ func undisturbed(do func(context.Context, *bed) error) func(context.Context, *be
 		if err != nil {
 			return "", err
 		}
-		r := steady(ctx, true, one, two)
+		r := b.steady(ctx, true, one, two)
 		err = do(ctx, b)
 		sum := r.Stop()
 		if err = errors.Join(err, sum.Err()); err != nil {
@@ -131,7 +131,7 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := steady(ctx, false, to)
+	r := b.steady(ctx, false, to)
 	defer r.Stop()
 	b.Node(name).PowerOff()
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
@@ -179,7 +179,7 @@ func takenOver(ctx context.Context, b *bed) (string, error) {
 	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
 		return "", err
 	}
-	r := steady(ctx, true, one, two)
+	r := b.steady(ctx, true, one, two)
 	defer r.Stop()
 	// Prepare, install beside it, then swap: as csccm says itself.
 	for _, args := range [][]string{
