@@ -308,6 +308,7 @@ func addresses(ctx context.Context, b *bed) (string, error) {
 	ip := to.Addr().String()
 	err = b.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
+		s.Spec.Ports = s.Spec.Ports[:1] // the other one is taken there
 		s.Spec.Ports[0].Port = 8080
 	})
 	if err != nil {
