@@ -18,6 +18,7 @@ BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
 BENCHFLAGS ?=
+E2EFLAGS ?=
 SOAKFLAGS ?=
 RELEASEFLAGS ?=
 
@@ -31,8 +32,12 @@ build: ## build the three binaries into bin/
 	@for b in $(BINARIES); do echo "build bin/$$b"; $(GOBUILD) -o bin/$$b ./cmd/$$b; done
 
 .PHONY: plane
-plane: ## build the test control plane once (etcd, kube-apiserver ...; cached outside the repo)
+plane: ## build the newest test control plane once (etcd, kube-apiserver ...; cached outside the repo)
 	@cd test && go run ./cmd/plane-build
+
+.PHONY: planes
+planes: ## build the test control planes of all Kubernetes minors (6 to 12 minutes each, once)
+	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
 test: plane ## run all tests with the race detector (unit, contract, controller, system)
@@ -83,6 +88,11 @@ generate: ## regenerate docs, schemas and the chart's README
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
 	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo # not go run, which makes ^C a failure
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
+
+.PHONY: e2e
+e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md (root on Linux; E2E_INSTALL=1 installs what is missing; E2EFLAGS="--minor all")
+	@mkdir -p bin && cd test && go build -o ../bin/truth ./truth
+	@bin/truth --out docs/truth.md $(E2EFLAGS)
 
 .PHONY: chart
 chart: ## package the Helm chart into dist/

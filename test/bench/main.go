@@ -75,7 +75,7 @@ func run(ctx context.Context) error {
 		}
 	}
 	var err error
-	if b.plane, err = plane.Ensure(ctx, plane.Print(os.Stderr)); err != nil {
+	if b.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
 		return err
 	}
 	if b.programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {

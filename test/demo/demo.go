@@ -90,7 +90,7 @@ func (d *demo) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.plane, err = plane.Ensure(ctx, plane.Print(d.out)); err != nil {
+	if d.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(d.out)); err != nil {
 		return err
 	}
 	return d.csccm(ctx, "", "version")

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func prepare(m *testing.M) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	_, there, err := plane.Cached(ctx)
+	_, there, err := plane.Cached(ctx, plane.Newest)
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +45,7 @@ func prepare(m *testing.M) (int, error) {
 		return m.Run(), nil
 	}
 	last := time.Time{}
-	programs.plane, err = plane.Ensure(ctx, func(p plane.Progress) {
+	programs.plane, err = plane.Ensure(ctx, plane.Newest, func(p plane.Progress) {
 		if time.Since(last) > 30*time.Second {
 			last = time.Now()
 			fmt.Fprintln(os.Stderr, "control plane:", p)

@@ -18,7 +18,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,53 +25,19 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-const oldName = "cloud-controller-manager"
+const oldName = testbed.PredecessorName
 
-// predecessor runs under the names of Apache's manifest, as CloudStack Kubernetes Service applies it:
-// the same Deployment, account, roles and lease. The program is ours: process nodes run no other.
+// predecessor runs under the names of Apache's manifest. Process nodes run no program but ours.
 func (b *bed) predecessor(t *testing.T) {
 	t.Helper()
-	b.predecessorOf(t, testbed.ControllerImage+":old", "external-cloudstack")
+	b.predecessorOf(t, testbed.ControllerImage+":old", "")
 }
 
 // predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
 func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 	t.Helper()
-	ctx, meta := t.Context(), metav1.ObjectMeta{Name: oldName, Namespace: metav1.NamespaceSystem}
-	all := []string{"*"}
-	_, err := b.Client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	role := metav1.ObjectMeta{Name: "system:" + oldName}
-	if _, err := b.Client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: oldName}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	labels, replicas := map[string]string{"k8s-app": oldName}, int32(1)
-	_, err = b.Client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: oldName,
-			Tolerations:        []corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name: oldName, Image: image, Command: []string{"/cloudstack-ccm"},
-				Args: []string{
-					"--leader-elect=true", "--cloud-provider=" + provider, "--cloud-config=/config/cloud-config",
-					"--bind-address=$(POD_IP)", "--secure-port=10258", "--webhook-secure-port=0", "--instance-type-format=upstream",
-				},
-				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
-			}},
-			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName}}}},
-		}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
+	p := testbed.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}
+	if err := p.Create(t.Context(), b.Client); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,39 +45,11 @@ func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 // balancerRules are a user's rules by id: address, port, name, protocol and members.
 func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testbed.Rule {
 	t.Helper()
-	out := map[string]testbed.Rule{}
-	for _, ip := range ips {
-		list, err := testbed.Rules(t.Context(), client, ip)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list {
-			out[r.ID] = r
-		}
+	rules, err := testbed.RulesByID(t.Context(), client, ips...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
-}
-
-// asOlder makes rules what older providers leave: a name without protocol, and a plain tcp rule where
-// the annotation says "enabled".
-func asOlder(t *testing.T, client *cloudstack.Client, rules map[string]testbed.Rule) {
-	t.Helper()
-	for id, r := range rules {
-		name, protocol := r.Name, r.Protocol
-		switch r.PublicPort {
-		case 80:
-			name = strings.Replace(name, "-tcp-", "-", 1)
-		case 8080:
-			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
-		}
-		s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return rules
 }
 
 // witness looks all the time: the command by which CloudStack Kubernetes Service decides to apply its
@@ -192,7 +129,9 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Fatal(err)
 	}
 	defer client.CloseIdleConnections()
-	asOlder(t, client, balancerRules(t, client, ips...))
+	if err := testbed.RulesOfOld(t.Context(), client, balancerRules(t, client, ips...)); err != nil {
+		t.Fatal(err)
+	}
 	before := balancerRules(t, client, ips...)
 	pods := b.appPods(t)
 	script := &transcript{b: b}

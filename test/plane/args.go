@@ -38,8 +38,6 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		"--etcd-servers=unix://" + p.file("etcd.sock"),
 		"--bind-address=" + p.Host,
 		fmt.Sprintf("--secure-port=%d", p.Port),
-		// A loopback address cannot be an endpoint of the kubernetes Service.
-		"--endpoint-reconciler-type=none",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--anonymous-auth=true",
@@ -52,7 +50,6 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		"--kubelet-client-certificate=" + p.pki.path("apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + p.pki.path("apiserver-kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
-		"--egress-selector-config-file=" + p.file("egress.yaml"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + p.pki.path("sa.pub"),
 		"--service-account-signing-key-file=" + p.pki.path("sa.key"),
@@ -64,6 +61,12 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + p.pki.path("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + p.pki.path("front-proxy-client.key"),
+	}
+	if p.local() {
+		// A loopback address cannot be an endpoint of the kubernetes Service.
+		args = append(args, "--endpoint-reconciler-type=none", "--egress-selector-config-file="+p.file("egress.yaml"))
+	} else {
+		args = append(args, "--advertise-address="+p.Host)
 	}
 	if o.Audit {
 		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"))

@@ -21,14 +21,10 @@ import (
 	"time"
 )
 
-// Version is the Kubernetes release of the control plane.
-const Version = "v1.37.1"
-
-// sourceDir is where the control plane's own module is, seen from the test module.
-const sourceDir = "plane/k37"
-
 // Progress tells how far the build of the control plane is.
 type Progress struct {
+	// Release of Kubernetes that is built.
+	Release string
 	Elapsed time.Duration
 	// Waiting is true while another process builds the same binary.
 	Waiting bool
@@ -59,24 +55,24 @@ func ModuleDir() (string, error) {
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
 		for _, module := range []string{dir, filepath.Join(dir, "test")} {
-			if _, err := os.Stat(filepath.Join(module, sourceDir, "main.go")); err == nil {
+			if _, err := os.Stat(filepath.Join(module, Newest.sourceDir(), "main.go")); err == nil {
 				return module, nil
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside a checkout of csccm: no test/%s here or above", wd, sourceDir)
+			return "", fmt.Errorf("%s is not inside a checkout of csccm: no test/%s here or above", wd, Newest.sourceDir())
 		}
 	}
 }
 
-// Cached is the path of the control plane binary for the sources and the Go of
-// this checkout, and whether it is there already.
-func Cached(ctx context.Context) (path string, there bool, err error) {
+// Cached is the path of a minor's binary for the sources and the Go of this
+// checkout, and whether it is there already.
+func Cached(ctx context.Context, minor Minor) (path string, there bool, err error) {
 	module, err := ModuleDir()
 	if err != nil {
 		return "", false, err
 	}
-	dir, err := cacheDir(ctx, filepath.Join(module, sourceDir))
+	dir, err := cacheDir(ctx, module, minor)
 	if err != nil {
 		return "", false, err
 	}
@@ -85,25 +81,27 @@ func Cached(ctx context.Context) (path string, there bool, err error) {
 	return path, err == nil, nil
 }
 
-// Ensure returns the path of the control plane binary and builds it first when it
-// is not there: some minutes on the first call, nothing after that. Of several
+// Ensure returns the path of a minor's binary and builds it first when it is not there: some minutes on the first call, nothing after that. Of several
 // processes that call it at once one builds and the others wait. The report is
 // called about once a second meanwhile; it may be nil.
-func Ensure(ctx context.Context, report func(Progress)) (string, error) {
-	path, there, err := Cached(ctx)
+func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, error) {
+	path, there, err := Cached(ctx, minor)
 	if err != nil || there {
 		return path, err
 	}
-	if report == nil {
-		report = func(Progress) {}
+	tell := func(p Progress) {
+		if report != nil {
+			p.Release = minor.Release()
+			report(p)
+		}
 	}
 	cache := filepath.Dir(filepath.Dir(path))
 	if err := os.MkdirAll(cache, 0o750); err != nil {
 		return "", err
 	}
 	start := time.Now()
-	unlock, err := lock(ctx, filepath.Join(cache, Version+".lock"), func() {
-		report(Progress{Elapsed: time.Since(start), Waiting: true})
+	unlock, err := lock(ctx, filepath.Join(cache, minor.Release()+".lock"), func() {
+		tell(Progress{Elapsed: time.Since(start), Waiting: true})
 	})
 	if err != nil {
 		return "", err
@@ -116,15 +114,19 @@ func Ensure(ctx context.Context, report func(Progress)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := build(ctx, filepath.Join(module, sourceDir), path, report); err != nil {
-		return "", fmt.Errorf("build the control plane (Kubernetes %s): %w", Version, err)
+	if err := build(ctx, module, minor, path, tell); err != nil {
+		return "", fmt.Errorf("build the control plane (Kubernetes %s): %w", minor.Release(), err)
 	}
-	report(Progress{Elapsed: time.Since(start), Finished: true})
+	tell(Progress{Elapsed: time.Since(start), Finished: true})
 	return path, nil
 }
 
 // cacheDir names the folder after all that the binary is made from.
-func cacheDir(ctx context.Context, source string) (string, error) {
+func cacheDir(ctx context.Context, module string, minor Minor) (string, error) {
+	if _, err := ParseMinor(string(minor)); err != nil {
+		return "", err
+	}
+	source := filepath.Join(module, minor.sourceDir())
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no cache folder for the control plane: %w", err)
@@ -141,16 +143,17 @@ func cacheDir(ctx context.Context, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := fmt.Sprintf("%s-%s-%x", Version, strings.TrimSpace(goVersion), sum.Sum(nil)[:6])
+	key := fmt.Sprintf("%s-%s-%x", minor.Release(), strings.TrimSpace(goVersion), sum.Sum(nil)[:6])
 	return filepath.Join(base, "csccm", "plane", key), nil
 }
 
 // build compiles with a build cache of its own: Kubernetes would add gigabytes to
 // the user's. It is dropped after success and kept after a failure, so that the
 // next try goes on where this one ended.
-func build(ctx context.Context, source, path string, report func(Progress)) error {
+func build(ctx context.Context, module string, minor Minor, path string, report func(Progress)) error {
+	source := filepath.Join(module, minor.sourceDir())
 	cache := filepath.Dir(filepath.Dir(path))
-	goCache := filepath.Join(cache, "gocache-"+Version)
+	goCache := filepath.Join(cache, "gocache-"+minor.Release())
 	work, err := os.MkdirTemp(cache, "build-")
 	if err != nil {
 		return err
@@ -183,7 +186,7 @@ func build(ctx context.Context, source, path string, report func(Progress)) erro
 	total.Store(int64(strings.Count(list, "\n")))
 
 	cmd := goCommand(ctx, source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
-		"-ldflags", ldflags(), "-o", filepath.Join(work, "plane"), ".")
+		"-ldflags", ldflags(minor), "-o", filepath.Join(work, "plane"), ".")
 	cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
 	// -v names each package when it is compiled; anything else is an error's text.
 	out, err := cmd.StderrPipe()
@@ -230,13 +233,13 @@ func countPackages(r io.Reader, n *atomic.Int64) string {
 
 // ldflags stamps the release: without it the programs believe to be a development
 // build and charts with a kubeVersion refuse them.
-func ldflags() string {
-	minor := strings.Split(Version, ".")[1]
+func ldflags(minor Minor) string {
+	_, number, _ := strings.Cut(string(minor), ".")
 	var b strings.Builder
 	b.WriteString("-s -w")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, v := range [][2]string{
-			{"gitVersion", Version}, {"gitMajor", "1"}, {"gitMinor", minor}, {"gitTreeState", "archive"},
+			{"gitVersion", minor.Release()}, {"gitMajor", "1"}, {"gitMinor", number}, {"gitTreeState", "archive"},
 			{"gitCommit", "module-proxy"}, {"buildDate", "1970-01-01T00:00:00Z"},
 		} {
 			_, _ = fmt.Fprintf(&b, " -X %s.%s=%s", pkg, v[0], v[1])

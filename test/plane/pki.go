@@ -115,8 +115,8 @@ type pki struct {
 	cluster, frontProx *authority
 }
 
-// newPKI writes the certificates and keys of the components to dir.
-func newPKI(dir string) (*pki, error) {
+// newPKI writes the certificates and keys of the components to dir, for an API server on host.
+func newPKI(dir, host string) (*pki, error) {
 	cluster, err := newAuthority("csccm-test-ca")
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func newPKI(dir string) (*pki, error) {
 		hosts  []string
 	}{
 		{cluster, "apiserver", "kube-apiserver", nil, []string{
-			"127.0.0.1", serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
+			loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
 		{cluster, "apiserver-kubelet-client", kubeletClient, []string{"system:masters"}, nil},
 		{front, "front-proxy-client", "front-proxy-client", nil, nil},
 		{cluster, "admin", "csccm-test-admin", []string{"system:masters"}, nil},

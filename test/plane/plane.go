@@ -9,6 +9,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,11 +29,17 @@ import (
 
 // Options of a control plane; the zero value is a whole one.
 type Options struct {
-	// Binary is the multi-call binary; empty means Ensure(ctx, Progress).
+	// Minor of Kubernetes; empty means Newest.
+	Minor Minor
+	// Binary is the multi-call binary; empty means Ensure(ctx, Minor, Progress).
 	Binary   string
 	Progress func(Progress)
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
+	// Host is the address that the API server listens on; empty means loopback. With
+	// any other, nodes and Pods reach the API server there, and it reaches nodes by
+	// their own addresses: real nodes need that.
+	Host string
 	// APIOnly leaves out the controller manager and the scheduler.
 	APIOnly bool
 	// NodeGrace is how long a node may miss its heartbeats before it is marked
@@ -79,7 +86,7 @@ const (
 // context bounds the start alone; Stop ends what was started.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Binary == "" {
-		binary, err := Ensure(ctx, o.Progress)
+		binary, err := Ensure(ctx, o.Minor, o.Progress)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +108,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{Dir: dir, Host: loopback, binary: o.Binary}
+	p := &Plane{Dir: dir, Host: cmp.Or(o.Host, loopback), binary: o.Binary}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -116,7 +123,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if err := os.Symlink(o.Binary, p.Kubectl); err != nil {
 		return nil, err
 	}
-	if p.pki, err = newPKI(filepath.Join(dir, "pki")); err != nil {
+	if p.pki, err = newPKI(filepath.Join(dir, "pki"), p.Host); err != nil {
 		return nil, fmt.Errorf("make the certificates of the control plane: %w", err)
 	}
 	ports, err := freePorts(ctx, 4)
@@ -130,11 +137,13 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 		}
 	}
 	p.Kubeconfig = p.file("admin.kubeconfig")
-	if p.egress, err = listenEgress(ctx, p.file("egress.sock")); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600); err != nil {
-		return nil, err
+	if p.local() {
+		if p.egress, err = listenEgress(ctx, p.file("egress.sock")); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(p.file("egress.yaml"), []byte(egressConfig(p.file("egress.sock"))), 0o600); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.run(ctx, "etcd", p.etcdArgs(ports[1])...); err != nil {
 		return nil, err
@@ -243,6 +252,12 @@ func (p *Plane) ClientConfig(user string, groups ...string) (*rest.Config, error
 	}, nil
 }
 
+// Certificate is what a user shows to the API server, and with hosts a server
+// certificate too, as PEM.
+func (p *Plane) Certificate(user string, groups []string, hosts ...string) (cert, key []byte, err error) {
+	return p.pki.cluster.issue(user, groups, hosts...)
+}
+
 // ServingCertificate is a server certificate for hosts that the API server trusts.
 func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error) {
 	cert, key, err := p.pki.cluster.issue(user, groups, hosts...)
@@ -262,10 +277,13 @@ func (p *Plane) KubeletClient() string { return kubeletClient }
 func (p *Plane) APIServer() (host string, port int) { return p.Host, p.Port }
 
 // Route makes what the API server dials at address ("10.1.1.21:10250") reach a
-// listener on loopback instead. It returns the undo.
+// listener on loopback instead. It returns the undo. Only a plane on loopback has routes.
 func (p *Plane) Route(address, listener string) (remove func()) {
 	return p.egress.route(address, listener)
 }
+
+// local is whether all is on loopback.
+func (p *Plane) local() bool { return p.Host == loopback }
 
 func (p *Plane) url() string { return fmt.Sprintf("https://%s:%d", p.Host, p.Port) }
 

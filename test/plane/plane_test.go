@@ -22,15 +22,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// binary is the control plane binary, built when it is not there yet.
+// binary is the newest control plane's binary, built when it is not there yet.
 func binary(t *testing.T) string {
 	t.Helper()
-	if _, there, err := Cached(t.Context()); err != nil {
+	if _, there, err := Cached(t.Context(), Newest); err != nil {
 		t.Fatal(err)
 	} else if !there && testing.Short() {
 		t.Skip("the control plane binary is not built yet, which takes minutes: not with -short")
 	}
-	path, err := Ensure(t.Context(), func(p Progress) {
+	path, err := Ensure(t.Context(), Newest, func(p Progress) {
 		if p.Elapsed.Round(time.Second)%(30*time.Second) == 0 {
 			t.Log(p)
 		}
@@ -41,10 +41,32 @@ func binary(t *testing.T) string {
 	return path
 }
 
-func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
+func TestPlane(t *testing.T) {
 	t.Parallel()
+	for _, minor := range Minors() {
+		t.Run(string(minor), func(t *testing.T) {
+			t.Parallel()
+			path := ""
+			if minor == Newest {
+				path = binary(t)
+			} else {
+				built, there, err := Cached(t.Context(), minor)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if path = built; !there {
+					t.Skipf("Kubernetes %s is not built: make planes", minor)
+				}
+			}
+			testPlane(t, minor, path)
+		})
+	}
+}
+
+func testPlane(t *testing.T, minor Minor, path string) {
+	t.Helper()
 	ctx := t.Context()
-	p, err := Start(ctx, Options{Binary: binary(t), Audit: true})
+	p, err := Start(ctx, Options{Minor: minor, Binary: path, Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +82,8 @@ func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one cluster
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.GitVersion != Version || info.Major != "1" || info.Minor != "37" {
-			t.Errorf("server says %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, Version)
+		if info.GitVersion != minor.Release() || info.Major+"."+info.Minor != string(minor) {
+			t.Errorf("server says %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, minor.Release())
 		}
 	})
 	t.Run("controllers work", func(t *testing.T) {
@@ -88,6 +110,14 @@ func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one cluster
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "namespace/kube-system") {
 			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("holds the node's programs", func(t *testing.T) {
+		for _, program := range []string{"kubelet", "kube-proxy"} {
+			out, err := exec.CommandContext(ctx, path, program, "--version").CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != "Kubernetes "+minor.Release() {
+				t.Errorf("%s --version: %v\n%s", program, err, out)
+			}
 		}
 	})
 	t.Run("audits without contents", func(t *testing.T) {

@@ -24,7 +24,7 @@ func Print(w io.Writer) func(Progress) {
 	return func(p Progress) {
 		if first {
 			first = false
-			_, _ = fmt.Fprintf(w, "Building the control plane (etcd and Kubernetes %s) from source. This takes 5 to 12 minutes, once; the result is cached.\n", Version)
+			_, _ = fmt.Fprintf(w, "Building the control plane (etcd and Kubernetes %s) from source. This takes 5 to 12 minutes, once; the result is cached.\n", p.Release)
 		}
 		switch {
 		case terminal && p.Finished:

@@ -44,7 +44,7 @@ func command(ctx context.Context) error {
 		o.Seed = time.Now().UnixNano()
 	}
 	var err error
-	if o.Plane, err = plane.Ensure(ctx, plane.Print(os.Stderr)); err != nil {
+	if o.Plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
 		return err
 	}
 	if o.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {

@@ -41,11 +41,16 @@ func StartCloudStack(world *simulator.World) (*CloudStack, error) {
 
 // StartCloudStackWith serves a simulator of one's own making, for example one with latencies.
 func StartCloudStackWith(o simulator.Options) (*CloudStack, error) {
+	return StartCloudStackAt(context.Background(), "127.0.0.1:0", o)
+}
+
+// StartCloudStackAt serves at an address that others than this process reach too.
+func StartCloudStackAt(ctx context.Context, address string, o simulator.Options) (*CloudStack, error) {
 	sim, err := simulator.New(o)
 	if err != nil {
 		return nil, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

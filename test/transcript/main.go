@@ -37,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
-	control, err := plane.Ensure(ctx, plane.Print(os.Stderr))
+	control, err := plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr))
 	if err != nil {
 		return err
 	}

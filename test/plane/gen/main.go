@@ -1,0 +1,119 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command gen writes the modules of the control planes, plane/k35, k36 and so on:
+// one a Kubernetes minor, each from main.go.tmpl and from the go.mod that its
+// Kubernetes release has published. Run it by `go generate ./plane` in the test module.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/csccm/csccm/test/plane"
+)
+
+const (
+	kubernetes = "k8s.io/kubernetes"
+	staging    = "./staging/"
+)
+
+//go:embed main.go.tmpl
+var source []byte
+
+func main() {
+	for _, minor := range plane.Minors() {
+		if err := write(minor); err != nil {
+			_, _ = fmt.Fprintf(os.Stderr, "gen: Kubernetes %s: %v\n", minor, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// write makes the folder of one minor, from the folder test/plane.
+func write(minor plane.Minor) error {
+	dir := minor.Folder()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	published, err := publishedMod(minor.Release())
+	if err != nil {
+		return err
+	}
+	mod, err := planeMod(published, minor)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{"go.mod": mod, "main.go": source} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { // #nosec G306 -- sources
+			return err
+		}
+	}
+	_, err = goCommand(dir, "mod", "tidy")
+	return err
+}
+
+// publishedMod is the go.mod of a Kubernetes release.
+func publishedMod(release string) ([]byte, error) {
+	out, err := goCommand(os.TempDir(), "mod", "download", "-json", kubernetes+"@"+release)
+	if err != nil {
+		return nil, err
+	}
+	var got struct{ GoMod string }
+	if err := json.Unmarshal(out, &got); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(got.GoMod)
+}
+
+// planeMod keeps the release's go and godebug lines and replaces its staging folders
+// by the modules that are published from them. All versions follow from that.
+func planeMod(published []byte, minor plane.Minor) ([]byte, error) {
+	theirs, err := modfile.Parse("go.mod", published, nil)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, _ = fmt.Fprintf(&b, `// Made by test/plane/gen from the go.mod of %[1]s %[2]s: its go and godebug
+// lines, and its staging replacements as published modules. Kubernetes is linked into
+// this program alone, never into the product or its test binaries.
+module github.com/csccm/csccm/test/plane/%[3]s
+
+go %[4]s
+`, kubernetes, minor.Release(), minor.Folder(), theirs.Go.Version)
+	for _, d := range theirs.Godebug {
+		_, _ = fmt.Fprintf(&b, "\ngodebug %s=%s\n", d.Key, d.Value)
+	}
+	_, _ = fmt.Fprintf(&b, "\nrequire %s %s\n\nreplace (\n", kubernetes, minor.Release())
+	seen := map[string]bool{}
+	for _, r := range theirs.Replace {
+		if seen[r.Old.Path] || !strings.HasPrefix(r.New.Path, staging) {
+			continue
+		}
+		seen[r.Old.Path] = true
+		_, _ = fmt.Fprintf(&b, "\t%[1]s => %[1]s %[2]s\n", r.Old.Path, minor.Staging())
+	}
+	b.WriteString(")\n")
+	return b.Bytes(), nil
+}
+
+func goCommand(dir string, args ...string) ([]byte, error) {
+	cmd := exec.Command("go", args...) // #nosec G204 -- fixed arguments
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out, nil
+}

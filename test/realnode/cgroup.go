@@ -1,0 +1,178 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hierarchy is a mounted cgroup tree: a v1 controller's, or the one of v2.
+type hierarchy struct {
+	path string
+	v2   bool
+	// controllers of v1; those of v2 are read from its root.
+	controllers []string
+}
+
+// needed are the controllers without which a kubelet or a container does not start.
+func needed() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
+
+// hierarchies are the trees whose controllers containers of this machine use.
+func hierarchies() []hierarchy { return used(allHierarchies()) }
+
+// allHierarchies are all mounted trees. Container runtimes make cgroups in each of them.
+func allHierarchies() []hierarchy {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	return parseHierarchies(f)
+}
+
+// used leaves the trees that nobody's limits are in: where v1 controllers are mounted,
+// the tree of v2 beside them ("hybrid") has none.
+func used(all []hierarchy) []hierarchy {
+	v1 := slices.ContainsFunc(all, func(h hierarchy) bool { return slices.Contains(h.controllers, "memory") })
+	return slices.DeleteFunc(slices.Clone(all), func(h hierarchy) bool { return h.v2 == v1 })
+}
+
+// parseHierarchies reads mountinfo.
+func parseHierarchies(r io.Reader) []hierarchy {
+	var all []hierarchy
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		left, right, ok := strings.Cut(lines.Text(), " - ")
+		if !ok {
+			continue
+		}
+		at, about := strings.Fields(left), strings.Fields(right)
+		if len(at) < 5 || len(about) < 3 {
+			continue
+		}
+		switch about[0] {
+		case "cgroup":
+			options := strings.Split(about[2], ",")
+			controllers := slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" || o == "xattr" })
+			all = append(all, hierarchy{path: at[4], controllers: controllers})
+		case "cgroup2":
+			all = append(all, hierarchy{path: at[4], v2: true})
+		}
+	}
+	return all
+}
+
+// lacking are the needed controllers that no hierarchy has.
+func lacking(all []hierarchy) []string {
+	have := map[string]bool{}
+	for _, h := range all {
+		controllers := h.controllers
+		if h.v2 {
+			b, err := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
+			if err == nil {
+				controllers = strings.Fields(string(b))
+			}
+		}
+		for _, c := range controllers {
+			have[c] = true
+		}
+	}
+	return slices.DeleteFunc(needed(), func(c string) bool { return have[c] })
+}
+
+// make makes a cgroup that can have children with limits.
+func (h hierarchy) make(name string) error {
+	dir := filepath.Join(h.path, name)
+	if h.v2 {
+		// Controllers go down a level only when the level above says so.
+		if err := h.delegate(h.path); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- a cgroup
+		return err
+	}
+	if h.v2 {
+		return h.delegate(dir)
+	}
+	if slices.Contains(h.controllers, "cpuset") {
+		// A v1 cpuset begins empty, and nothing runs in an empty one.
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file)) // #nosec G304 -- a cgroup
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h hierarchy) delegate(dir string) error {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")) // #nosec G304 -- a cgroup
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(have)) {
+		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o600)
+		if err != nil && slices.Contains(needed(), c) {
+			return fmt.Errorf("cgroup %s gives its children no %s controller (processes directly in it?): %w", dir, c, err)
+		}
+	}
+	return nil
+}
+
+// removeLimit is for processes that have just been killed to leave their cgroup.
+const removeLimit = 10 * time.Second
+
+// remove removes a cgroup with all below it.
+func (h hierarchy) remove(name string) error {
+	if !strings.HasPrefix(name, folderPrefix) {
+		return fmt.Errorf("cgroup %s is not ours to remove", name)
+	}
+	deadline := time.Now().Add(removeLimit)
+	for {
+		err := removeTree(filepath.Join(h.path, name))
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// removeTree removes a cgroup and its children. Its files cannot be removed and go with it.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "remove", Path: dir, Err: err}
+	}
+	return nil
+}

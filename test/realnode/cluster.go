@@ -1,0 +1,153 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+func arch() string { return runtime.GOARCH }
+
+// ClusterOptions describe a cluster of real nodes.
+type ClusterOptions struct {
+	Minor  plane.Minor
+	Binary string // of that minor
+	// Images are archives that every node loads.
+	Images []string
+	// Gateway is the router's address in the nodes' network, where the API server listens.
+	Gateway netip.Prefix
+	// Public are ranges whose addresses the sandbox answers at.
+	Public []netip.Prefix
+}
+
+// Cluster is a control plane and real nodes, in a sandbox.
+type Cluster struct {
+	*plane.Plane
+	Client kubernetes.Interface
+	REST   *rest.Config
+
+	o       ClusterOptions
+	dir     string
+	network *network
+	mu      sync.Mutex
+	nodes   map[string]*Node
+}
+
+// nodeGrace is how long a node may be silent before it is not ready. Nodes report every 2 s.
+const nodeGrace = 16 * time.Second
+
+// StartCluster starts a control plane without nodes. The process is in a sandbox.
+func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
+	dir, inside := Inside()
+	if !inside {
+		return nil, fmt.Errorf("real nodes run in a sandbox only")
+	}
+	c := &Cluster{o: o, dir: dir, nodes: map[string]*Node{}}
+	var err error
+	if c.network, err = newNetwork(ctx, o.Gateway, o.Public...); err != nil {
+		return nil, err
+	}
+	c.Plane, err = plane.Start(ctx, plane.Options{
+		Minor: o.Minor, Binary: o.Binary, Dir: dir, Host: o.Gateway.Addr().String(), NodeGrace: nodeGrace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.REST, err = c.AdminConfig(); err == nil {
+		c.Client, err = kubernetes.NewForConfig(c.REST)
+	}
+	if err != nil {
+		c.Plane.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Join starts a node.
+func (c *Cluster) Join(ctx context.Context, o NodeOptions) (*Node, error) {
+	n := &Node{
+		NodeOptions: o, Dir: filepath.Join(c.dir, o.Name), plane: c.Plane, network: c.network, binary: c.o.Binary,
+		images: c.o.Images, cgroup: filepath.Join(filepath.Base(c.dir), o.Name),
+	}
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if _, twice := c.nodes[o.Name]; twice {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("there is a node %s already", o.Name)
+	}
+	c.nodes[o.Name] = n
+	c.mu.Unlock()
+	return n, n.boot(ctx)
+}
+
+// Node is a node by name, nil when there is none.
+func (c *Cluster) Node(name string) *Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[name]
+}
+
+// Nodes are all nodes that have joined.
+func (c *Cluster) Nodes() []*Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Node, 0, len(c.nodes))
+	for _, n := range c.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+const readyLimit = 3 * time.Minute
+
+// WaitReady waits until nodes are ready.
+func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := testbed.Wait(ctx, readyLimit, "node "+name+" to be ready", func(ctx context.Context) error {
+			node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, condition := range node.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+					return nil
+				}
+			}
+			return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
+		})
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, c.Node(name).Logs(15))
+		}
+	}
+	return nil
+}
+
+// Stop ends the nodes and the control plane.
+func (c *Cluster) Stop() {
+	for _, n := range c.Nodes() {
+		n.PowerOff()
+		_ = os.RemoveAll(n.Dir) // gigabytes, else, until the sandbox ends
+	}
+	c.Plane.Stop()
+	_ = c.network.remove(context.Background()) // the kernel does it with the sandbox
+}

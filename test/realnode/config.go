@@ -1,0 +1,155 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/template"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// containerdConfig is for the 1.6 and 1.7 that distributions ship. The score settings
+// and the missing hugetlb controller are for machines that are containers themselves.
+var containerdConfig = template.Must(template.New("").Parse(`version = 2
+root = "{{.Dir}}/containerd"
+state = "{{.Dir}}/containerd-state"
+oom_score = 0
+[grpc]
+  address = "{{.Dir}}/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{{.Dir}}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{{.Pause}}"
+  restrict_oom_score_adj = true
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{{.Dir}}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+      BinaryName = "/usr/sbin/runc"
+`))
+
+// writeConfigs writes what the node's programs read.
+func (n *Node) writeConfigs() error {
+	var toml strings.Builder
+	if err := containerdConfig.Execute(&toml, map[string]string{"Dir": n.Dir, "Pause": PauseImage}); err != nil {
+		return err
+	}
+	files := map[string]string{"containerd.toml": toml.String()}
+	for name, content := range map[string]any{
+		"kubelet.json": n.kubeletConfig(), "kube-proxy.json": n.proxyConfig(), "cni/10-pods.conflist": n.cniConfig(),
+	} {
+		b, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return err
+		}
+		files[name] = string(b)
+	}
+	user := "system:node:" + n.Name
+	cert, key, err := n.plane.Certificate(user, []string{"system:nodes"}, n.Name, n.Address.String())
+	if err != nil {
+		return err
+	}
+	files["pki/node.crt"], files["pki/node.key"], files["pki/ca.crt"] = string(cert), string(key), string(n.plane.CA())
+	if files["kubelet.kubeconfig"], err = n.kubeconfig(user, cert, key); err != nil {
+		return err
+	}
+	const proxy = "system:kube-proxy"
+	if cert, key, err = n.plane.Certificate(proxy, nil); err != nil {
+		return err
+	}
+	if files["kube-proxy.kubeconfig"], err = n.kubeconfig(proxy, cert, key); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(n.file(name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) kubeletConfig() map[string]any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"failCgroupV1": false, "failSwapOn": false,
+		"cgroupDriver": "cgroupfs", "cgroupRoot": "/" + n.cgroup,
+		"containerRuntimeEndpoint": "unix://" + n.file("containerd.sock"),
+		"staticPodPath":            n.file("manifests"),
+		"clusterDNS":               []string{"10.96.0.10"}, "clusterDomain": "cluster.local",
+		"tlsCertFile": n.file("pki/node.crt"), "tlsPrivateKeyFile": n.file("pki/node.key"),
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true},
+			"x509": map[string]any{"clientCAFile": n.file("pki/ca.crt")},
+		},
+		"authorization":          map[string]any{"mode": "Webhook"},
+		"enforceNodeAllocatable": []string{"pods"},
+		// The machine's disk is nobody's business here.
+		"evictionHard":                map[string]any{"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
+		"imageGCHighThresholdPercent": 100,
+		// Fast enough for tests that wait for a node to be missed.
+		"nodeStatusUpdateFrequency": "2s", "nodeLeaseDurationSeconds": 8,
+	}
+}
+
+func (n *Node) proxyConfig() map[string]any {
+	return map[string]any{
+		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": n.file("kube-proxy.kubeconfig")},
+		"hostnameOverride": n.Name, "mode": "nftables", "clusterCIDR": clusterRange,
+		// The machine's connection tracking stays as it is.
+		"conntrack":          map[string]any{"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+		"healthzBindAddress": "0.0.0.0:10256", "metricsBindAddress": "127.0.0.1:10249",
+	}
+}
+
+func (n *Node) cniConfig() map[string]any {
+	return map[string]any{
+		"cniVersion": "0.4.0", "name": "pods", "plugins": []map[string]any{
+			{
+				"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type": "host-local", "dataDir": n.file("ipam"),
+					"ranges": [][]map[string]any{{{"subnet": n.podRange().String()}}},
+					"routes": []map[string]any{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
+		},
+	}
+}
+
+func (n *Node) kubeconfig(user string, cert, key []byte) (string, error) {
+	host, port := n.plane.APIServer()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["csccm"] = &clientcmdapi.Cluster{Server: fmt.Sprintf("https://%s:%d", host, port), CertificateAuthorityData: n.plane.CA()}
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	c.Contexts["csccm"] = &clientcmdapi.Context{Cluster: "csccm", AuthInfo: user}
+	c.CurrentContext = "csccm"
+	b, err := clientcmd.Write(*c)
+	return string(b), err
+}
+
+// joinLabels writes labels as a flag wants them.
+func joinLabels(labels map[string]string) string {
+	all := make([]string, 0, len(labels))
+	for k, v := range labels {
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}

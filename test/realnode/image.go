@@ -1,0 +1,122 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/csccm/csccm/test/plane"
+)
+
+// Images of this package's own programs.
+const (
+	PauseImage = "localhost/csccm/pause:e2e"
+	EchoImage  = "localhost/csccm/echo:e2e"
+)
+
+// BuildImages makes image archives in dir: the pause and the echo program, and the
+// controller by the product's own image builder, with the tag that the chart asks for.
+func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
+	module, err := plane.ModuleDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	var archives []string
+	for program, image := range map[string]string{"pause": PauseImage, "echo": EchoImage} {
+		binary := filepath.Join(dir, program)
+		if err := goRun(ctx, module, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./realnode/"+program); err != nil {
+			return nil, err
+		}
+		archive := binary + ".tar"
+		if err := writeImage(archive, image, binary); err != nil {
+			return nil, err
+		}
+		archives = append(archives, archive)
+	}
+	out := filepath.Join(dir, "controller")
+	if err := os.RemoveAll(out); err != nil {
+		return nil, err
+	}
+	if err := goRun(ctx, filepath.Dir(module), "run", "./release", "image", "--version", version,
+		"--only", "cloudstack-ccm", "--platform", "linux/"+arch(), "--output", out); err != nil {
+		return nil, err
+	}
+	made, err := filepath.Glob(filepath.Join(out, "*.tar"))
+	if err != nil || len(made) != 1 {
+		return nil, fmt.Errorf("the image builder made %v, want one archive (%w)", made, err)
+	}
+	return append(archives, made[0]), nil
+}
+
+func goRun(ctx context.Context, dir string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...) // #nosec G204 -- fixed arguments
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// writeImage writes an archive of an image that holds one program.
+func writeImage(archive, ref, binary string) error {
+	content, err := os.ReadFile(binary) // #nosec G304 -- just built
+	if err != nil {
+		return err
+	}
+	program := filepath.Base(binary)
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	if err := w.WriteHeader(&tar.Header{Name: program, Mode: 0o755, Size: int64(len(content))}); err != nil {
+		return err
+	}
+	if _, err := w.Write(content); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		return err
+	}
+	img, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		return err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", arch()
+	config.Config = v1.Config{Entrypoint: []string{"/" + program}, User: "65532:65532", WorkingDir: "/", Env: []string{"PATH=/"}}
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		return err
+	}
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(archive, tag, img)
+}

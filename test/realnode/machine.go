@@ -1,0 +1,284 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/csccm/csccm/test/internal/child"
+)
+
+// A node is a process 1 with PID, mount, network, UTS and IPC namespaces of its own,
+// and all that this process starts. It is told what to start through a socket in the
+// node's folder; when it is killed, the kernel ends all of the node, as pulling the
+// plug would.
+
+const controlSocket = "control.sock"
+
+// machineOptions is what a node's process 1 reads when it begins.
+type machineOptions struct {
+	Hostname string `json:"hostname"`
+}
+
+// nodeInit is the node's process 1.
+func nodeInit(dir string) error {
+	var o machineOptions
+	b, err := os.ReadFile(filepath.Join(dir, "machine.json")) // #nosec G304 -- ours
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &o); err != nil {
+		return err
+	}
+	if err := syscall.Sethostname([]byte(o.Hostname)); err != nil {
+		return err
+	}
+	if err := nodeMounts(dir); err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", filepath.Join(dir, controlSocket))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: &control{reap: newReaper(), pids: map[string]int{}}, ReadHeaderTimeout: time.Minute}
+	return server.Serve(l)
+}
+
+// sysctls are what a kubelet wants of the machine and would set for all of it. In the
+// node's mount namespace it finds them so and writes nothing.
+var sysctls = map[string]string{"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1"}
+
+func nodeMounts(dir string) error {
+	mounts := []mount{
+		{"", "/", "", syscall.MS_PRIVATE | syscall.MS_REC},
+		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
+	}
+	for _, folder := range nodeFolders() {
+		mounts = append(mounts, mount{"tmpfs", folder, "tmpfs", 0})
+	}
+	for name, value := range sysctls {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "."))
+		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
+			return err
+		}
+		mounts = append(mounts, mount{file, "/proc/sys/" + name, "", syscall.MS_BIND})
+	}
+	// Volumes of Pods are mounts that containers see, among them those made later.
+	mounts = append(mounts, mount{"", "/", "", syscall.MS_SHARED | syscall.MS_REC})
+	for _, m := range mounts {
+		if err := m.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// control is what process 1 of a node serves.
+type control struct {
+	reap *reaper
+	mu   sync.Mutex
+	pids map[string]int // what runs, by name
+}
+
+type order struct {
+	spec
+	// Name is what signals call it; Wait answers once it has ended.
+	Name string `json:"name"`
+	Wait bool   `json:"wait"`
+	// Signal is sent to the process of the name instead of a start.
+	Signal int `json:"signal"`
+}
+
+type outcome struct {
+	Code  int    `json:"code"`
+	Error string `json:"error"`
+}
+
+func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var o order
+	if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var out outcome
+	code, err := c.do(o)
+	if out.Code = code; err != nil {
+		out.Error = err.Error()
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (c *control) do(o order) (code int, err error) {
+	if o.Signal != 0 {
+		c.mu.Lock()
+		pid, ok := c.pids[o.Name]
+		c.mu.Unlock()
+		if !ok {
+			return 0, fmt.Errorf("no %s runs", o.Name)
+		}
+		return 0, syscall.Kill(pid, syscall.Signal(o.Signal))
+	}
+	pid, done, err := c.reap.start(o.spec)
+	if err != nil {
+		return 0, err
+	}
+	if o.Wait {
+		return exitCode(<-done), nil
+	}
+	c.mu.Lock()
+	c.pids[o.Name] = pid
+	c.mu.Unlock()
+	go func() {
+		<-done
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.pids[o.Name] == pid {
+			delete(c.pids, o.Name)
+		}
+	}()
+	return 0, nil
+}
+
+// nodeMachine is a running process 1 of a node, seen from the sandbox.
+type nodeMachine struct {
+	process *child.Process
+	dir     string
+	client  *http.Client
+}
+
+const machineStart = 30 * time.Second
+
+// startMachine starts process 1 of a node; dir is the node's folder.
+func startMachine(ctx context.Context, name, dir string) (*nodeMachine, error) {
+	b, err := json.Marshal(machineOptions{Hostname: name})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "machine.json"), b, 0o600); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir, controlSocket)
+	if err := os.RemoveAll(socket); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	m := &nodeMachine{dir: dir, client: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}}
+	m.process, err = child.Start(ctx, child.Command{
+		Name: name, Path: self, Argv0: nodeStage, Args: []string{dir}, Log: filepath.Join(dir, "log", "machine.log"),
+		Attr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, machineStart)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		if err == nil {
+			return m, c.Close()
+		}
+		if gone := m.process.Err(); gone != nil {
+			return nil, fmt.Errorf("%w\n%s", gone, child.Tail(m.process.Log, 5))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			m.unplug()
+			return nil, fmt.Errorf("process 1 of node %s does not answer: %w", name, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// unplug kills all of the node at once.
+func (m *nodeMachine) unplug() {
+	m.process.Stop(0)
+	m.client.CloseIdleConnections()
+}
+
+func (m *nodeMachine) order(ctx context.Context, o order) (int, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node/", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	var out outcome
+	if err := json.Unmarshal(b, &out); err != nil {
+		return 0, fmt.Errorf("%s: %w", b, err)
+	}
+	if out.Error != "" {
+		return 0, errors.New(out.Error)
+	}
+	return out.Code, nil
+}
+
+// environment of the programs of a node.
+func (m *nodeMachine) environment() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + m.dir, "TMPDIR=" + m.dir}
+}
+
+// start starts a program that runs on.
+func (m *nodeMachine) start(ctx context.Context, name, path string, args ...string) error {
+	_, err := m.order(ctx, order{Name: name, spec: spec{
+		Path: path, Args: append([]string{name}, args...), Env: m.environment(), Log: m.log(name),
+	}})
+	return err
+}
+
+// run runs a program to its end; its output is part of the error when it fails.
+func (m *nodeMachine) run(ctx context.Context, path string, args ...string) error {
+	log := m.log("run-" + filepath.Base(path))
+	code, err := m.order(ctx, order{Wait: true, spec: spec{
+		Path: path, Args: append([]string{path}, args...), Env: m.environment(), Log: log,
+	}})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d:\n%s", code, child.Tail(log, 5))
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", filepath.Base(path), strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// signal sends a signal to a started program.
+func (m *nodeMachine) signal(ctx context.Context, name string, s syscall.Signal) error {
+	_, err := m.order(ctx, order{Name: name, Signal: int(s)})
+	return err
+}
+
+func (m *nodeMachine) log(name string) string { return filepath.Join(m.dir, "log", name+".log") }

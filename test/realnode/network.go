@@ -1,0 +1,82 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const (
+	ipProgram = "/sbin/ip"
+	bridge    = "csccm0"
+)
+
+// network is the guest network of the nodes: a bridge in the sandbox, whose own
+// address there is the router's, and a link to each node.
+type network struct{ gateway netip.Prefix }
+
+// newNetwork makes it. public are addresses that the sandbox answers at itself: those
+// of balancers, and those that clients have.
+func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefix) (*network, error) {
+	steps := [][]string{
+		{"link", "set", "lo", "up"},
+		{"link", "add", bridge, "type", "bridge"},
+		{"address", "add", gateway.String(), "dev", bridge},
+		{"link", "set", bridge, "up"},
+	}
+	for _, p := range public {
+		steps = append(steps, []string{"route", "replace", "local", p.Masked().String(), "dev", "lo"})
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
+		return nil, err
+	}
+	return &network{gateway: gateway}, ip(ctx, steps...)
+}
+
+// remove takes the bridge with its routes away, for the next cluster of the sandbox.
+func (n *network) remove(ctx context.Context) error {
+	return ip(ctx, []string{"link", "delete", bridge})
+}
+
+// plug gives a node its link and its address.
+func (n *network) plug(ctx context.Context, m *nodeMachine, o NodeOptions) error {
+	link := fmt.Sprintf("csccm-n%d", o.Number)
+	err := ip(ctx,
+		[]string{"link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.process.PID())},
+		[]string{"link", "set", link, "master", bridge},
+		[]string{"link", "set", link, "up"},
+		// The address of a Pod is one of the network, as with a routing CNI.
+		[]string{"route", "replace", o.podRange().String(), "via", o.Address.String()})
+	if err != nil {
+		return err
+	}
+	for _, step := range [][]string{
+		{"link", "set", "lo", "up"},
+		{"address", "add", netip.PrefixFrom(o.Address, n.gateway.Bits()).String(), "dev", "eth0"},
+		{"link", "set", "eth0", "up"},
+		// Pods of other nodes are reached by way of the router, which knows all of them.
+		{"route", "add", "default", "via", n.gateway.Addr().String()},
+	} {
+		if err := m.run(ctx, ipProgram, step...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ip(ctx context.Context, steps ...[]string) error {
+	for _, args := range steps {
+		if out, err := exec.CommandContext(ctx, ipProgram, args...).CombinedOutput(); err != nil { // #nosec G204 -- ours
+			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}

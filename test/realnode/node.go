@@ -1,0 +1,178 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/plane"
+)
+
+// NodeOptions describe a node.
+type NodeOptions struct {
+	Name    string
+	Address netip.Addr
+	// Number makes its Pod range and its link its own: 1 to 254.
+	Number int
+	Labels map[string]string
+	// Joined is a node from before there was an external cloud provider: its kubelet
+	// does not wait for one.
+	Joined bool
+}
+
+func (o NodeOptions) podRange() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(o.Number), 0}), 24) // #nosec G115 -- up to 254
+}
+
+// clusterRange holds the Pods of all nodes.
+const clusterRange = "10.244.0.0/16"
+
+// Node is a node that runs, or has been stopped.
+type Node struct {
+	NodeOptions
+	// Dir holds its files and logs.
+	Dir string
+
+	plane   *plane.Plane
+	network *network
+	binary  string // of kubelet and kube-proxy
+	images  []string
+	cgroup  string
+	machine *nodeMachine
+}
+
+const (
+	containerdStart = 2 * time.Minute
+	stopGrace       = 30 * time.Second
+)
+
+// boot starts the node's programs, the first time or after a stop.
+func (n *Node) boot(ctx context.Context) (err error) {
+	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
+		if err := os.MkdirAll(filepath.Join(n.Dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, h := range hierarchies() {
+		if err := h.make(n.cgroup); err != nil {
+			return err
+		}
+	}
+	if n.machine, err = startMachine(ctx, n.Name, n.Dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("node %s: %w", n.Name, err)
+			n.PowerOff()
+		}
+	}()
+	if err := n.network.plug(ctx, n.machine, n.NodeOptions); err != nil {
+		return err
+	}
+	if err := n.writeConfigs(); err != nil {
+		return err
+	}
+	if err := n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")); err != nil {
+		return err
+	}
+	if err := n.waitContainerd(ctx); err != nil {
+		return err
+	}
+	for _, archive := range n.images {
+		if err := n.ctr(ctx, "images", "import", archive); err != nil {
+			return err
+		}
+	}
+	if err := n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")); err != nil {
+		return err
+	}
+	args := []string{
+		"--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
+		"--root-dir=" + n.file("kubelet"), "--cert-dir=" + n.file("pki"),
+		"--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(), "--v=2",
+	}
+	if len(n.Labels) > 0 {
+		args = append(args, "--node-labels="+joinLabels(n.Labels))
+	}
+	if !n.Joined {
+		args = append(args, "--cloud-provider=external")
+	}
+	return n.multi(ctx, "kubelet", args...)
+}
+
+// multi starts a program of the multi-call binary, which looks at its name.
+func (n *Node) multi(ctx context.Context, name string, args ...string) error {
+	return n.machine.start(ctx, name, n.binary, args...)
+}
+
+func (n *Node) ctr(ctx context.Context, args ...string) error {
+	return n.machine.run(ctx, "/usr/bin/ctr", append([]string{"-a", n.file("containerd.sock"), "-n", "k8s.io"}, args...)...)
+}
+
+func (n *Node) waitContainerd(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, containerdStart)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := n.ctr(ctx, "version")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("containerd does not answer: %w; its log ends with:\n%s", errors.Join(err, ctx.Err()), child.Tail(n.machine.log("containerd"), 10))
+		}
+	}
+}
+
+// Import loads an image archive.
+func (n *Node) Import(ctx context.Context, archive string) error {
+	return n.ctr(ctx, "images", "import", archive)
+}
+
+// PowerOff is the plug pulled: all of the node ends at once, without a word.
+func (n *Node) PowerOff() {
+	if n.machine != nil {
+		n.machine.unplug()
+		n.machine = nil
+	}
+}
+
+// PowerOn boots a node that is off. Its disk is as it was.
+func (n *Node) PowerOn(ctx context.Context) error {
+	if n.machine != nil {
+		return fmt.Errorf("node %s is on", n.Name)
+	}
+	return n.boot(ctx)
+}
+
+// StopKubelet ends the kubelet alone: Pods run on, and nobody reports them.
+func (n *Node) StopKubelet(ctx context.Context) error {
+	return n.machine.signal(ctx, "kubelet", syscall.SIGTERM)
+}
+
+// Logs are the ends of the node's logs, for a person to find out what went wrong.
+func (n *Node) Logs(lines int) string {
+	var b strings.Builder
+	for _, name := range []string{"kubelet", "containerd", "kube-proxy", "machine"} {
+		_, _ = fmt.Fprintf(&b, "--- %s of %s ends with:\n%s\n", name, n.Name, child.Tail(filepath.Join(n.Dir, "log", name+".log"), lines))
+	}
+	return b.String()
+}
+
+func (n *Node) file(name string) string { return filepath.Join(n.Dir, name) }

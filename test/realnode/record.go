@@ -1,0 +1,97 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	folderPrefix = "csccm-sandbox-"
+	recordFile   = "keeper.lock"
+)
+
+// record says what a sandbox leaves on the machine, and is there before it: all of
+// that has the name of the sandbox's folder. The lock on the file in it tells
+// whether the sandbox's keeper lives.
+type record struct {
+	// Dir is the sandbox's folder; its last part is the name of its cgroups too.
+	Dir string
+	// file is locked while the sandbox's keeper lives.
+	file *os.File
+}
+
+func newRecord() (*record, error) {
+	dir, err := os.MkdirTemp(tmp(), folderPrefix)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{Dir: dir}
+	if r.file, err = os.OpenFile(filepath.Join(dir, recordFile), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(r.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, err
+	}
+	for _, h := range hierarchies() {
+		if err := h.make(r.cgroup()); err != nil {
+			return nil, errors.Join(err, r.clear())
+		}
+	}
+	return r, nil
+}
+
+func (r *record) cgroup() string { return filepath.Base(r.Dir) }
+
+// clear removes all that the sandbox has left; its processes have ended.
+func (r *record) clear() error {
+	var all []error
+	for _, h := range allHierarchies() {
+		all = append(all, h.remove(r.cgroup()))
+	}
+	all = append(all, os.RemoveAll(r.Dir))
+	if r.file != nil {
+		all = append(all, r.file.Close())
+	}
+	return errors.Join(all...)
+}
+
+// Sweep removes what sandboxes have left whose keepers were killed.
+func Sweep(log io.Writer) error {
+	found, err := filepath.Glob(filepath.Join(tmp(), folderPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, dir := range found {
+		if r := abandoned(dir); r != nil {
+			_, _ = fmt.Fprintf(log, "Removing what a run before has left (%s).\n", dir)
+			all = append(all, r.clear())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// abandoned is the record of a folder, nil while its keeper lives.
+func abandoned(dir string) *record {
+	r := &record{Dir: dir}
+	f, err := os.OpenFile(filepath.Join(dir, recordFile), os.O_RDWR, 0) // #nosec G304 -- ours
+	if err != nil {
+		// No record: nothing was made yet beside the folder, or all but the folder is removed.
+		return r
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil
+	}
+	r.file = f
+	return r
+}

@@ -1,0 +1,210 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csccm/csccm/test/internal/child"
+)
+
+// roleVariable makes this test program the keeper of a sandbox; its value is the
+// file that says that the sandbox is up.
+const roleVariable = "CSCCM_TEST_KEEPER"
+
+func TestMain(m *testing.M) {
+	Stage()
+	if up, keeper := os.LookupEnv(roleVariable); keeper {
+		os.Exit(keep(up))
+	}
+	os.Exit(m.Run())
+}
+
+// keep makes a sandbox with a node that runs something, and stays until it is told to end.
+func keep(up string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if _, inside := Inside(); !inside {
+		code, err := Enter(ctx, os.Stderr)
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}
+	if err := populate(ctx); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.WriteFile(up, nil, 0o600); err != nil {
+		return 1
+	}
+	<-ctx.Done()
+	return 7
+}
+
+// populate makes one of each thing that could be left behind.
+func populate(ctx context.Context) error {
+	dir, _ := Inside()
+	network, err := newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24"))
+	if err != nil {
+		return err
+	}
+	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
+	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, "n1"), network: network, cgroup: filepath.Join(filepath.Base(dir), "n1")}
+	for _, h := range hierarchies() {
+		if err := h.make(n.cgroup); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(n.Dir, "log"), 0o700); err != nil {
+		return err
+	}
+	if n.machine, err = startMachine(ctx, "n1", n.Dir); err != nil {
+		return err
+	}
+	if err := network.plug(ctx, n.machine, o); err != nil {
+		return err
+	}
+	// An orphan in a cgroup of its own, as a container is.
+	script := "(sleep 7777 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
+	for _, h := range allHierarchies() { // as runc does, beyond those that have controllers
+		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
+	}
+	if err := n.machine.run(ctx, "/bin/sh", "-c", script); err != nil {
+		return err
+	}
+	// Nobody listens; that it says so is the proof that it is there.
+	if _, err = (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", "10.1.1.21:9"); errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return fmt.Errorf("the node is not on the network: %w", err)
+}
+
+// TestNothingIsLeft ends a sandbox in every way there is and looks for traces of it.
+func TestNothingIsLeft(t *testing.T) {
+	if err := Check(t.Context(), false); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	before := traces(t)
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		code   int
+		sweep  bool
+	}{
+		{"told to end", syscall.SIGTERM, 7, false},
+		{"interrupted", syscall.SIGINT, 7, false},
+		{"its keeper killed", syscall.SIGKILL, 128 + int(syscall.SIGKILL), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keeper := startKeeper(t)
+			if during := traces(t); slices.Equal(during, before) {
+				t.Error("the sandbox leaves no traces while it runs: this test sees nothing")
+			}
+			if err := keeper.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			if code := keeper.ExitCode(); code != c.code {
+				t.Errorf("exit code %d, want %d:\n%s", code, c.code, child.Tail(keeper.Log, 20))
+			}
+			if c.sweep {
+				var said strings.Builder
+				if err := Sweep(&said); err != nil || !strings.Contains(said.String(), "a run before") {
+					t.Errorf("sweep: %v, %q", err, said.String())
+				}
+			}
+			if after := traces(t); !slices.Equal(after, before) {
+				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			}
+		})
+	}
+}
+
+func TestSweepLeavesTheLivingAlone(t *testing.T) {
+	if err := Check(t.Context(), false); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	keeper := startKeeper(t)
+	during := traces(t)
+	if err := Sweep(os.Stderr); err != nil {
+		t.Error(err)
+	}
+	if now := traces(t); !slices.Equal(now, during) {
+		t.Errorf("before the sweep:\n%s\nafter:\n%s", strings.Join(during, "\n"), strings.Join(now, "\n"))
+	}
+	keeper.Stop(stopGrace)
+}
+
+func startKeeper(t *testing.T) *child.Process {
+	t.Helper()
+	up := filepath.Join(t.TempDir(), "up")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := child.Start(t.Context(), child.Command{
+		Name: "keeper", Path: self, Env: append(os.Environ(), roleVariable+"="+up), Log: filepath.Join(t.TempDir(), "log"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop(0) })
+	deadline := time.Now().Add(time.Minute)
+	for {
+		if _, err := os.Stat(up); err == nil {
+			return p
+		}
+		if p.Err() != nil || time.Now().After(deadline) {
+			t.Fatalf("no sandbox (%v):\n%s", p.Err(), child.Tail(p.Log, 20))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// traces are what a sandbox could leave: files, cgroups, mounts, links, nftables and processes.
+func traces(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range allHierarchies() {
+		found, err := filepath.Glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	for _, folder := range nodeFolders() {
+		if _, err := os.Stat(filepath.Join(folder, "x")); err == nil {
+			all = append(all, folder+"/x")
+		}
+	}
+	for _, look := range []string{
+		"grep -o " + os.TempDir() + ".* /proc/mounts", "ip -o link | grep -o csccm", "ip netns", "nft list tables | grep csccm",
+		"pgrep -f 'sleep 777[7]'", "hostname",
+	} {
+		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() //nolint:errcheck // grep that finds nothing
+		all = append(all, look+": "+string(out))
+	}
+	return all
+}

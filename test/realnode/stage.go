@@ -1,0 +1,127 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// The stages are this program started anew, under a name that says what it then is.
+const (
+	initStage = "csccm-sandbox" // process 1 of the sandbox
+	nodeStage = "csccm-node"    // process 1 of a node
+)
+
+// Stage runs what this process was started for when that is a stage of a sandbox,
+// and does not return then. Programs and tests that use this package call it first.
+func Stage() {
+	var err error
+	switch filepath.Base(os.Args[0]) {
+	case initStage:
+		err = sandboxInit()
+	case nodeStage:
+		err = nodeInit(os.Args[1])
+	default:
+		return
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// reaper starts processes and collects all that end, as process 1 of a PID namespace
+// has to: also those whose parents have died. os/exec cannot be used beside it.
+type reaper struct {
+	mu      sync.Mutex
+	waiting map[int]chan syscall.WaitStatus
+}
+
+func newReaper() *reaper {
+	r := &reaper{waiting: map[int]chan syscall.WaitStatus{}}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	go func() {
+		for range ended {
+			r.collect()
+		}
+	}()
+	return r
+}
+
+func (r *reaper) collect() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		r.mu.Lock()
+		if done, ok := r.waiting[pid]; ok {
+			done <- status
+			delete(r.waiting, pid)
+		}
+		r.mu.Unlock()
+	}
+}
+
+// spec is a process to start.
+type spec struct {
+	Path  string   `json:"path"`
+	Args  []string `json:"args"` // with argv[0]
+	Env   []string `json:"env"`
+	Log   string   `json:"log"` // empty: the starter's stdout and stderr
+	Stdin bool     `json:"-"`   // the starter's stdin instead of none
+}
+
+// start starts a process; its status comes on the channel once it has ended.
+func (r *reaper) start(s spec) (pid int, done <-chan syscall.WaitStatus, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = null.Close() }()
+	files := []uintptr{null.Fd(), os.Stdout.Fd(), os.Stderr.Fd()}
+	if s.Stdin {
+		files[0] = os.Stdin.Fd()
+	}
+	if s.Log != "" {
+		log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0, nil, err
+		}
+		defer func() { _ = log.Close() }()
+		files[1], files[2] = log.Fd(), log.Fd()
+	}
+	// Held until the process is known, so that collect does not take its status before.
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err = syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return 0, nil, fmt.Errorf("start %s: %w", s.Path, err)
+	}
+	ch := make(chan syscall.WaitStatus, 1)
+	r.waiting[pid] = ch
+	return pid, ch, nil
+}
+
+// exitCode is the code that a shell would show.
+func exitCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}

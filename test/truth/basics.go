@@ -1,0 +1,189 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// install runs csccm install by flags, as an admin of CloudStack would.
+func install(ctx context.Context, b *bed) (string, error) {
+	return installWith(ctx, b, "--account", account)
+}
+
+func installWith(ctx context.Context, b *bed, args ...string) (string, error) {
+	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, append([]string{
+		"install", "--yes", "--api-url", b.cloud.URL, "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
+	if err != nil {
+		return "", err
+	}
+	return b.installed(ctx)
+}
+
+// names are those of the nodes that the cluster began with.
+func (b *bed) names() []string {
+	var names []string
+	for _, n := range b.place.nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// installed waits for what an install is for: nodes initialised, two Pods on two nodes.
+func (b *bed) installed(ctx context.Context) (string, error) {
+	names := b.names()
+	if err := b.initialized(ctx, names...); err != nil {
+		return "", err
+	}
+	on := map[string]bool{}
+	err := b.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
+		list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+		if err != nil {
+			return err
+		}
+		clear(on)
+		for i := range list.Items {
+			for _, c := range list.Items[i].Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					on[list.Items[i].Spec.NodeName] = true
+				}
+			}
+		}
+		if len(on) != 2 {
+			return fmt.Errorf("there are ready ones on %d nodes", len(on))
+		}
+		return nil
+	})
+	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
+}
+
+func tcp(ctx context.Context, b *bed) (string, error) {
+	to, a, err := b.served(ctx, "tcp", nil)
+	if err != nil {
+		return "", err
+	}
+	pods := map[string]bool{}
+	for range 30 {
+		if a, err = ask(ctx, client1, to); err != nil {
+			return "", err
+		}
+		pods[a.Pod] = true
+	}
+	if len(pods) != replicas {
+		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
+	}
+	if err := b.gone(ctx, "tcp"); err != nil {
+		return "", err
+	}
+	if _, err := ask(ctx, client1, to); err == nil {
+		return "", errors.New("the address answers although its Service is gone")
+	}
+	return fmt.Sprintf("%s:%d, all %d Pods answer", to.Addr(), to.Port(), len(pods)), nil
+}
+
+// proxyProtocol has the balancer tell the Pod who the client is.
+func proxyProtocol(ctx context.Context, b *bed) (string, error) {
+	to, a, err := b.served(ctx, "proxied", func(s *corev1.Service) {
+		s.Annotations[prefix+"proxy-protocol"] = "true"
+		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
+	})
+	if err != nil {
+		return "", err
+	}
+	if a.Client != client1.String() {
+		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client1)
+	}
+	if a, err = ask(ctx, client2, to); err != nil || a.Client != client2.String() {
+		return "", fmt.Errorf("the Pod sees %s (%w), the client is %s", a.Client, err, client2)
+	}
+	return "the Pod sees " + a.Client, b.gone(ctx, "proxied")
+}
+
+// sourceRanges lets one client in and keeps another out, then the other way round.
+func sourceRanges(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
+	if err != nil {
+		return "", err
+	}
+	if a, err := ask(ctx, client2, to); err == nil {
+		return "", fmt.Errorf("%s, which is not in the ranges, was answered by %s", client2, a.Pod)
+	}
+	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+	s, err := services.Get(ctx, "ranges", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	s.Spec.LoadBalancerSourceRanges = []string{client2.String() + "/32"}
+	if _, err := services.Update(ctx, s, metav1.UpdateOptions{}); err != nil {
+		return "", err
+	}
+	if _, err := b.answers(ctx, client2, to); err != nil {
+		return "", err
+	}
+	err = b.until(ctx, "the first client to be kept out", func(ctx context.Context) error {
+		if _, err := ask(ctx, client1, to); err == nil {
+			return errors.New("it is answered")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "allowed answered, others refused, also after a change", b.gone(ctx, "ranges")
+}
+
+// affinity has each client stay with one Pod, and the clients spread.
+func affinity(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	if err != nil {
+		return "", err
+	}
+	for i := range 12 {
+		from := clients.Addr()
+		for range i + 1 {
+			from = from.Next()
+		}
+		first, err := ask(ctx, from, to)
+		if err != nil {
+			return "", err
+		}
+		for range 5 {
+			a, err := ask(ctx, from, to)
+			if err != nil {
+				return "", err
+			}
+			if a.Pod != first.Pod {
+				return "", fmt.Errorf("client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
+			}
+		}
+	}
+	return "12 clients, each with one Pod", b.gone(ctx, "affine")
+}
+
+// restart replaces every Pod while requests come in.
+func restart(ctx context.Context, b *bed) error {
+	_, err := b.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
+	if err != nil {
+		return err
+	}
+	return b.workloadReady(ctx, replicas)
+}
+
+// doctor is content with what was installed.
+func doctor(ctx context.Context, b *bed) (string, error) {
+	out, err := b.csccm(ctx, "doctor", "-o", "short")
+	if err != nil {
+		return "", err
+	}
+	return firstLine(strings.TrimSpace(out)), nil
+}

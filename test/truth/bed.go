@@ -1,0 +1,220 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/realnode"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// place is a CloudStack with the VMs of a cluster.
+type place struct {
+	world   *simulator.World
+	gateway netip.Prefix
+	nodes   []realnode.NodeOptions
+	// owner is the CloudStack user whose the VMs are.
+	owner string
+}
+
+// Names of the world, and of what is installed.
+const (
+	account    = "k8s"
+	owner      = "k8s-owner"
+	adminLogin = "admin"
+	adminWord  = "password" // #nosec G101 -- of the simulated world
+	namespace  = metav1.NamespaceSystem
+	controller = "cloudstack-ccm"
+	taintKey   = "node.cloudprovider.kubernetes.io/uninitialized"
+	prefix     = "service.beta.kubernetes.io/cloudstack-load-balancer-"
+)
+
+// Addresses beside those of the nodes.
+var (
+	balancers = netip.MustParsePrefix("203.0.113.0/24")
+	clients   = netip.MustParsePrefix("198.51.100.0/24")
+	client1   = netip.MustParseAddr("198.51.100.11")
+	client2   = netip.MustParseAddr("198.51.100.22")
+)
+
+// isolated is an isolated network with three workers.
+func isolated() *place {
+	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
+	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
+	p.workers(netip.MustParseAddr("10.1.1.21"), "k8s-net", simulator.VirtualMachine{Account: account})
+	return p
+}
+
+// workers gives the place three nodes with their VMs, and two VMs more that may join.
+func (p *place) workers(first netip.Addr, network string, vm simulator.VirtualMachine) {
+	at := first
+	for i := 1; i <= 5; i++ {
+		v := vm
+		v.Name, v.NICs = fmt.Sprintf("worker-%d", i), []simulator.NIC{{Network: network, IP: at.String()}}
+		p.world.VirtualMachines = append(p.world.VirtualMachines, v)
+		if i <= 3 {
+			p.nodes = append(p.nodes, realnode.NodeOptions{Name: v.Name, Address: at, Number: i})
+		}
+		at = at.Next()
+	}
+}
+
+// bed is a cluster of real nodes with its CloudStack.
+type bed struct {
+	*realnode.Cluster
+	place    *place
+	programs *programs
+	cloud    *testbed.CloudStack
+	path     *datapath.Path
+	home     string
+	log      io.Writer
+}
+
+func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *bed, err error) {
+	dir, _ := realnode.Inside()
+	b := &bed{place: at, programs: p, log: log}
+	if b.home, err = os.MkdirTemp(dir, "home-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.stop()
+		}
+	}()
+	b.Cluster, err = realnode.StartCluster(ctx, realnode.ClusterOptions{
+		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if b.cloud, err = testbed.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
+		return nil, err
+	}
+	if b.path, err = datapath.Start(ctx, b.cloud.Simulator, datapath.Options{Mode: datapath.Direct}); err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	joined := make([]error, len(at.nodes))
+	for i, o := range at.nodes {
+		all.Go(func() { _, joined[i] = b.Join(ctx, o) })
+	}
+	all.Wait()
+	if err := errors.Join(joined...); err != nil {
+		return nil, err
+	}
+	if err := b.WaitReady(ctx, b.names()...); err != nil {
+		return nil, err
+	}
+	return b, b.workload(ctx)
+}
+
+func (b *bed) stop() {
+	if b.path != nil {
+		b.path.Close()
+	}
+	if b.Cluster != nil {
+		b.Cluster.Stop()
+	}
+	if b.cloud != nil {
+		b.cloud.Stop()
+	}
+}
+
+// run runs a program with the cluster's kubeconfig and returns what it says.
+func (b *bed) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- ours
+	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + filepath.Dir(b.Kubectl) + ":" + os.Getenv("PATH")}
+	cmd.Dir, cmd.Stdin = b.home, strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+func (b *bed) csccm(ctx context.Context, args ...string) (string, error) {
+	return b.run(ctx, "", b.programs.Binaries.CLI, args...)
+}
+
+func (b *bed) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return b.run(ctx, stdin, b.Kubectl, args...)
+}
+
+// until waits for something of this cluster.
+func (b *bed) until(ctx context.Context, what string, try func(context.Context) error) error {
+	return testbed.Wait(ctx, 3*time.Minute, what, try)
+}
+
+// client speaks to CloudStack as the owner of the VMs.
+func (b *bed) client() (*cloudstack.Client, error) { return b.cloud.Client(b.place.owner) }
+
+// explain prints what a failed scenario may have failed of.
+func (b *bed) explain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "nodes,services,pods", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
+		{"logs", "-n", namespace, "-l", "app.kubernetes.io/name=" + controller, "--tail=30", "--prefix"},
+	} {
+		out, err := b.kubectl(ctx, "", args...)
+		if err != nil {
+			out = err.Error()
+		}
+		_, _ = fmt.Fprintf(b.log, "--- kubectl %s\n%s\n", strings.Join(args, " "), tail(out, 40))
+	}
+	for _, r := range b.path.Status().Rules {
+		_, _ = fmt.Fprintf(b.log, "--- rule %+v\n", r)
+	}
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// initialized waits until nodes have lost the taint and have a provider ID.
+func (b *bed) initialized(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := b.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
+			n, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, t := range n.Spec.Taints {
+				if t.Key == taintKey {
+					return errors.New("it has the taint")
+				}
+			}
+			if n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "" {
+				return fmt.Errorf("provider ID %q, labels %v", n.Spec.ProviderID, n.Labels)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// chapters are all scenarios, those that build on an install after it.
+func chapters() []chapter {
+	return []chapter{
+		{name: "installed by csccm", world: isolated, scenarios: []scenario{
+			{"csccm install on uninitialised nodes", install},
+			{"TCP Service: from the balancer's address to every Pod", tcp},
+			{"PROXY protocol: the Pod sees the client", proxyProtocol},
+			{"source ranges: allowed and refused clients", sourceRanges},
+			{"sessionAffinity ClientIP", affinity},
+			{"externalTrafficPolicy Local, Pods scaled down and up", localPolicy},
+			{"ipMode: Pods ask the balancer's address", ipMode},
+			{"address shared and kept", addresses},
+			{"Pods rolled, no request lost", podsRolled},
+			{"leader killed, no request lost", undisturbed(leaderKilled)},
+			{"chart upgraded and rolled back, no request lost", undisturbed(upgradeAndBack)},
+			{"migrate-rules, no request lost", undisturbed(migrated)},
+			{"CloudStack away for a minute, no request lost", undisturbed(cloudDown)},
+			{"node added, drained, stopped, destroyed", nodeLife},
+			{"csccm doctor", doctor},
+			{"plug of a node pulled and its VM destroyed", nodeLost},
+		}},
+		{name: "taken over from Apache's provider", world: isolated, scenarios: []scenario{
+			{"a cluster with the old controller", oldController},
+			{"takeover, no request lost", takenOver},
+		}},
+		{name: "installed by the chart alone", world: isolated, scenarios: []scenario{
+			{"helm install on uninitialised nodes", chartAlone},
+			{"TCP Service, chart alone", tcp},
+		}},
+		{name: "tier of a VPC", world: tier, scenarios: []scenario{
+			{"csccm install, nodes in a VPC", install},
+			{"TCP Service, nodes in a VPC", tcp},
+			{"source ranges, nodes in a VPC", sourceRanges},
+		}},
+		{name: "project", world: project, scenarios: []scenario{
+			{"csccm install, nodes in a project", installProject},
+			{"TCP Service, nodes in a project", tcp},
+		}},
+	}
+}
+
+// tier is a VPC's tier with three workers.
+func tier() *place {
+	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.2.1.1/24"), owner: owner}
+	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
+	p.world.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account}}
+	p.world.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "default_allow"}}
+	p.workers(netip.MustParseAddr("10.2.1.21"), "k8s-tier", simulator.VirtualMachine{Account: account})
+	return p
+}
+
+const projectName = "k8s-project"
+
+// project is an isolated network of a project with three workers.
+func project() *place {
+	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
+	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
+	p.world.Projects = []simulator.Project{{Name: projectName, Owner: account}}
+	p.world.Networks = []simulator.Network{{Name: "k8s-net", Project: projectName, CIDR: "10.1.1.0/24"}}
+	p.workers(netip.MustParseAddr("10.1.1.21"), "k8s-net", simulator.VirtualMachine{Project: projectName})
+	return p
+}
+
+func installProject(ctx context.Context, b *bed) (string, error) {
+	return installWith(ctx, b, "--project", projectName)
+}
+
+const (
+	secretName = "cloudstack-secret" // #nosec G101 -- a name
+	secretKey  = "cloud-config"
+)
+
+// secret writes the Secret that the chart asks for.
+func (b *bed) secret(ctx context.Context) error {
+	config, err := b.cloud.Config(b.place.owner)
+	if err != nil {
+		return err
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
+	_, err = b.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
+	return err
+}
+
+// chartAlone does what helm install does, after the Secret is made by hand.
+func chartAlone(ctx context.Context, b *bed) (string, error) {
+	if err := b.secret(ctx); err != nil {
+		return "", err
+	}
+	flags := cluster.NewFlags()
+	cache := b.home + "/cache"
+	flags.KubeConfig, flags.CacheDir = &b.Kubeconfig, &cache
+	client, err := helm.New(flags, namespace, func(string, ...any) {})
+	if err != nil {
+		return "", err
+	}
+	chart, err := helm.Embedded()
+	if err != nil {
+		return "", err
+	}
+	if _, err := client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart}); err != nil {
+		return "", err
+	}
+	return b.installed(ctx)
+}
+
+// oldController starts the predecessor, with which the nodes were initialised.
+func oldController(ctx context.Context, b *bed) (string, error) {
+	if err := b.secret(ctx); err != nil {
+		return "", err
+	}
+	old := testbed.Predecessor{Image: testbed.ControllerImage + ":" + imageVersion, Secret: secretName, HostNetwork: true, Port: "10268"}
+	if err := old.Create(ctx, b.Client); err != nil {
+		return "", err
+	}
+	names := b.names()
+	if err := b.initialized(ctx, names...); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names)), nil
+}

@@ -1,0 +1,247 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// The scenarios here send requests all the time: none may fail.
+
+// undisturbed serves two Services, does something, and wants every request answered.
+func undisturbed(do func(context.Context, *bed) error) func(context.Context, *bed) (string, error) {
+	return func(ctx context.Context, b *bed) (string, error) {
+		one, _, err := b.served(ctx, "steady-1", nil)
+		if err != nil {
+			return "", err
+		}
+		two, _, err := b.served(ctx, "steady-2", nil)
+		if err != nil {
+			return "", err
+		}
+		r := steady(ctx, true, one, two)
+		err = do(ctx, b)
+		sum := r.Stop()
+		if err = errors.Join(err, sum.Err()); err != nil {
+			return "", err
+		}
+		return said(sum), errors.Join(b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+	}
+}
+
+// leader is the node whose controller leads, by the lease.
+func (b *bed) leader(ctx context.Context) (pod string, err error) {
+	l, err := b.Client.CoordinationV1().Leases(namespace).Get(ctx, testbed.PredecessorName, metav1.GetOptions{})
+	if err != nil || l.Spec.HolderIdentity == nil {
+		return "", errors.Join(err, errors.New("nobody leads"))
+	}
+	host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
+	return host, nil
+}
+
+// leaderKilled kills the leading controller's process and waits for another to lead.
+func leaderKilled(ctx context.Context, b *bed) error {
+	first, err := b.leader(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if p.Name != first && p.Spec.NodeName != first {
+			continue
+		}
+		now := int64(0)
+		if err := b.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			return err
+		}
+	}
+	err = b.until(ctx, "another leader", func(ctx context.Context) error {
+		now, err := b.leader(ctx)
+		if err == nil && now == first {
+			err = fmt.Errorf("it is %s still", now)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// The new leader works.
+	_, _, err = b.served(ctx, "after-leader", nil)
+	return errors.Join(err, b.gone(ctx, "after-leader"))
+}
+
+const controllerLabel = "app.kubernetes.io/name=" + controller
+
+// cloudDown has CloudStack away for a minute, with a Service that wants an address meanwhile.
+func cloudDown(ctx context.Context, b *bed) error {
+	const away = time.Minute
+	b.cloud.Restart(away)
+	if err := b.service(ctx, "meanwhile", nil); err != nil {
+		return err
+	}
+	ip, err := b.address(ctx, "meanwhile")
+	if err != nil {
+		return err
+	}
+	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
+		return err
+	}
+	return b.gone(ctx, "meanwhile")
+}
+
+// upgradeAndBack changes the chart's values, which rolls the Pods, and goes back.
+func upgradeAndBack(ctx context.Context, b *bed) error {
+	if _, err := b.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"); err != nil {
+		return err
+	}
+	if _, err := b.csccm(ctx, "rollback", "--yes"); err != nil {
+		return err
+	}
+	_, _, err := b.served(ctx, "after-rollback", nil)
+	return errors.Join(err, b.gone(ctx, "after-rollback"))
+}
+
+// nodeLost pulls the plug of a node with a third of the Pods and destroys its VM. Requests
+// that are on their way to it are lost, as they must be; the rest is not.
+func nodeLost(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "lost", nil)
+	if err != nil {
+		return "", err
+	}
+	const name = "worker-3"
+	id, err := b.vmID(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	r := steady(ctx, false, to)
+	defer r.Stop()
+	b.Node(name).PowerOff()
+	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil {
+		return "", err
+	}
+	if err := b.workloadReady(ctx, replicas); err != nil {
+		return "", err
+	}
+	lost := r.Next("after")
+	for range 100 {
+		if _, err := ask(ctx, client1, to); err != nil {
+			return "", err
+		}
+	}
+	after := r.Stop()
+	if err := after.Err(); err != nil {
+		return "", fmt.Errorf("after the node is gone: %w", err)
+	}
+	return fmt.Sprintf("while it dies %s; then %s", said(lost), said(after)), b.gone(ctx, "lost")
+}
+
+// takenOver swaps a running provider under traffic: rules keep ids and addresses.
+func takenOver(ctx context.Context, b *bed) (string, error) {
+	one, _, err := b.served(ctx, "web", nil)
+	if err != nil {
+		return "", err
+	}
+	two, _, err := b.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	if err != nil {
+		return "", err
+	}
+	client, err := b.client()
+	if err != nil {
+		return "", err
+	}
+	defer client.CloseIdleConnections()
+	ips := []string{one.Addr().String(), two.Addr().String()}
+	rules, err := testbed.RulesByID(ctx, client, ips...)
+	if err != nil {
+		return "", err
+	}
+	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
+		return "", err
+	}
+	r := steady(ctx, true, one, two)
+	defer r.Stop()
+	// Prepare, install beside it, then swap: as csccm says itself.
+	for _, args := range [][]string{
+		{"takeover", "--yes"},
+		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
+		{"takeover", "--yes"},
+	} {
+		if out, err := b.csccm(ctx, args...); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
+		}
+	}
+	err = b.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
+		for _, name := range []string{"web", "shop"} {
+			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || s.Annotations[prefix+"addresses"] == "" {
+				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	after, err := testbed.RulesByID(ctx, client, ips...)
+	if err != nil {
+		return "", err
+	}
+	for id, was := range rules {
+		if now, ok := after[id]; !ok || now.PublicIP != was.PublicIP || now.Name != was.Name {
+			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+	}
+	sum := r.Stop()
+	return said(sum), sum.Err()
+}
+
+// migrated gives rules old names under traffic, and has csccm rename them and undo that.
+func migrated(ctx context.Context, b *bed) error {
+	client, err := b.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	rules, err := testbed.RulesByID(ctx, client, "")
+	if err != nil {
+		return err
+	}
+	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
+		return err
+	}
+	journal := filepath.Join(b.home, "migrate.jsonl")
+	if _, err := b.csccm(ctx, "migrate-rules", "--yes", "--journal", journal); err != nil {
+		return err
+	}
+	after, err := testbed.RulesByID(ctx, client, "")
+	if err != nil {
+		return err
+	}
+	for id, was := range rules {
+		if now, ok := after[id]; !ok || now.Name != was.Name {
+			return fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Command truth says how csccm does on real nodes: kubelets with containerd in network
+// namespaces, Pods that answer, and a simulated CloudStack whose data path forwards
+// packets as its rules say. It prints a table and writes docs/truth.md. Root only.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/realnode"
+)
+
+func main() {
+	realnode.Stage()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// settings are the flags.
+type settings struct {
+	minors []plane.Minor
+	only   *regexp.Regexp
+	out    string
+	list   bool
+}
+
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{}
+	f := flag.NewFlagSet("truth", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	minor := f.String("minor", string(plane.Newest), "minor of Kubernetes, or all")
+	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
+	f.StringVar(&s.out, "out", "", "write the table to this Markdown file, unless --only leaves some out")
+	f.BoolVar(&s.list, "list", false, "print the scenarios' names and exit")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("%q: there are flags only", f.Args())
+	}
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		return nil, fmt.Errorf("--only: %w", err)
+	}
+	if *minor == "all" {
+		s.minors = plane.Minors()
+		return s, nil
+	}
+	m, err := plane.ParseMinor(*minor)
+	s.minors = []plane.Minor{m}
+	return s, err
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	s, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "truth:", err)
+		return 2
+	}
+	if s.list {
+		for _, c := range chapters() {
+			for _, scenario := range c.scenarios {
+				_, _ = fmt.Fprintln(stdout, scenario.name)
+			}
+		}
+		return 0
+	}
+	if _, inside := realnode.Inside(); !inside {
+		code, err := outside(ctx, s, stderr)
+		if err != nil {
+			_, _ = fmt.Fprintln(stderr, "truth:", err)
+		}
+		return code
+	}
+	return inside(ctx, s, stdout, stderr)
+}
+
+// outside builds everything, for which a network may be needed, and goes into the sandbox.
+func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
+	if err := realnode.Check(ctx, os.Getenv("E2E_INSTALL") == "1"); err != nil {
+		return 1, err
+	}
+	if err := prepare(ctx, s.minors, stderr); err != nil {
+		return 1, err
+	}
+	return realnode.Enter(ctx, stderr)
+}
+
+// inside runs the scenarios on each minor and shows the table.
+func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
+	p, err := prepared()
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "truth:", err)
+		return 1
+	}
+	var all []result
+	for _, minor := range s.minors {
+		for _, c := range chapters() {
+			all = append(all, c.run(ctx, p, minor, s.only, stderr)...)
+		}
+	}
+	_, _ = fmt.Fprint(stdout, table(all))
+	if s.out != "" && s.only.String() == "" && ctx.Err() == nil {
+		if err := os.WriteFile(s.out, []byte(page(all)), 0o644); err != nil { // #nosec G306 -- documentation
+			_, _ = fmt.Fprintln(stderr, "truth:", err)
+			return 1
+		}
+	}
+	if ctx.Err() != nil {
+		return 130
+	}
+	for _, r := range all {
+		if r.err != nil {
+			return 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,85 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/plane"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want []plane.Minor
+		err  string
+	}{
+		{nil, []plane.Minor{plane.Newest}, ""},
+		{[]string{"--minor", "1.35"}, []plane.Minor{"1.35"}, ""},
+		{[]string{"--minor", "all"}, plane.Minors(), ""},
+		{[]string{"--minor", "1.20"}, nil, "no control plane of Kubernetes 1.20"},
+		{[]string{"--only", "("}, nil, "--only: "},
+		{[]string{"now"}, nil, "there are flags only"},
+	} {
+		s, err := parse(c.args, io.Discard)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: %v, want %q", c.args, err, c.err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(s.minors, c.want) {
+			t.Errorf("%v: %+v, %v", c.args, s, err)
+		}
+	}
+}
+
+// TestWorlds loads every chapter's CloudStack: each node is a VM of its.
+func TestWorlds(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, c := range chapters() {
+		p := c.world()
+		sim, err := simulator.New(simulator.Options{World: p.world})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		sim.Close()
+		for _, n := range p.nodes {
+			if !p.gateway.Contains(n.Address) || n.Address == p.gateway.Addr() {
+				t.Errorf("%s: node %s has the address %s, which is none of %s", c.name, n.Name, n.Address, p.gateway)
+			}
+		}
+		for _, s := range c.scenarios {
+			if names[s.name] {
+				t.Errorf("two scenarios are called %q", s.name)
+			}
+			names[s.name] = true
+		}
+	}
+}
+
+func TestTableAndPage(t *testing.T) {
+	t.Parallel()
+	all := []result{
+		{minor: "1.37", chapter: "c", scenario: "one", took: 3 * time.Second, note: "a | b"},
+		{minor: "1.37", chapter: "c", scenario: "second", took: time.Minute, err: errors.New("it broke\nwith details")},
+	}
+	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {
+		t.Errorf("got:\n%s", got)
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/realnode"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// programs is what is built before the sandbox, where there is no network.
+type programs struct {
+	Planes   map[plane.Minor]string
+	Binaries testbed.Binaries
+	Images   []string
+	// Root is the folder of the checkout.
+	Root string
+}
+
+const (
+	preparedVariable = "CSCCM_TRUTH_PREPARED"
+	// imageVersion is the tag that the chart of this checkout asks for.
+	imageVersion = "v0.1.0"
+)
+
+func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error {
+	module, err := plane.ModuleDir()
+	if err != nil {
+		return err
+	}
+	p := programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
+	for _, m := range minors {
+		if p.Planes[m], err = plane.Ensure(ctx, m, plane.Print(stderr)); err != nil {
+			return err
+		}
+	}
+	_, _ = fmt.Fprintln(stderr, "Building the programs and images.")
+	if p.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+		return err
+	}
+	if p.Images, err = realnode.BuildImages(ctx, filepath.Join(filepath.Dir(p.Binaries.CLI), "images"), imageVersion); err != nil {
+		return err
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return os.Setenv(preparedVariable, string(b))
+}
+
+func prepared() (*programs, error) {
+	text, ok := os.LookupEnv(preparedVariable)
+	if !ok {
+		return nil, errors.New("in a sandbox without " + preparedVariable)
+	}
+	p := &programs{}
+	return p, json.Unmarshal([]byte(text), p)
+}

@@ -1,0 +1,328 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/test/realnode"
+)
+
+// rule is what the router does for an address and port, nil when nothing.
+func (b *bed) rule(to netip.AddrPort) *datapath.RuleStatus {
+	rules := b.path.Status().Rules
+	if i := slices.IndexFunc(rules, func(r datapath.RuleStatus) bool { return r.Public == to.String() }); i >= 0 {
+		return &rules[i]
+	}
+	return nil
+}
+
+// members waits until the router forwards to these VMs and no others.
+func (b *bed) members(ctx context.Context, to netip.AddrPort, want ...string) error {
+	slices.Sort(want)
+	return b.until(ctx, fmt.Sprintf("the members of %s to be %v", to, want), func(context.Context) error {
+		r := b.rule(to)
+		if r == nil {
+			return errors.New("there is no rule")
+		}
+		var got []string
+		for _, m := range r.Members {
+			got = append(got, m.VM)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("they are %v", got)
+		}
+		return nil
+	})
+}
+
+func (b *bed) scale(ctx context.Context, n int32) error {
+	if _, err := b.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
+		return err
+	}
+	return b.until(ctx, fmt.Sprintf("%d Pods of echo", n), func(ctx context.Context) error {
+		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
+		if err == nil && (d.Status.ReadyReplicas != n || d.Status.Replicas != n) {
+			err = fmt.Errorf("%d of %d are ready", d.Status.ReadyReplicas, d.Status.Replicas)
+		}
+		return err
+	})
+}
+
+// podNodes are the nodes with Pods of echo that are ready.
+func (b *bed) podNodes(ctx context.Context) ([]string, error) {
+	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+	if err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for i := range list.Items {
+		if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+			nodes = append(nodes, p.Spec.NodeName)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
+}
+
+// localPolicy has only nodes with Pods be members, and no hop between nodes.
+func localPolicy(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	if err != nil {
+		return "", err
+	}
+	nodes, err := b.podNodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, nodes...); err != nil {
+		return "", err
+	}
+	r := steady(ctx, false, to)
+	defer r.Stop()
+	if err := b.scale(ctx, 1); err != nil {
+		return "", err
+	}
+	if nodes, err = b.podNodes(ctx); err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, nodes...); err != nil {
+		return "", err
+	}
+	down := r.Next("scaled up")
+	for range 10 {
+		a, err := ask(ctx, client1, to)
+		if err != nil {
+			return "", err
+		}
+		if a.Node != nodes[0] || a.Client != b.place.gateway.Addr().String() {
+			return "", fmt.Errorf("answered by %s with the client's address %s, want %s and the router's own %s", a.Node, a.Client, nodes[0], b.place.gateway.Addr())
+		}
+	}
+	if err := b.scale(ctx, replicas); err != nil {
+		return "", err
+	}
+	if nodes, err = b.podNodes(ctx); err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, nodes...); err != nil {
+		return "", err
+	}
+	up := r.Stop()
+	if err := errors.Join(down.Err(), up.Err()); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", said(down), said(up)), b.gone(ctx, "local")
+}
+
+// ipMode looks at the way of a Pod to the balancer's address: past the balancer where
+// it would be the same, through it where the PROXY protocol is needed.
+func ipMode(ctx context.Context, b *bed) (string, error) {
+	var seen []string
+	for _, c := range []struct {
+		name  string
+		proxy bool
+		mode  corev1.LoadBalancerIPMode
+	}{{"direct", false, corev1.LoadBalancerIPModeVIP}, {"through", true, corev1.LoadBalancerIPModeProxy}} {
+		to, _, err := b.served(ctx, c.name, func(s *corev1.Service) {
+			if c.proxy {
+				s.Annotations[prefix+"proxy-protocol"] = "true"
+				s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
+			}
+		})
+		if err != nil {
+			return "", err
+		}
+		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		if got := s.Status.LoadBalancer.Ingress[0].IPMode; got == nil || *got != c.mode {
+			return "", fmt.Errorf("ipMode of %s is %v, want %s", c.name, got, c.mode)
+		}
+		pod, err := b.anyPod(ctx)
+		if err != nil {
+			return "", err
+		}
+		before := b.rule(to).Connections
+		a, err := get(ctx, b.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/")))
+		if err != nil {
+			return "", fmt.Errorf("a Pod asks the balancer (%s): %w", c.mode, err)
+		}
+		through := b.rule(to).Connections - before
+		if want := map[bool]int64{true: 1}[c.proxy]; through != want {
+			return "", fmt.Errorf("%s: the request of a Pod went %d times through the balancer, want %d", c.mode, through, want)
+		}
+		if c.proxy && a.Client != pod {
+			return "", fmt.Errorf("the Pod %s asked, and the answer is for %s", pod, a.Client)
+		}
+		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
+		if err := b.gone(ctx, c.name); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(seen, "; "), nil
+}
+
+// anyPod is the address of a Pod of echo.
+func (b *bed) anyPod(ctx context.Context) (string, error) {
+	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+	if err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.PodIP != "" {
+			return p.Status.PodIP, nil
+		}
+	}
+	return "", errors.New("no Pod of echo runs")
+}
+
+// nodeLife adds a node, drains it, stops its VM and destroys it, with requests all the time.
+func nodeLife(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "nodes", nil)
+	if err != nil {
+		return "", err
+	}
+	r := steady(ctx, false, to)
+	defer r.Stop()
+	const name = "worker-4"
+	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
+	if err != nil {
+		return "", err
+	}
+	if err := b.WaitReady(ctx, name); err != nil {
+		return "", err
+	}
+	if err := b.initialized(ctx, name); err != nil {
+		return "", err
+	}
+	all := []string{"worker-1", "worker-2", "worker-3"}
+	if err := b.members(ctx, to, append(all, name)...); err != nil {
+		return "", err
+	}
+	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
+		return "", err
+	}
+	joined := r.Next("stopped and destroyed")
+	if err := joined.Err(); err != nil {
+		return "", err
+	}
+	n.PowerOff()
+	id, err := b.vmID(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, all...); err != nil {
+		return "", err
+	}
+	err = b.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
+		node, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
+			err = fmt.Errorf("its taints are %v", node.Spec.Taints)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
+		return "", err
+	}
+	err = b.until(ctx, "the Node object to go", func(ctx context.Context) error {
+		if _, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
+}
+
+const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
+
+func (b *bed) vmID(ctx context.Context, name string) (string, error) {
+	list, err := b.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"})
+	if err != nil {
+		return "", err
+	}
+	vms, _ := list["virtualmachine"].([]any)
+	for _, vm := range vms {
+		if fields, ok := vm.(map[string]any); ok && fields["name"] == name {
+			id, _ := fields["id"].(string)
+			return id, nil
+		}
+	}
+	return "", fmt.Errorf("no VM %s", name)
+}
+
+// podsRolled replaces every Pod under requests.
+func podsRolled(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "rolled", nil)
+	if err != nil {
+		return "", err
+	}
+	r := steady(ctx, false, to)
+	defer r.Stop()
+	if err := restart(ctx, b); err != nil {
+		return "", err
+	}
+	sum := r.Stop()
+	return said(sum), errors.Join(sum.Err(), b.gone(ctx, "rolled"))
+}
+
+// addresses shares an address between Services, and keeps one when its Service goes.
+func addresses(ctx context.Context, b *bed) (string, error) {
+	to, _, err := b.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
+	if err != nil {
+		return "", err
+	}
+	ip := to.Addr().String()
+	err = b.service(ctx, "second", func(s *corev1.Service) {
+		s.Annotations[prefix+"address"] = ip
+		s.Spec.Ports[0].Port = 8080
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
+		return "", err
+	}
+	if err := b.gone(ctx, "first"); err != nil {
+		return "", err
+	}
+	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
+		return "", fmt.Errorf("the second Service on the address, after the first is gone: %w", err)
+	}
+	if err := b.gone(ctx, "second"); err != nil {
+		return "", err
+	}
+	again, _, err := b.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
+	if err != nil {
+		return "", err
+	}
+	if again != to {
+		return "", fmt.Errorf("the kept address %s became %s", to, again)
+	}
+	return ip + " shared by two Services, kept, used again", b.gone(ctx, "third")
+}

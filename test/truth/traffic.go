@@ -1,0 +1,184 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/test/realnode"
+)
+
+// echoName is the workload behind the Services, in the default namespace.
+const echoName = "echo"
+
+const replicas = 3
+
+// workload starts Pods that say who they are. They tolerate nodes that no provider has
+// initialised: a cluster that is taken over has run before.
+func (b *bed) workload(ctx context.Context) error {
+	labels, n := map[string]string{"app": echoName}, int32(replicas)
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	grace, unavailable := int64(40), intstr.FromInt32(0)
+	_, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: echoName}, Spec: appsv1.DeploymentSpec{
+			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				TerminationGracePeriodSeconds: &grace,
+				Tolerations:                   []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}},
+				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+					MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+				}},
+				Containers: []corev1.Container{{
+					Name: echoName, Image: realnode.EchoImage, ImagePullPolicy: corev1.PullNever,
+					Env: []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("NODE_NAME", "spec.nodeName")},
+					ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
+						HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}},
+				}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return b.workloadReady(ctx, n)
+}
+
+func (b *bed) workloadReady(ctx context.Context, want int32) error {
+	return b.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
+		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if s := d.Status; s.ObservedGeneration < d.Generation || s.ReadyReplicas != want || s.UpdatedReplicas != want || s.Replicas != want {
+			return fmt.Errorf("%d replicas, %d updated, %d ready, want %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, want)
+		}
+		return nil
+	})
+}
+
+// service makes a Service of type LoadBalancer in front of echo; change may be nil.
+func (b *bed) service(ctx context.Context, name string, change func(*corev1.Service)) error {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": echoName},
+			Ports: []corev1.ServicePort{
+				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+				{Name: "lines", Port: linePort, TargetPort: intstr.FromInt32(8082)},
+			},
+		},
+	}
+	if change != nil {
+		change(s)
+	}
+	_, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, s, metav1.CreateOptions{})
+	return err
+}
+
+// gone deletes a Service and waits until its load balancer is gone too.
+func (b *bed) gone(ctx context.Context, name string) error {
+	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+	if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return b.until(ctx, "Service "+name+" to go", func(ctx context.Context) error {
+		if _, err := services.Get(ctx, name, metav1.GetOptions{}); err == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
+// address waits for a Service's address.
+func (b *bed) address(ctx context.Context, name string) (netip.Addr, error) {
+	var ip netip.Addr
+	err := b.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
+		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(s.Status.LoadBalancer.Ingress) == 0 {
+			return errors.New("no address yet")
+		}
+		ip, err = netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP)
+		return err
+	})
+	return ip, err
+}
+
+// answer is what a Pod of echo says.
+type answer struct {
+	Pod, Node, Client, Forwarded string
+}
+
+// ask sends one request, on a connection of its own, from a client's address.
+func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+	return get(ctx, from, "http://"+to.String()+"/")
+}
+
+func get(ctx context.Context, from netip.Addr, url string) (answer, error) {
+	var a answer
+	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return a, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return a, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return a, fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return a, json.Unmarshal(body, &a)
+}
+
+// answers waits until an address answers a client, and returns what it says.
+func (b *bed) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+	var a answer
+	err := b.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) (err error) {
+		a, err = ask(ctx, from, to)
+		return err
+	})
+	return a, err
+}
+
+// served makes a Service and waits until it answers.
+func (b *bed) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
+	if err := b.service(ctx, name, change); err != nil {
+		return netip.AddrPort{}, answer{}, err
+	}
+	ip, err := b.address(ctx, name)
+	if err != nil {
+		return netip.AddrPort{}, answer{}, err
+	}
+	to := netip.AddrPortFrom(ip, 80)
+	a, err := b.answers(ctx, client1, to)
+	return to, a, err
+}
