@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
@@ -43,20 +44,17 @@ func selfTest(ctx context.Context, out io.Writer, configFile, caBundle string) e
 		APIURL: cfg.APIURL, Project: cfg.ProjectID, Zone: cfg.Zone, Required: required, Optional: provider.OptionalCommands,
 	})
 	for _, finding := range proof.Findings {
-		mark := "ok     "
-		if !finding.OK {
-			mark = "warning"
-		}
-		if _, werr := fmt.Fprintf(out, "%s  %-8s  %s\n", mark, finding.Subject, finding.Text); werr != nil {
+		if werr := selftest.Write(out, selftest.Finding{OK: finding.OK, Subject: finding.Subject, Text: finding.Text}); werr != nil {
 			return werr
 		}
 	}
 	if err == nil {
 		return nil
 	}
+	fix := ""
 	var explained *credentials.Error
-	if errors.As(err, &explained) && explained.Fix != "" {
-		return fmt.Errorf("self-test: %w; to go on: %s", err, explained.Fix)
+	if errors.As(err, &explained) {
+		fix = explained.Fix
 	}
-	return fmt.Errorf("self-test: %w", err)
+	return errors.Join(selftest.WriteFailure(out, err.Error(), fix), fmt.Errorf("self-test: %w", err))
 }

@@ -32,8 +32,8 @@ func TestSelfTest(t *testing.T) {
 		stdout, stderr []string
 	}{
 		{name: "all is well", config: ini(key, "zone = zone-1\n"), stdout: []string{"ok       API", "takes the keys", "ok       zone      zone-1", "allows all", "ok       VMs       3", "possible in k8s-net"}},
-		{name: "wrong key", config: ini("wrong", ""), code: 1, stderr: []string{"self-test: ", "does not accept the API keys", "to go on: check both keys"}},
-		{name: "no such zone", config: ini(key, "zone = mars\n"), code: 1, stdout: []string{"takes the keys"}, stderr: []string{`there is no zone \"mars\"`, "zone-1"}},
+		{name: "wrong key", config: ini("wrong", ""), code: 1, stdout: []string{"failed ", "fix                check both keys"}, stderr: []string{"self-test: ", "does not accept the API keys"}},
+		{name: "no such zone", config: ini(key, "zone = mars\n"), code: 1, stdout: []string{"takes the keys", "fix ", "zone-1"}, stderr: []string{`there is no zone \"mars\"`}},
 		{name: "no such project", config: ini(key, "project-id = x\n"), code: 1, stderr: []string{"project"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -141,6 +141,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
+	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	flags.StringSliceVar(&o.Accept, "accept", nil, "where another provider is replaced: agree to the changes of this Service (namespace/name, or all)")
 	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep what stands of this Service by an annotation (namespace/name, or all)")

@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -113,6 +114,8 @@ type Env struct {
 	RequiredCommands, OptionalCommands []string
 	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
 	Manifest string
+	// SelfTest is what the controller's self-test in the cluster came to; nil where none ran.
+	SelfTest *selftest.Result
 	// Replaces are workloads of another controller that the command at work takes the place of: they
 	// are no other cloud controller manager for CCM-002 and CCM-003.
 	Replaces []Object

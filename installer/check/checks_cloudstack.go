@@ -82,10 +82,13 @@ func cloudStackChecks() []Check {
 		},
 		{
 			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "The controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
+			What:   "After an install, the controller's self-test in a Pod has passed. Else the controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
 			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
 			Remedy: "the controller's log says why: kubectl -n NAMESPACE logs POD",
 			Run: func(ctx context.Context, e *Env) Finding {
+				if e.SelfTest != nil {
+					return decideSelfTest(e.SelfTest)
+				}
 				return judge(ctx, e.facts.logs, func(logs []logOf) Finding { return decideContact(logs, e.Clock.Now()) })
 			},
 		},

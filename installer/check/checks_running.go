@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/installer/selftest"
 )
 
 // ---- health and metrics
@@ -124,6 +125,18 @@ func decideContact(logs []logOf, now time.Time) Finding {
 		return f.fix("%s", fix)
 	}
 	return f.fix("%s", contactFix(why))
+}
+
+// decideSelfTest takes the word of a self-test in the cluster.
+func decideSelfTest(r *selftest.Result) Finding {
+	if r.Passed {
+		f := ok("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).evidence("at", r.At.Format(time.RFC3339))
+		for _, found := range r.Findings {
+			f = f.evidence(found.Subject, found.Text)
+		}
+		return f
+	}
+	return bad("%s", oneLine(r.Problem)).about(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).fix("%s", r.Fix)
 }
 
 // unreachable tells whether a line is about CloudStack not being reached.

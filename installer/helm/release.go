@@ -26,7 +26,9 @@ type Release struct {
 	ChartVersion, AppVersion string
 	// Manifest is the rendered YAML, without hooks.
 	Manifest string
-	Notes    string
+	// Tests are the manifests of the chart's tests, which helm test runs.
+	Tests []string
+	Notes string
 	// Values are those that were given, without the chart's defaults.
 	Values map[string]any
 	// Updated is when the revision was begun.
@@ -49,6 +51,11 @@ func toRelease(rel *release.Release) *Release {
 		Revision:  rel.Version,
 		Manifest:  rel.Manifest,
 		Values:    rel.Config,
+	}
+	for _, hook := range rel.Hooks {
+		if slices.Contains(hook.Events, release.HookTest) {
+			out.Tests = append(out.Tests, hook.Manifest)
+		}
 	}
 	if rel.Info != nil {
 		out.Status = rel.Info.Status.String()

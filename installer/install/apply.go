@@ -183,6 +183,6 @@ func (in *Installer) postflight(ctx context.Context) error {
 	in.Progress.Step("Checks after the install")
 	return in.runChecks(ctx, &check.Env{
 		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace,
-		Release: in.Options.Release, RequiredCommands: in.Required, OptionalCommands: in.Optional, Clock: in.Clock,
+		Release: in.Options.Release, RequiredCommands: in.Required, OptionalCommands: in.Optional, Clock: in.Clock, SelfTest: in.tested,
 	}, check.PhaseInstalled)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/selftest"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -136,6 +137,7 @@ type Installer struct {
 	caPEM     []byte
 	cloud     CloudStack // nil while keys are still to be made
 	verified  *credentials.Verified
+	tested    *selftest.Result // in the cluster; nil where it did not run
 	facts     *facts
 	plan      *Plan
 	taker     *takeover.Taker  // nil where no other provider is there
@@ -188,6 +190,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 			in.recorded("Secret", in.applySecret),
 			in.recorded("Helm release", in.applyChart),
 			in.recorded("rollout", in.rollout),
+			in.recorded("self-test in the cluster", in.selfTest),
 		},
 		in.takeoverSteps((*takeover.Taker).After),
 		[]step{

@@ -153,6 +153,9 @@ func (in *Installer) FlagLine() []string {
 	add("--cluster-id", o.ClusterID)
 	add("--chart", o.ChartRef)
 	line = append(line, o.ValueFlags...)
+	if o.SkipSelfTest {
+		line = append(line, "--skip-self-test")
+	}
 	if in.taker != nil {
 		add("--accept", strings.Join(o.Accept, ","))
 		add("--pin", strings.Join(o.Pin, ","))

@@ -134,7 +134,7 @@ func TestTakeoverOrder(t *testing.T) {
 	}, slices.DeleteFunc(b.notes(), func(s string) bool { return strings.HasPrefix(s, "delete") }))
 	deleted := slices.DeleteFunc(b.notes(), func(s string) bool { return !strings.HasPrefix(s, "delete") })
 	require.Equal(t, []string{
-		"delete deployments", "delete rolebindings", "delete clusterrolebindings", "delete clusterroles", "delete serviceaccounts",
+		"delete clusterroles", "delete rolebindings", "delete clusterrolebindings", "delete serviceaccounts", "delete deployments",
 	}, deleted)
 	rbac := b.kube.RbacV1()
 	for _, name := range []string{"both", "shared"} {

@@ -107,8 +107,8 @@ func (r *removal) String() string {
 	return r.kind + " " + r.namespace + "/" + r.name
 }
 
-// remove deletes what a stopped predecessor consists of: its workload, then bindings and roles that
-// served nobody else, then its ServiceAccount. Its Secret stays: ours may read the same.
+// remove deletes what a stopped predecessor consists of: roles and bindings that served nobody else, its
+// ServiceAccount, then its workload. Its Secret stays: ours may read the same.
 func (t *Taker) remove(ctx context.Context, p *Predecessor) error {
 	list, err := t.removals(ctx, p)
 	if err != nil {
@@ -124,17 +124,20 @@ func (t *Taker) remove(ctx context.Context, p *Predecessor) error {
 }
 
 func (t *Taker) removals(ctx context.Context, p *Predecessor) ([]removal, error) {
-	apps, core, rbac := t.Kube.AppsV1(), t.Kube.CoreV1(), t.Kube.RbacV1()
+	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
 	background := metav1.DeletePropagationBackground
 	gone := metav1.DeleteOptions{PropagationPolicy: &background}
 	var out []removal
 	add := func(kind, namespace, name string, do func(context.Context) error) {
 		out = append(out, removal{kind, namespace, name, do})
 	}
-	if p.Kind == "Deployment" {
-		add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.Deployments(p.Namespace).Delete(ctx, p.Name, gone) })
-	} else {
-		add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.DaemonSets(p.Namespace).Delete(ctx, p.Name, gone) })
+	// The workload goes last: by it a second run finds what the first one did not come to.
+	workload := func() {
+		if p.Kind == "Deployment" {
+			add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.Deployments(p.Namespace).Delete(ctx, p.Name, gone) })
+		} else {
+			add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.DaemonSets(p.Namespace).Delete(ctx, p.Name, gone) })
+		}
 	}
 	if p.HelmRelease != "" {
 		// Without its records the release is gone for Helm: a later "helm uninstall" would delete the Secret.
@@ -150,31 +153,55 @@ func (t *Taker) removals(ctx context.Context, p *Predecessor) ([]removal, error)
 		}
 	}
 	if p.ServiceAccount == "" || p.ServiceAccount == "default" {
+		workload()
 		return out, nil
 	}
 	shared, err := t.sharedAccount(ctx, p)
-	if err != nil || shared {
-		return out, err
+	if err != nil {
+		return nil, err
 	}
+	if !shared {
+		rights, err := t.rights(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+		}
+		out = append(out, rights...)
+		add("ServiceAccount", p.Namespace, p.ServiceAccount, func(ctx context.Context) error {
+			return core.ServiceAccounts(p.Namespace).Delete(ctx, p.ServiceAccount, metav1.DeleteOptions{})
+		})
+	}
+	workload()
+	return out, nil
+}
+
+// rights are the roles and bindings that serve the predecessor alone: a role before the bindings by which
+// it is found.
+func (t *Taker) rights(ctx context.Context, p *Predecessor) ([]removal, error) {
+	rbac := t.Kube.RbacV1()
 	clusterBindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+		return nil, err
 	}
 	bindings, err := rbac.RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+		return nil, err
 	}
+	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var roles, bound []removal
 	users := map[rbacv1.RoleRef]int{} // bindings that stay, by cluster role
-	roles := map[string]bool{}
+	own := map[string]bool{}
 	for i := range bindings.Items {
 		b := &bindings.Items[i]
 		if !onlySubject(b.Subjects, p) {
 			users[b.RoleRef]++
 			continue
 		}
-		add("RoleBinding", b.Namespace, b.Name, func(ctx context.Context) error {
+		bound = append(bound, removal{"RoleBinding", b.Namespace, b.Name, func(ctx context.Context) error {
 			return rbac.RoleBindings(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{})
-		})
+		}})
 	}
 	for i := range clusterBindings.Items {
 		b := &clusterBindings.Items[i]
@@ -182,29 +209,22 @@ func (t *Taker) removals(ctx context.Context, p *Predecessor) ([]removal, error)
 			users[b.RoleRef]++
 			continue
 		}
-		roles[b.RoleRef.Name] = true
-		add("ClusterRoleBinding", "", b.Name, func(ctx context.Context) error {
+		own[b.RoleRef.Name] = true
+		bound = append(bound, removal{"ClusterRoleBinding", "", b.Name, func(ctx context.Context) error {
 			return rbac.ClusterRoleBindings().Delete(ctx, b.Name, metav1.DeleteOptions{})
-		})
-	}
-	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+		}})
 	}
 	for i := range clusterRoles.Items {
 		r := &clusterRoles.Items[i]
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: r.Name}
-		if !roles[r.Name] || users[ref] > 0 || r.Labels["kubernetes.io/bootstrapping"] != "" {
+		if !own[r.Name] || users[ref] > 0 || r.Labels["kubernetes.io/bootstrapping"] != "" {
 			continue
 		}
-		add("ClusterRole", "", r.Name, func(ctx context.Context) error {
+		roles = append(roles, removal{"ClusterRole", "", r.Name, func(ctx context.Context) error {
 			return rbac.ClusterRoles().Delete(ctx, r.Name, metav1.DeleteOptions{})
-		})
+		}})
 	}
-	add("ServiceAccount", p.Namespace, p.ServiceAccount, func(ctx context.Context) error {
-		return core.ServiceAccounts(p.Namespace).Delete(ctx, p.ServiceAccount, metav1.DeleteOptions{})
-	})
-	return out, nil
+	return append(roles, bound...), nil
 }
 
 // sharedAccount tells whether another workload runs under the predecessor's ServiceAccount.

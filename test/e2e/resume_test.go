@@ -20,7 +20,7 @@ import (
 
 // installSteps are those that change something or wait for it, by their names in the journal.
 var installSteps = []string{
-	"the user in CloudStack", "Secret", "Helm release", "rollout", "initialisation of new nodes", "initialisation of existing nodes",
+	"the user in CloudStack", "Secret", "Helm release", "rollout", "self-test in the cluster", "initialisation of new nodes", "initialisation of existing nodes",
 	"checks after the install",
 }
 

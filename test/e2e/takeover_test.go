@@ -101,12 +101,19 @@ func (b *bed) witness(t *testing.T) *witness {
 	return w
 }
 
-// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
-// controllers never lead, and no Pod is moved.
-func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
-	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, worker1, joined(worker2))
+// occupied is a cluster in which another provider runs, with three Services.
+type occupied struct {
+	*bed
+	client *cloudstack.Client
+	ips    []string
+	before map[string]testbed.Rule // by id, as the other provider left them
+	apps   []string                // Pods of a workload
+}
+
+func newOccupied(t *testing.T) *occupied {
+	t.Helper()
+	b := &occupied{bed: newBed(t, nil)}
+	b.join(t, cp1, worker1)
 	b.secret(t, string(b.config(t).Render()))
 	b.predecessor(t)
 	b.initialized(t, cp1.Name, worker1.Name)
@@ -120,21 +127,69 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Fatal(err)
 	}
 	b.workload(t)
-	ips := []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
+	b.ips = []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
 	for i, port := range []int{80, 25, 8080} {
-		b.wantRules(t, ips[i], fmt.Sprintf("%d:demo-worker-1,demo-worker-2", port))
+		b.wantRules(t, b.ips[i], fmt.Sprintf("%d:demo-worker-1", port))
 	}
-	client, err := b.cloud.Client(owner)
-	if err != nil {
+	var err error
+	if b.client, err = b.cloud.Client(owner); err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
-	if err := testbed.RulesOfOld(t.Context(), client, balancerRules(t, client, ips...)); err != nil {
+	t.Cleanup(b.client.CloseIdleConnections)
+	if err := testbed.RulesOfOld(t.Context(), b.client, balancerRules(t, b.client, b.ips...)); err != nil {
 		t.Fatal(err)
 	}
-	before := balancerRules(t, client, ips...)
-	pods := b.appPods(t)
-	script := &transcript{b: b}
+	b.before = balancerRules(t, b.client, b.ips...)
+	b.apps = b.appPods(t)
+	return b
+}
+
+// kept compares the rules with those that were: ids, addresses, protocols and members are the same, and
+// the names are the new controller's.
+func (b *occupied) kept(t *testing.T) {
+	t.Helper()
+	after := balancerRules(t, b.client, b.ips...)
+	if len(after) != len(b.before) {
+		t.Errorf("there were %d rules and are %d", len(b.before), len(after))
+	}
+	for id, was := range b.before {
+		now := after[id]
+		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
+			t.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+		if !strings.Contains(now.Name, "-tcp-") {
+			t.Errorf("rule %s is still named %s", id, now.Name)
+		}
+	}
+	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the old Deployment is still there: %v %v", d, err)
+	}
+	if now := b.appPods(t); !slices.Equal(now, b.apps) {
+		t.Errorf("Pods before %v and after %v", b.apps, now)
+	}
+}
+
+// recorded waits until the new controller has taken the addresses into its records.
+func (b *occupied) recorded(t *testing.T) {
+	t.Helper()
+	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
+		for _, name := range []string{"web", "mail", "documented"} {
+			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
+				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+			}
+		}
+		return nil
+	})
+}
+
+// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
+// controllers never lead, and no Pod is moved.
+func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
+	t.Parallel()
+	b := newOccupied(t)
+	b.join(t, joined(worker2))
+	script := &transcript{b: b.bed}
 
 	watch := b.witness(t)
 	process := []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
@@ -154,42 +209,16 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 	if code != 0 || !strings.Contains(out, "no other cloud controller manager is there") {
 		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
 	}
-	script.rules(before, balancerRules(t, client, ips...))
+	script.rules(b.before, balancerRules(t, b.client, b.ips...))
 
-	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
-		for _, name := range []string{"web", "mail", "documented"} {
-			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
-				return errors.Join(err, fmt.Errorf("service %s has no record", name))
-			}
-		}
-		return nil
-	})
-	after := balancerRules(t, client, ips...)
-	if len(after) != len(before) {
-		t.Errorf("there were %d rules and are %d", len(before), len(after))
-	}
-	for id, was := range before {
-		now := after[id]
-		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
-			t.Errorf("rule %s was %+v and is %+v", id, was, now)
-		}
-		if !strings.Contains(now.Name, "-tcp-") {
-			t.Errorf("rule %s is still named %s", id, now.Name)
-		}
-	}
-	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the old Deployment is still there: %v %v", d, err)
-	}
-	t.Run("existing node", func(t *testing.T) { testTaint(t, b, script) })
+	b.recorded(t)
+	b.kept(t)
+	t.Run("existing node", func(t *testing.T) { testTaint(t, b.bed, script) })
 	watch.stop()
 	<-watch.done
 	watch.check(t)
-	if now := b.appPods(t); !slices.Equal(now, pods) {
-		t.Errorf("Pods before %v and after %v", pods, now)
-	}
 	secret := string(b.config(t).Render())
-	noSecrets(t, b, script.text.String(), secret)
+	noSecrets(t, b.bed, script.text.String(), secret)
 	script.write(t, "takeover.txt")
 }
 
