@@ -24,6 +24,7 @@ import (
 // watch looks all the time for what must never happen.
 type watch struct {
 	bed     *bare.Bed
+	caller  string // whose calls are the controller's
 	client  *cloudstack.Client
 	foreign map[string]string // what others have, by id
 	before  []string          // addresses that were there before
@@ -44,7 +45,7 @@ type cloud struct {
 }
 
 func newWatch(ctx context.Context, bed *bare.Bed) (*watch, error) {
-	w := &watch{bed: bed, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
+	w := &watch{bed: bed, caller: controller, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
 	var err error
 	if w.client, err = bed.Cloud.Client("inspector"); err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (w *watch) lost(before, after []corev1.Service, c cloud) {
 // count takes the ledger's calls of the controller and looks whether one was sent to what others have.
 func (w *watch) count() {
 	ledger := w.bed.Cloud.Ledger()
-	calls := ledger.Find("", controller)
+	calls := ledger.Find("", w.caller)
 	ledger.Reset()
 	w.mu.Lock()
 	defer w.mu.Unlock()
