@@ -78,7 +78,7 @@ const (
 	kubeletClient = "kube-apiserver-kubelet-client"
 	// startTries covers a port that someone else takes between our look and the server's bind.
 	startTries = 3
-	readyLimit = 90 * time.Second
+	readyLimit = 3 * time.Minute
 	stopGrace  = 3 * time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	o := options{Duration: time.Minute, Pace: 300 * time.Millisecond, Seed: 20260102, Faults: 0.05, Services: 8, Profile: "simulator"}
-	path, there, err := plane.Cached(t.Context())
+	path, there, err := plane.Cached(t.Context(), plane.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}
