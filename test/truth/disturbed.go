@@ -36,10 +36,7 @@ func undisturbed(do func(context.Context, *bed) error) func(context.Context, *be
 		r := b.steady(ctx, true, one, two)
 		err = do(ctx, b)
 		sum := r.Stop()
-		if err = errors.Join(err, sum.Err()); err != nil {
-			return "", err
-		}
-		return said(sum), errors.Join(b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+		return said(sum), errors.Join(err, sum.Err(), b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
 	}
 }
 
