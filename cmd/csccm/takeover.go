@@ -51,7 +51,13 @@ ends with exit code 3 and changes nothing.
 csccm install does all of this by itself. takeover alone is for charts that
 something else installs: where both controllers use one lease, install csccm's first: it stands by. Where
 the old one elects no leader, it is stopped first. takeover says what is next;
-run it again after that step. It continues where it stopped.`,
+run it again after that step. It continues where it stopped.
+
+The way back, with --keep-old: helm uninstall of csccm's release, which leaves
+addresses and rules; csccm migrate-rules --undo with the journal that was named;
+then scale the old controller up again, to the replicas in its annotation
+csccm.io/replicas-before-takeover. ConfigMap csccm-takeover holds the annotations
+that were set, with their values before.`,
 		Example: `  # look only
   csccm takeover --dry-run
 

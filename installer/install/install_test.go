@@ -168,6 +168,7 @@ type fakeHelm struct {
 	release *helm.Release
 	applied int
 	fail    error
+	tests   []string                               // manifests of the chart's tests
 	pods    func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
 }
 
@@ -202,7 +203,7 @@ func (h *fakeHelm) Apply(ctx context.Context, r helm.ApplyRequest) (_ *helm.Rele
 	}()
 	h.release = &helm.Release{
 		Name: r.Name, Namespace: "kube-system", Revision: h.applied, Status: "deployed",
-		ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Manifest: manifest, Values: r.Values,
+		ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Manifest: manifest, Values: r.Values, Tests: h.tests,
 	}
 	replicas := int32(2)
 	labels := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": r.Name}

@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/csccm/csccm/installer/selftest"
 )
@@ -31,7 +30,6 @@ func (in *Installer) selfTest(ctx context.Context) error {
 		r := &selftest.Runner{
 			Kube: in.Cluster.Kube, Namespace: in.Cluster.Namespace, Clock: in.Clock, Progress: in.Progress, Logs: in.PodLogs, Scrub: in.scrub,
 		}
-		began := in.Clock.Now()
 		result, err := r.Run(ctx, pod)
 		var not *selftest.NotRunError
 		if errors.As(err, &not) {
@@ -50,7 +48,7 @@ func (in *Installer) selfTest(ctx context.Context) error {
 		}
 		ran = true
 		in.note("passed in Pod %s on node %s", result.Pod, result.Node)
-		in.Progress.Done("passed in Pod %s on node %s (%s)", result.Pod, result.Node, in.Clock.Since(began).Round(100*time.Millisecond))
+		in.Progress.Done("passed in Pod %s on node %s", result.Pod, result.Node)
 	}
 	if !ran {
 		in.Progress.Done("not run")

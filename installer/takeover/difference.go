@@ -57,8 +57,8 @@ type Pin struct {
 // service compares what stands of a Service with what the controller would make of it.
 func (w *world) service(svc *corev1.Service) ServicePlan {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
-	for i := range w.facts.Rules {
-		if r := &w.facts.Rules[i]; w.owner[r.ID] == p.Service && !w.gone[r.ID] {
+	for i := range w.rules {
+		if r := &w.rules[i]; w.owner[r.ID] == p.Service {
 			p.Rules = append(p.Rules, r.ID)
 			p.Address = r.PublicIP
 		}
@@ -83,16 +83,14 @@ func (w *world) differences(svc *corev1.Service) []Difference {
 	if err != nil {
 		return refused(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	actual := w.actual(id, spec)
-	network := w.network(actual)
-	desired, refusal := loadbalancer.Desire(loadbalancer.Facts{Service: id, Spec: spec, Members: w.members, Network: network})
-	if refusal == nil {
-		refusal = loadbalancer.Fits(desired, actual, network)
+	preview, err := w.preview(svc, spec)
+	switch {
+	case err != nil:
+		return refused(err.Error())
+	case preview.Refusal != nil:
+		return refused(preview.Refusal.Error())
 	}
-	if refusal != nil {
-		return refused(refusal.Error())
-	}
-	actions := loadbalancer.Plan(desired, actual, w.facts.Limits)
+	desired, actual, actions := *preview.Desired, *preview.Actual, preview.Actions
 	var out []Difference
 	out = append(out, addresses(id, actual, actions)...)
 	for _, want := range desired.Rules {

@@ -5,9 +5,14 @@ package takeover
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -15,107 +20,125 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// world is what stands in CloudStack, as it will be once the rules have their names.
+// world is what stands in CloudStack, as it will be once the rules have their names. The controller's own
+// code looks at it.
 type world struct {
-	facts   *Facts
-	members []loadbalancer.Member
-	owner   map[string]string // Service by rule id
-	name    map[string]string // name by rule id, after the renames
-	gone    map[string]bool   // ids of rules that the renames delete
+	facts      *Facts
+	members    []loadbalancer.Member
+	owner      map[string]string // Service by rule id
+	rules      []migrate.Rule    // as they will be
+	controller *loadbalancer.Reconciler
 }
 
 func newWorld(f *Facts, p *migrate.Plan) *world {
-	w := &world{facts: f, members: members(f), owner: map[string]string{}, name: map[string]string{}, gone: map[string]bool{}}
+	w := &world{facts: f, members: members(f), owner: map[string]string{}}
+	name, gone := map[string]string{}, map[string]bool{}
 	for i := range p.Items {
 		it := &p.Items[i]
-		w.owner[it.RuleID], w.name[it.RuleID] = it.Service, cmp.Or(it.NewName, it.Name)
-		w.gone[it.RuleID] = it.Verdict == migrate.VerdictSurplus
+		w.owner[it.RuleID], name[it.RuleID] = it.Service, cmp.Or(it.NewName, it.Name)
+		gone[it.RuleID] = it.Verdict == migrate.VerdictSurplus
 	}
+	for i := range f.Rules {
+		r := f.Rules[i]
+		if !gone[r.ID] {
+			r.Name = cmp.Or(name[r.ID], r.Name)
+			w.rules = append(w.rules, r)
+		}
+	}
+	w.controller = loadbalancer.New(standingAPI{world: w}, loadbalancer.Options{
+		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
+		Project: func(_ context.Context, name string) (string, error) { return name, nil },
+		Network: func(_ context.Context, _, id string) (loadbalancer.Network, error) {
+			n, read := f.Networks[id]
+			if !read {
+				return n, fmt.Errorf("network %s is none of the nodes'", id)
+			}
+			return n, nil
+		},
+	})
 	return w
 }
 
-// actual is what the controller will find of a Service.
-func (w *world) actual(svc loadbalancer.Service, spec annotation.Spec) loadbalancer.Actual {
-	var out loadbalancer.Actual
-	for i := range w.facts.Addresses {
-		ip := &w.facts.Addresses[i]
-		a := w.address(ip, svc)
-		record, recorded := spec.Records.Address(ip.ID)
-		if recorded {
-			a.Recorded, a.InStatus, a.Allocated = true, true, record.Allocated
-		}
-		own := slices.ContainsFunc(a.Rules, func(r loadbalancer.ActualRule) bool { return r.Owner == loadbalancer.Mine })
-		if !recorded && spec.AllocatedByPredecessor && own {
-			a.Allocated = true
-		}
-		concerns := recorded || a.Owner == loadbalancer.Mine || ip.Address == spec.Address
-		if len(spec.Records.Addresses) == 0 {
-			concerns = concerns || own || a.InStatus
-		}
-		if concerns {
-			out.Addresses = append(out.Addresses, a)
+// preview is what the controller would do for a Service.
+func (w *world) preview(svc *corev1.Service, spec annotation.Spec) (loadbalancer.Preview, error) {
+	return w.controller.Preview(context.Background(), loadbalancer.Request{
+		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records},
+	})
+}
+
+// unwritten are a Service's records as they are; a preview saves none.
+type unwritten struct{ annotation.Records }
+
+func (u unwritten) Load(context.Context) (annotation.Records, error) { return u.Records, nil }
+func (unwritten) Save(context.Context, annotation.Records) error     { return errors.ErrUnsupported }
+
+// standingAPI answers the controller's reads from the facts. The embedded interface has no value: nothing
+// is written.
+type standingAPI struct {
+	loadbalancer.API
+	world *world
+}
+
+func pick[T any](all []T, want func(*T) bool) []T {
+	var out []T
+	for i := range all {
+		if want(&all[i]) {
+			out = append(out, all[i])
 		}
 	}
 	return out
 }
 
-func (w *world) address(ip *cloudstack.PublicIP, svc loadbalancer.Service) loadbalancer.Address {
-	a := loadbalancer.Address{
-		ID: ip.ID, IP: ip.Address, NetworkID: ip.AssociatedNetworkID, VPCID: ip.VPCID, SourceNAT: ip.SourceNAT, StaticNAT: ip.StaticNAT,
-		State: ip.State, Known: true, Owner: loadbalancer.Unknown, InStatus: slices.Contains(svc.StatusIPs, ip.Address),
-	}
-	if cluster, uid := ip.Tags[loadbalancer.TagCluster], ip.Tags[loadbalancer.TagServiceUID]; cluster != "" || uid != "" {
-		a.Owner = loadbalancer.Foreign
-		a.ForeignCluster = cluster != "" && cluster != w.facts.ClusterID
-		if cluster == w.facts.ClusterID && uid == svc.UID {
-			a.Owner, a.Tagged, a.Allocated = loadbalancer.Mine, true, ip.Tags[loadbalancer.TagAllocatedBy] == loadbalancer.ManagedBy
+func (s standingAPI) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
+	return pick(s.world.facts.Addresses, func(ip *cloudstack.PublicIP) bool {
+		for key, value := range q.Tags {
+			if ip.Tags[key] != value {
+				return false
+			}
 		}
-	}
-	for i := range w.facts.Rules {
-		r := &w.facts.Rules[i]
-		if r.PublicIPID != ip.ID || w.gone[r.ID] {
-			continue
-		}
-		rule := loadbalancer.ActualRule{
-			Rule: loadbalancer.Rule{
-				Name: w.name[r.ID], Protocol: strings.ToLower(r.Protocol), Algorithm: strings.ToLower(r.Algorithm),
-				PublicPort: r.PublicPort, PrivatePort: r.PrivatePort, CIDRs: r.CIDRs,
-			},
-			ID: r.ID, State: r.State, Owner: loadbalancer.Foreign,
-		}
-		if w.owner[r.ID] == svc.Key() && !a.ForeignCluster {
-			rule.Owner, rule.Adopted = loadbalancer.Mine, r.Description != svc.Key()
-		}
-		for j := range r.Members {
-			rule.Members = append(rule.Members, r.Members[j].VMID)
-		}
-		slices.Sort(rule.Members)
-		rule.Members = slices.Compact(rule.Members)
-		a.Rules = append(a.Rules, rule)
-	}
-	for i := range w.facts.Firewall {
-		if f := &w.facts.Firewall[i]; f.PublicIPID == ip.ID {
-			a.Firewall = append(a.Firewall, loadbalancer.ActualFirewall{
-				FirewallRange: loadbalancer.FirewallRange{Protocol: strings.ToLower(f.Protocol), StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs}, ID: f.ID,
-			})
-		}
-	}
-	return a
+		return (q.ID == "" || q.ID == ip.ID) && (q.Address == "" || q.Address == ip.Address)
+	}), nil
 }
 
-// network is the members' network, or the address's when there are no members.
-func (w *world) network(a loadbalancer.Actual) *loadbalancer.Network {
-	id := ""
-	switch {
-	case len(w.members) > 0:
-		id = w.members[0].NICs[0].NetworkID
-	case len(a.Addresses) > 0:
-		id = a.Addresses[0].NetworkID
+func (s standingAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
+	var out []cloudstack.LoadBalancerRule
+	for i := range s.world.rules {
+		r := s.world.rules[i].LoadBalancerRule
+		if (q.PublicIPID == "" || q.PublicIPID == r.PublicIPID) && strings.Contains(r.Name, q.Keyword) {
+			out = append(out, r)
+		}
 	}
-	if n, ok := w.facts.Networks[id]; ok {
-		return &n
+	return out, nil
+}
+
+func (s standingAPI) ListLoadBalancerMembers(_ context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error) {
+	for i := range s.world.rules {
+		if s.world.rules[i].ID == ruleID {
+			return s.world.rules[i].Members, nil
+		}
 	}
-	return nil
+	return nil, nil
+}
+
+func (s standingAPI) ListFirewallRules(_ context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error) {
+	return pick(s.world.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
+}
+
+// The predecessors make none of these, and what they are for is not compared.
+
+func (standingAPI) ListNetworkACLs(context.Context, cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
+	return nil, nil
+}
+
+func (standingAPI) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
+	return nil, nil
+}
+func (standingAPI) ListCertificatesOfRule(context.Context, string) ([]string, error) { return nil, nil }
+func (standingAPI) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
+	return nil, nil
+}
+func (standingAPI) HasPortForwardings(context.Context, string, string) (bool, error) {
+	return false, nil
 }
 
 // reach is who gets to a port: whom both the firewall and the rule let in. The result is minimal and sorted.

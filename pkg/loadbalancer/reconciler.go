@@ -25,6 +25,8 @@ type Options struct {
 	Network func(ctx context.Context, project, id string) (Network, error)
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	// Known is what is known of the server beforehand; the rest is learned.
+	Known Limits
 	// LeaveACLs leaves network ACL lists alone.
 	LeaveACLs bool
 	// DriftPeriod is how long what was read is trusted; zero means for ever.
@@ -139,8 +141,10 @@ func (r *Reconciler) applies() bool { return r.options.Policy == "" || r.options
 
 func (r *Reconciler) limits() Limits {
 	return Limits{
-		NoTags: r.noTags.Load(), NoCIDRUpdate: r.noCIDRUpdate.Load() && !r.cidrUpdateProven.Load(),
-		NoCIDRs: r.noCIDRs.Load() && !r.cidrsProven.Load(), CIDRsProven: r.cidrsProven.Load(),
+		NoTags:       r.options.Known.NoTags || r.noTags.Load(),
+		NoCIDRUpdate: r.options.Known.NoCIDRUpdate || r.noCIDRUpdate.Load() && !r.cidrUpdateProven.Load(),
+		NoCIDRs:      r.options.Known.NoCIDRs || r.noCIDRs.Load() && !r.cidrsProven.Load(),
+		CIDRsProven:  r.options.Known.CIDRsProven || r.cidrsProven.Load(),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/test/bare"
 )
 
@@ -151,8 +152,23 @@ func (w *watch) look(ctx context.Context) {
 	w.duplicates(c)
 	w.lost(list.Items, after.Items, c)
 	if most := len(w.before) + len(w.living(list.Items, after.Items)); len(c.ips) > most {
-		w.broken[fmt.Sprintf("%d addresses for at most %d Services and strangers", len(c.ips), most)]++
+		w.broken[fmt.Sprintf("%d addresses for at most %d Services and strangers; no Service shows %s", len(c.ips), most, w.unshown(c, list.Items))]++
 	}
+}
+
+// unshown are addresses that no Service shows: those that are being acquired, and what is left of others.
+func (w *watch) unshown(c cloud, services []corev1.Service) string {
+	var out []string
+	for i := range c.ips {
+		ip := &c.ips[i]
+		shown := slices.ContainsFunc(services, func(s corev1.Service) bool {
+			return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip.Address })
+		})
+		if !shown && !slices.Contains(w.before, ip.Address) {
+			out = append(out, fmt.Sprintf("%s of %q", ip.Address, ip.Tags[loadbalancer.TagService]))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // living are the Services of either list.

@@ -26,8 +26,8 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 		if err == nil {
 			return nil
 		}
-		// The try that the end of the time cut off says less than the one before.
-		if last == nil || ctx.Err() == nil {
+		// The try that the end of the time cut off, or would have, says less than the one before.
+		if last == nil || ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}
 		select {
