@@ -5,6 +5,7 @@ package charts_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -41,7 +42,8 @@ func TestWrongValues(t *testing.T) {
 	for i, wrong := range list {
 		_, err := renderWith(wrong.Values, c)
 		var typed *helm.ValuesError
-		if !assert.ErrorAs(t, err, &typed, "%v", wrong.Values) {
+		if !errors.As(err, &typed) {
+			t.Errorf("%v: %v", wrong.Values, err)
 			continue
 		}
 		says := strings.TrimPrefix(err.Error(), "chart values: ")

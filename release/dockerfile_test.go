@@ -66,7 +66,7 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	// Some parts stay read-only for all, and would outlive the test.
-	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", work).Run() }) //nolint:noctx // the test's context has ended
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", work).Run() }) // the test's context has ended
 
 	base := filepath.Join(work, "golang")
 	require.NoError(t, os.MkdirAll(filepath.Join(base, "bin"), 0o755))
@@ -149,7 +149,7 @@ func filesOf(t *testing.T, img v1.Image) map[string]string {
 		switch {
 		case header.Typeflag == tar.TypeReg:
 			sum := sha256.New()
-			_, err := io.Copy(sum, files) //nolint:gosec // images of the test
+			_, err := io.Copy(sum, files)
 			require.NoError(t, err)
 			all[name] = fmt.Sprintf("%o %d:%d %x", header.Mode&0o7777, header.Uid, header.Gid, sum.Sum(nil))
 		case name == "/tmp":

@@ -137,7 +137,7 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if err != nil {
 		return err
 	}
-	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned}
+	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
 	progress := g.progress()
 	defer progress.Close()
 	t := &takeover.Taker{

@@ -20,7 +20,7 @@ import (
 
 // Whatever write to the cluster is the last one of a run, done or lost, the
 // next run completes and makes nothing twice.
-func TestCrashAtEveryWrite(t *testing.T) {
+func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
 	died := errors.New("the program is dead")
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {

@@ -62,7 +62,7 @@ func (in *Installer) planControllers(context.Context) error {
 	}
 	f := *in.facts.controllers
 	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
-	in.plan.Takeover = takeover.NewPlan(&f)
+	in.plan.Takeover = takeover.NewPlan(&f) //nolint:contextcheck // decides by the facts, and waits for nothing
 	if len(in.plan.Takeover.Problems) > 0 {
 		return &takeover.BlockedError{Problems: in.plan.Takeover.Problems}
 	}
@@ -86,7 +86,7 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	}
 	in.facts.controllers = withoutKept(f)
 	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
-	plan := takeover.NewPlan(f)
+	plan := takeover.NewPlan(f) //nolint:contextcheck // as above
 	in.plan.Takeover = plan
 	if err := in.addValues(ctx, plan.Values); err != nil {
 		in.Progress.Fail("")

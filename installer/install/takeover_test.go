@@ -249,7 +249,7 @@ func TestTakeoverPlanAsJSON(t *testing.T) {
 
 // Whatever write to the cluster is the last one of an install that takes over, the next run completes:
 // the rules are those that were, and the old controller is gone.
-func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
+func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
 	died := errors.New("the program is dead")
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {

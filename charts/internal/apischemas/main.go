@@ -33,7 +33,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("want a folder and versions of Kubernetes: apischemas FOLDER v1.37.1 ...")
+		return errors.New("want a folder and versions of Kubernetes, such as apischemas FOLDER v1.37.1")
 	}
 	for _, version := range args[1:] {
 		source, err := download(ctx, version)
@@ -58,8 +58,8 @@ func run(ctx context.Context, args []string) error {
 
 // download brings Kubernetes' module into the module cache and returns its folder there.
 func download(ctx context.Context, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+version)
-	cmd.Dir = os.TempDir() // outside any module
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+version) //nolint:gosec // named by who generates
+	cmd.Dir = os.TempDir()                                                                          // outside any module
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w: %s", version, err, bytes.TrimSpace(out))

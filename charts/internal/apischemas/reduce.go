@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package main //nolint:forcetypeassert // a schema of another form has to stop the generator
 
 import (
 	"encoding/json"
