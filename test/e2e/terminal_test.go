@@ -1,0 +1,131 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+	"golang.org/x/sys/unix"
+)
+
+// The keys of a person's answers. A list begins at its first choice.
+const (
+	enter = "\r"
+	down  = "\x1b[B"
+)
+
+// answer is what a person types when a question stands on the screen.
+type answer struct{ question, keys string }
+
+// terminal is a real one, on which a person sees what csccm draws.
+type terminal struct {
+	end    *os.File // the person's
+	screen vt10x.Terminal
+	closed chan struct{} // nobody writes any more
+}
+
+// newTerminal starts a program in a terminal that is as high as all that it will print.
+func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	const columns, rows = 132, 400
+	end, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{end: end, screen: vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(end)), closed: make(chan struct{})}
+	go func() {
+		defer close(x.closed)
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := end.Read(buffer)
+			_, _ = x.screen.Write(buffer[:n])
+			if err != nil { // the program has ended
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = end.Close(); <-x.closed })
+	return x
+}
+
+// text is what stands on the screen, without the empty rest of lines and screen.
+func (x *terminal) text() string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(x.screen.String(), "\n") {
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// asks tells whether a question stands on the screen and waits for keys: before that the terminal would echo them.
+func (x *terminal) asks(question string) error {
+	if !strings.Contains(x.text(), "? "+question) {
+		return errors.New("it is not asked")
+	}
+	settings, err := unix.IoctlGetTermios(int(x.end.Fd()), unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	if settings.Lflag&unix.ICANON != 0 {
+		return errors.New("it does not read keys yet")
+	}
+	return nil
+}
+
+// dialog runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in the end.
+func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs.CLI, args...)
+	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
+	cmd.Dir = b.home
+	x := newTerminal(t, cmd)
+	for _, a := range answers {
+		var ended bool
+		b.eventually(t, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
+			select {
+			case <-x.closed:
+				ended = true
+				return nil
+			default:
+				return x.asks(a.question)
+			}
+		})
+		if ended {
+			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
+			break
+		}
+		if _, err := x.end.WriteString(a.keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-x.closed
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return x.text(), cmd.ProcessState.ExitCode()
+}
+
+// dialog is a part of the transcript that a person had on a terminal.
+func (s *transcript) dialog(t *testing.T, answers []answer, args ...string) (string, int) {
+	t.Helper()
+	start := time.Now()
+	out, code := s.b.dialog(t, answers, args...)
+	s.add(args, out, code, time.Since(start))
+	return out, code
+}
