@@ -173,6 +173,6 @@ func TestTaintOnATerminal(t *testing.T) {
 	if code != 0 || len(labelled()) > 0 {
 		t.Errorf("the undo ended with %d, and %v have labels:\n%s", code, labelled(), screen)
 	}
-	said(t, screen, back+" Yes", "demo-worker-1 topology.kubernetes.io/zone", "demo-worker-2 topology.kubernetes.io/zone")
+	said(t, screen, back+" Yes", "demo-worker-1 SET BACK: topology.kubernetes.io/zone", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
 	script.write(t, "taint.txt")
 }

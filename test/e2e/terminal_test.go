@@ -60,18 +60,30 @@ func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return x
 }
 
-// text is what stands on the screen, without the empty rest of lines and screen.
+// text is what the program printed, as it stands on the screen: lines that the terminal broke are whole again.
 func (x *terminal) text() string {
-	var b strings.Builder
-	for line := range strings.SplitSeq(x.screen.String(), "\n") {
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	const broken = 1 << 6 // of the last glyph of such a line; vt10x does not export it
+	x.screen.Lock()
+	defer x.screen.Unlock()
+	columns, rows := x.screen.Size()
+	var b, line strings.Builder
+	for y := range rows {
+		var last vt10x.Glyph
+		for c := range columns {
+			last = x.screen.Cell(c, y)
+			line.WriteRune(last.Char)
+		}
+		if last.Mode&broken == 0 {
+			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+			line.Reset()
+		}
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 // asks tells whether a question stands on the screen and waits for keys: before that the terminal would echo them.
 func (x *terminal) asks(question string) error {
-	if !strings.Contains(x.text(), "? "+question) {
+	if !strings.Contains(x.screen.String(), "? "+question) {
 		return errors.New("it is not asked")
 	}
 	settings, err := unix.IoctlGetTermios(int(x.end.Fd()), unix.TCGETS)
