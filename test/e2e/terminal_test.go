@@ -18,6 +18,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
+
+	"github.com/csccm/csccm/test/testbed"
 )
 
 // The keys of a person's answers. A list begins at its first choice.
@@ -86,14 +88,41 @@ func (x *terminal) asks(question string) error {
 	if !strings.Contains(x.screen.String(), "? "+question) {
 		return errors.New("it is not asked")
 	}
-	settings, err := unix.IoctlGetTermios(int(x.end.Fd()), unix.TCGETS)
+	raw, err := x.end.SyscallConn() // not Fd, after which Close would not end a Read
 	if err != nil {
 		return err
+	}
+	var settings *unix.Termios
+	if cerr := raw.Control(func(fd uintptr) { settings, err = unix.IoctlGetTermios(int(fd), unix.TCGETS) }); cerr != nil || err != nil {
+		return errors.Join(cerr, err)
 	}
 	if settings.Lflag&unix.ICANON != 0 {
 		return errors.New("it does not read keys yet")
 	}
 	return nil
+}
+
+// press types until the screen shows that somebody read it: a prompt that learns from the terminal where its cursor is
+// loses what is typed meanwhile.
+func (x *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	var err error
+	for range 4 {
+		before := x.screen.String()
+		if _, err = x.end.WriteString(keys); err != nil {
+			break
+		}
+		err = testbed.Wait(t.Context(), 15*time.Second, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
+			if x.screen.String() == before {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		if err == nil {
+			return
+		}
+	}
+	t.Fatalf("%v:\n%s", err, x.text())
 }
 
 // dialog runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in the end.
@@ -120,8 +149,12 @@ func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen str
 			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
 			break
 		}
-		if _, err := x.end.WriteString(a.keys); err != nil {
-			t.Fatal(err)
+		text, entered := strings.CutSuffix(a.keys, enter)
+		if text != "" {
+			x.press(t, text)
+		}
+		if entered {
+			x.press(t, enter)
 		}
 	}
 	<-x.closed
