@@ -21,6 +21,7 @@ BENCHFLAGS ?=
 E2EFLAGS ?=
 SOAKFLAGS ?=
 RELEASEFLAGS ?=
+MINORS ?= all
 
 .PHONY: help
 help: ## show this help
@@ -49,6 +50,10 @@ test: plane ## run all tests with the race detector (unit, contract, controller,
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
 	go test $(TESTFLAGS) ./...
+
+.PHONY: minors
+minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
+	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m
 
 .PHONY: golden
 golden: ## how many recorded CloudStack answers the simulator gives alike
@@ -97,6 +102,10 @@ e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md 
 .PHONY: chart
 chart: ## package the Helm chart into dist/
 	go run ./release chart --version $(VERSION) --output dist
+
+.PHONY: manifest
+manifest: ## render the chart's defaults into dist/, for kubectl apply without Helm
+	go run ./release manifest --version $(VERSION) --output dist
 
 .PHONY: image
 image: ## build multi-arch container images into dist/ (no engine needed)

@@ -214,16 +214,15 @@ func TestPermissionsShrinkWithTheControllers(t *testing.T) {
 		service   = "service-lb-controller"
 	)
 	always := []string{
-		" events create", " events patch", " events update",
-		"events.k8s.io events create", "events.k8s.io events patch", "events.k8s.io events update",
+		" events create", " events patch",
 		" nodes get", " nodes list", " nodes watch",
 	}
 	services := []string{
 		" services get", " services list", " services watch", " services patch",
-		" services/status patch", " services/status update",
-		"discovery.k8s.io endpointslices get", "discovery.k8s.io endpointslices list", "discovery.k8s.io endpointslices watch",
+		" services/status patch",
+		"discovery.k8s.io endpointslices list", "discovery.k8s.io endpointslices watch",
 	}
-	initialise := []string{" nodes update", " nodes patch", " nodes/status patch", " nodes/status update"}
+	initialise := []string{" nodes update", " nodes patch", " nodes/status patch"}
 	for name, tc := range map[string]struct {
 		controllers []any
 		want        [][]string

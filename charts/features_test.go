@@ -10,11 +10,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csccm/csccm/charts"
 )
 
 type values = map[string]any
@@ -223,5 +228,38 @@ func TestNamespaceIsWritten(t *testing.T) {
 				assert.NotEmpty(t, namespace, "%s: %s", name, kind)
 			}
 		}
+	}
+}
+
+// The notes name the objects that are there, whatever the values.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	c, err := loader.LoadDir(charts.Name)
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		values values
+		want   []string
+	}{
+		"defaults": {nil, []string{
+			"installed as Deployment kube-system/cloudstack-cloud-controller-manager.", "kubectl -n kube-system get secret cloudstack-secret\n",
+			"kubectl -n kube-system rollout status deployment/cloudstack-cloud-controller-manager\n", "helm test -n kube-system cloudstack-ccm --logs\n",
+			"csccm doctor -n kube-system\n",
+		}},
+		"DaemonSet": {values{"kind": "DaemonSet", "existingSecret": values{"name": "other", "key": "k"}}, []string{
+			"installed as DaemonSet kube-system/", "the Secret other (key k) in namespace", "rollout status daemonset/cloudstack-cloud-controller-manager\n",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			install := action.NewInstall(&action.Configuration{})
+			install.DryRun, install.ClientOnly = true, true
+			install.ReleaseName, install.Namespace = releaseName, namespace
+			install.KubeVersion = &chartutil.KubeVersion{Version: kubeVersion, Major: "1", Minor: "37"}
+			rel, err := install.Run(c, tc.values)
+			require.NoError(t, err)
+			for _, want := range tc.want {
+				assert.Contains(t, rel.Info.Notes, want)
+			}
+		})
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,65 +22,66 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 )
 
+// wrongValues is an entry of testdata/wrong-values.yaml: values, and what is said of them.
+type wrongValues struct {
+	Values values `json:"values"`
+	Says   string `json:"says"`
+}
+
+// One line for each, which names the value and what would be right.
 func TestWrongValues(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		values values
-		want   string
-	}{
-		"unknown":               {values{"replicaCounts": 2}, "replicaCounts: there is no such value"},
-		"unknown below":         {values{"image": values{"name": "x"}}, "image.name: there is no such value"},
-		"two at once":           {values{"a": 1, "b": 2}, "a: there is no such value; b: there is no such value"},
-		"type":                  {values{"replicaCount": "2"}, "replicaCount: got string, want integer"},
-		"too many":              {values{"replicaCount": 11}, "replicaCount: maximum: got 11, want 10"},
-		"negative":              {values{"logVerbosity": -1}, "logVerbosity: minimum: got -1, want 0"},
-		"port":                  {values{"securePort": 0}, "securePort: minimum: got 0, want 1"},
-		"digest":                {values{"image": values{"digest": "sha256:abc"}}, "image.digest: 'sha256:abc' does not match pattern"},
-		"tag in the repository": {values{"image": values{"repository": "a@sha256:x"}}, "image.repository: 'a@sha256:x' does not match pattern"},
-		"pull policy":           {values{"image": values{"pullPolicy": "Sometimes"}}, "image.pullPolicy: value must be one of 'Always', 'IfNotPresent', 'Never'"},
-		"controller":            {values{"controllers": []any{"route"}}, "controllers.0: value must be one of 'cloud-node-controller', 'cloud-node-lifecycle-controller', 'service-lb-controller'"},
-		"controller twice":      {values{"controllers": []any{"service-lb-controller", "service-lb-controller"}}, "controllers: items at 0 and 1 are equal"},
-		"controllers, one text": {values{"controllers": "service-lb-controller"}, "controllers: got string, want array"},
-		"duration":              {values{"driftPeriod": "5 minutes"}, "driftPeriod: '5 minutes' does not match pattern"},
-		"provider ID":           {values{"providerIDFormat": "aws"}, "providerIDFormat: value must be one of '', 'external-cloudstack', 'cloudstack'"},
-		"instance type":         {values{"instanceTypeFormat": "x"}, "instanceTypeFormat: value must be one of '', 'keep-separators', 'upstream'"},
-		"node network":          {values{"nodes": values{"internalCIDRs": []any{"lan"}}}, "nodes.internalCIDRs.0: 'lan' does not match pattern"},
-		"node label":            {values{"nodes": values{"labels": []any{"rack"}}}, "nodes.labels.0: value must be one of 'offering', 'hypervisor', 'host', 'affinity-groups'"},
-		"deletion limit":        {values{"nodes": values{"deletionLimit": 101}}, "nodes.deletionLimit: maximum: got 101, want 100"},
-		"log format":            {values{"logFormat": "xml"}, "logFormat: value must be one of 'text', 'json'"},
-		"bind address":          {values{"bindAddress": "eth0"}, "bindAddress: 'eth0' does not match pattern"},
-		"argument":              {values{"extraArgs": []any{"v=3"}}, "extraArgs.0: 'v=3' does not match pattern '^-'"},
-		"secret name":           {values{"existingSecret": values{"name": ""}}, "existingSecret.name: '' does not match pattern"},
-		"proxy with a password": {values{"proxy": values{"https": "http://u:p@proxy:3128"}}, "proxy.https: "},
-		"budget":                {values{"podDisruptionBudget": values{"maxUnavailable": "half"}}, "podDisruptionBudget.maxUnavailable: 'half' does not match pattern"},
-		"toleration":            {values{"tolerations": []any{values{"keys": "a"}}}, "tolerations.0.keys: there is no such value"},
-		"env without a name":    {values{"extraEnv": []any{values{"value": "a"}}}, "extraEnv.0: missing property 'name'"},
-		"label value":           {values{"podLabels": values{"a": "b c"}}, "podLabels.a: 'b c' does not match pattern"},
-
-		"key":                 {values{"apiKey": "x"}, "apiKey: credentials are no values of this chart"},
-		"secret key":          {values{"secretKey": "x"}, "secretKey: credentials are no values of this chart"},
-		"cloud-config":        {values{"cloudConfig": values{"global": values{}}}, "cloudConfig: credentials are no values of this chart"},
-		"secret":              {values{"secret": values{"create": true}}, "secret: credentials are no values of this chart"},
-		"renamed":             {values{"logLevel": 4}, "logLevel is not known here; use logVerbosity"},
-		"renamed with parts":  {values{"cluster": values{"name": "x"}}, "cluster is not known here; use clusterName"},
-		"name":                {values{"fullnameOverride": "ccm"}, `fullnameOverride: "ccm" must contain cloud-controller-manager`},
-		"chart's own flag":    {values{"extraArgs": []any{"--cloud-config=/x"}}, "extraArgs: --cloud-config is set by the chart"},
-		"chart's own env":     {values{"extraEnv": []any{values{"name": "POD_IP", "value": "x"}}}, "extraEnv: POD_IP is set by the chart"},
-		"chart's own label":   {values{"commonLabels": values{"app.kubernetes.io/name": "x"}}, "commonLabels: the label app.kubernetes.io/name is set by the chart"},
-		"podMonitor no token": {values{"podMonitor": values{"enabled": true}}, "podMonitor.tokenSecret.name: the metrics are served to authorised accounts only"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := helm.Template(t.Context(), namespace, helm.ApplyRequest{
-				Name: releaseName, Chart: load(t), Values: tc.values, KubeVersion: kubeVersion,
-			})
-			var wrong *helm.ValuesError
-			require.ErrorAs(t, err, &wrong)
-			assert.Contains(t, err.Error(), "chart values: "+tc.want)
-			assert.NotContains(t, err.Error(), "\n")
-		})
+	const file = "testdata/wrong-values.yaml"
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var list []wrongValues
+	require.NoError(t, yaml.UnmarshalStrict(raw, &list))
+	require.Greater(t, len(list), 80)
+	c := load(t)
+	for i, wrong := range list {
+		_, err := renderWith(wrong.Values, c)
+		var typed *helm.ValuesError
+		if !assert.ErrorAs(t, err, &typed, "%v", wrong.Values) {
+			continue
+		}
+		says := strings.TrimPrefix(err.Error(), "chart values: ")
+		assert.NotContains(t, says, "\n")
+		assert.NotContains(t, says, "does not match pattern", "the schema has no description for it")
+		if *update {
+			list[i].Says = says
+		} else {
+			assert.Equal(t, wrong.Says, says, "%v", wrong.Values)
+		}
+	}
+	if *update {
+		raw, err := yaml.Marshal(list)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, raw, 0o644))
 	}
 }
+
+var refusedName = regexp.MustCompile(`(?m)^  "(\w+)" "`)
+
+// What is refused with a hint is in the schema, and the other way round, or the hint would never be seen.
+func TestRefusedNamesAreInTheSchema(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(charts.Name, "templates", "_validate.tpl"))
+	require.NoError(t, err)
+	refused := map[string]bool{}
+	for _, m := range refusedName.FindAllSubmatch(raw, -1) {
+		refused[string(m[1])] = true
+	}
+	require.Greater(t, len(refused), 20)
+	for name, s := range readSchema(t).Properties {
+		if strings.HasPrefix(s.Comment, "refused") && !slices.Contains(credentialNames, name) {
+			assert.True(t, refused[name], "%s has no hint", name)
+			delete(refused, name)
+		}
+	}
+	assert.Empty(t, refused, "not in the schema")
+}
+
+var credentialNames = []string{"apiKey", "apiUrl", "cloudConfig", "cloudstack", "credentials", "secret", "secretKey", "cloud-config"}
 
 // As a dependency of another chart the values get two keys that users do not write.
 func TestValuesOfAParentChart(t *testing.T) {
@@ -94,14 +97,19 @@ type schema struct {
 	Items                *schema           `json:"items"`
 }
 
+func readSchema(t *testing.T) (root schema) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(charts.Name, "values.schema.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &root))
+	return root
+}
+
 // Each value has its place in the schema and the other way round, and no level takes unknown ones.
 func TestSchemaCoversTheValues(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join(charts.Name, "values.schema.json"))
-	require.NoError(t, err)
-	var root schema
-	require.NoError(t, json.Unmarshal(raw, &root))
-	raw, err = os.ReadFile(filepath.Join(charts.Name, "values.yaml"))
+	root := readSchema(t)
+	raw, err := os.ReadFile(filepath.Join(charts.Name, "values.yaml"))
 	require.NoError(t, err)
 	var values map[string]any
 	require.NoError(t, yaml.Unmarshal(raw, &values))
@@ -131,6 +139,6 @@ func compare(t *testing.T, path string, s schema, values map[string]any) {
 
 func TestReadmeIsFresh(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "run", "./internal/readme", "--check", charts.Name).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "run", "./internal/readme", "--check", charts.Name, "../docs/values.md").CombinedOutput()
 	require.NoError(t, err, string(out))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 )
 
@@ -36,6 +37,53 @@ func newChartCommand(s *settings) *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  sha256:%x\n", file, sha256.Sum256(pkg.Data))
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "dist", "folder to write to")
+	return cmd
+}
+
+func newManifestCommand(s *settings) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "manifest",
+		Short: "Render the chart's defaults for those who do not use Helm",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := s.tree(cmd.Context())
+			if err != nil {
+				return err
+			}
+			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree, chartpkg.Annotations{})
+			if err != nil {
+				return err
+			}
+			work, err := os.MkdirTemp("", "csccm-manifest-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(work) //nolint:errcheck // a temporary folder
+			file, err := pkg.Write(work)
+			if err != nil {
+				return err
+			}
+			packed, err := helm.Load(file, "")
+			if err != nil {
+				return err
+			}
+			manifest, err := helm.Manifest(cmd.Context(), packed, "v"+supported.Built+".0")
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(output, 0o755); err != nil { //nolint:gosec // a public artefact
+				return err
+			}
+			file = filepath.Join(output, helm.ManifestFile)
+			if err := writePublic(file, manifest); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
 			return err
 		},
 	}

@@ -77,7 +77,7 @@ Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
 			newVersionCommand(s), newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
 		}},
 		{"Parts of it:", []*cobra.Command{
-			newImageCommand(s), newChartCommand(s), newIndexCommand(s), newPushChartCommand(s), newCertificatesCommand(),
+			newImageCommand(s), newChartCommand(s), newManifestCommand(s), newIndexCommand(s), newPushChartCommand(s), newCertificatesCommand(),
 		}},
 		{"Elsewhere:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/internal/gate"
 	"github.com/csccm/csccm/release/internal/gobuild"
@@ -168,6 +169,7 @@ func (m *maker) steps() []step {
 	}
 	steps = append(steps,
 		step{"package " + chart, m.makeChart},
+		step{"render " + helm.ManifestFile, m.makeManifest},
 		step{"write notes.md from CHANGELOG.md", m.makeNotes},
 		step{"write csccm.yaml for krew", m.makeKrew},
 		step{"write " + madeFile, func(context.Context) error { return m.made.write(m.output) }},
@@ -282,6 +284,19 @@ func (m *maker) makeChart(context.Context) error {
 		_, err = m.pgp.Sign(file)
 	}
 	return err
+}
+
+// makeManifest renders the packaged chart, which names the image's digest.
+func (m *maker) makeManifest(ctx context.Context) error {
+	packed, err := helm.Load(filepath.Join(m.output, m.made.Chart), "")
+	if err != nil {
+		return err
+	}
+	manifest, err := helm.Manifest(ctx, packed, "v"+supported.Built+".0")
+	if err != nil {
+		return err
+	}
+	return writePublic(filepath.Join(m.output, helm.ManifestFile), manifest)
 }
 
 // section is the version's part of the changelog; nil for a snapshot that has none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -30,13 +31,13 @@ var errNoCredentials = errors.New("no CloudStack credentials")
 func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, error) {
 	out := &cloud{close: func() {}}
 	if file != "" {
-		f, err := os.Open(file)
+		f, err := os.Open(file) // #nosec G304 -- the user names it
 		if err != nil {
-			return nil, fmt.Errorf("--cloud-config: %w", err)
+			return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 		}
 		defer func() { _ = f.Close() }()
 		if out.config, err = cloudstack.ParseConfig(f); err != nil {
-			return nil, fmt.Errorf("--cloud-config %s: %w", file, err)
+			return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
 		}
 		out.from = file
 	} else {
@@ -45,10 +46,16 @@ func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, er
 			return nil, c.Explain(err)
 		}
 		if !s.Exists {
-			return nil, fmt.Errorf("%w: Secret %s/%s does not exist, and --cloud-config is not given", errNoCredentials, s.Namespace, s.Name)
+			return nil, &credentials.Error{
+				What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: errNoCredentials,
+				Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
+			}
 		}
 		if s.Problem != nil {
-			return nil, s.Problem
+			return nil, &credentials.Error{
+				What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
+				Fix: "correct the Secret, give --cloud-config FILE, or run csccm install --overwrite-secret",
+			}
 		}
 		if out.config, out.close, err = s.LocalConfig(ctx, c.Kube); err != nil {
 			return nil, err
@@ -58,7 +65,7 @@ func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, er
 	client, err := cloudstack.NewClient(out.config)
 	if err != nil {
 		out.close()
-		return nil, fmt.Errorf("%s: %w", out.from, err)
+		return nil, &credentials.Error{What: out.from, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
 	}
 	out.client = client
 	return out, nil

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,18 +14,24 @@ import (
 )
 
 func newCompletionCommand(g *globals) *cobra.Command {
-	shells := []string{"bash", "zsh", "fish", "powershell"}
+	shells := []string{"bash", "zsh", "fish", "powershell", "kubectl"}
 	return &cobra.Command{
-		Use:   "completion bash|zsh|fish|powershell",
+		Use:   "completion bash|zsh|fish|powershell|kubectl",
 		Short: "Print the shell's completion script",
+		Long: `Print the script that completes csccm in a shell. With kubectl it is a program
+instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
 		Example: `  source <(csccm completion bash)
   csccm completion zsh > "${fpath[1]}/_csccm"
-  csccm completion fish | source`,
+  csccm completion fish | source
+
+  # for kubectl csccm, in a folder of the PATH
+  csccm completion kubectl > /usr/local/bin/kubectl_complete-csccm
+  chmod +x /usr/local/bin/kubectl_complete-csccm`,
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("name one shell: bash, zsh, fish or powershell")
+				return usagef("name one shell: bash, zsh, fish, powershell, or kubectl")
 			}
 			return nil
 		},
@@ -39,11 +46,20 @@ func newCompletionCommand(g *globals) *cobra.Command {
 				return root.GenFishCompletion(g.out, true)
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(g.out)
+			case "kubectl":
+				_, err := io.WriteString(g.out, kubectlComplete)
+				return err
 			}
-			return usagef("no completion for shell %q: bash, zsh, fish or powershell", args[0])
+			return usagef("no completion for shell %q: bash, zsh, fish, powershell or kubectl", args[0])
 		},
 	}
 }
+
+// kubectlComplete is what kubectl's completion runs for kubectl csccm.
+const kubectlComplete = `#!/bin/sh
+# kubectl_complete-csccm: completion of kubectl csccm.
+exec kubectl-csccm __complete "$@"
+`
 
 // completeFlag registers a completion; a flag that does not exist is a mistake
 // of this program.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/report"
 )
 
@@ -77,14 +78,14 @@ func printError(w io.Writer, cmd *cobra.Command, err error) {
 
 func remedyOf(cmd *cobra.Command, err error) string {
 	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) {
+	if errors.As(err, &remedied) && remedied.Remedy() != "" {
 		return remedied.Remedy()
 	}
 	var usage *usageError
 	if errors.As(err, &usage) && cmd != nil {
 		return fmt.Sprintf("see %s --help", cmd.CommandPath())
 	}
-	return ""
+	return credentials.Remedy(err)
 }
 
 // silenceLibraryLogs keeps client-go's and Helm's own log lines off the

@@ -254,12 +254,12 @@ func (f *installFlags) secrets(g *globals) error {
 func (f *installFlags) readCloudConfig() error {
 	file, err := os.Open(f.cloudConfig)
 	if err != nil {
-		return usagef("--cloud-config: %w", err)
+		return &remediedError{usagef("--cloud-config: %w", err), "name a file that exists and that you may read"}
 	}
 	defer file.Close() //nolint:errcheck // read only
 	cfg, err := cloudstack.ParseConfig(file)
 	if err != nil {
-		return usagef("--cloud-config %s: %w", f.cloudConfig, err)
+		return &remediedError{usagef("--cloud-config %s: %w", f.cloudConfig, err), "correct the file; README.md shows one"}
 	}
 	o := &f.options
 	c := &o.Credentials

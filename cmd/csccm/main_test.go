@@ -35,6 +35,9 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	silenceLibraryLogs()
 	os.Exit(m.Run())
 }

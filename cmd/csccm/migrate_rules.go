@@ -265,7 +265,7 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 		APIURL: m.cloud.config.APIURL, ProjectID: m.project, Cluster: m.cluster.Server,
 	}, clock.RealClock{})
 	if err != nil {
-		return err
+		return &remediedError{err, "name a file that is new, on a disk with room, with --journal"}
 	}
 	defer func() { _ = journal.Close() }()
 	result.Journal = journal.Path()
@@ -343,9 +343,9 @@ func (m *migration) notes(out io.Writer, style report.Style, p *migrate.Plan, fo
 			deletions++
 		}
 	}
-	fmt.Fprintf(&b, "%d to rename, %d to delete, %d with the current name, %d orphan, %d unattributed, %d duplicate, %d of others\n",
+	b.WriteString(style.Indented("", 0, fmt.Sprintf("%d to rename, %d to delete, %d with the current name, %d orphan, %d unattributed, %d duplicate, %d of others",
 		p.Count(migrate.VerdictRename), deletions, p.Count(migrate.VerdictCurrent), p.Count(migrate.VerdictOrphan),
-		p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))
+		p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))))
 	if foreign > 0 && len(p.Steps) == 0 && foreign == len(p.Items) {
 		b.WriteString("no rule is named by a cloud provider for Kubernetes\n")
 	}

@@ -77,8 +77,12 @@ Exit codes, the same in every format and other than those of the other commands:
 // planError keeps exit code 2 for what the plan says.
 func planError(err error) error {
 	var usage *usageError
-	if errors.As(err, &usage) {
+	var said *report.ExitError
+	switch {
+	case errors.As(err, &usage):
 		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: usage.err}, "see csccm plan --help"}
+	case exitCode(err) == exitToDo && !errors.As(err, &said):
+		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: err}, remedyOf(nil, err)}
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 		env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, check.PhaseInstalled)
 		defer closeEnv()
 		s := collect(ctx, g, env)
-		if err := writeStatus(g, out, format, s); err != nil {
+		if err := f.write(g, out, format, s); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -103,14 +103,21 @@ func collect(ctx context.Context, g *globals, env *check.Env) *status.Status {
 	return s
 }
 
-func writeStatus(g *globals, out io.Writer, format string, s *status.Status) error {
+// watchedLines leave room for the line of --watch above and the cursor below, on a terminal of 24 lines.
+const watchedLines = 21
+
+func (f *statusFlags) write(g *globals, out io.Writer, format string, s *status.Status) error {
 	switch format {
 	case "json":
 		return s.WriteJSON(out)
 	case "yaml":
 		return s.WriteYAML(out)
 	}
-	return s.WriteText(out, status.TextOptions{Style: g.style(g.out), All: g.verbosity > 0})
+	o := status.TextOptions{Style: g.style(g.out), All: g.verbosity > 0}
+	if f.watch.on {
+		o.Lines = watchedLines
+	}
+	return s.WriteText(out, o)
 }
 
 // severity reads --fail-on.

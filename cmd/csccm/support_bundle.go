@@ -105,14 +105,16 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	return err
 }
 
+const otherFile = "name a file in a folder that takes it with --file"
+
 // writeNew makes a file that nobody else reads; it is whole or not there, and replaces none.
 func writeNew(path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
 	if errors.Is(err, os.ErrExist) {
-		return usagef("--file %s exists already; it is not overwritten", path)
+		return &remediedError{usagef("--file %s exists already; it is not overwritten", path), "name another file with --file"}
 	}
 	if err != nil {
-		return fmt.Errorf("--file: %w", err)
+		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
 	}
 	defer func() {
 		if cerr := file.Close(); err == nil {
@@ -120,7 +122,7 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 		}
 		if err != nil {
 			_ = os.Remove(path)
-			err = fmt.Errorf("--file %s: %w; nothing is left of it", path, err)
+			err = &remediedError{fmt.Errorf("--file %s: %w; nothing is left of it", path, err), otherFile}
 		}
 	}()
 	return write(file)

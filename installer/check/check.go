@@ -131,6 +131,7 @@ type Env struct {
 // API is the part of *cloudstack.Client that checks read with.
 type API interface {
 	credentials.User
+	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
@@ -48,7 +49,7 @@ func cloudStackChecks() []Check {
 			Run: func(ctx context.Context, e *Env) Finding {
 				_, err := e.facts.capabilities.get(ctx)
 				apis, apisErr := e.facts.apis.get(ctx)
-				return decideKeys(err, apis, apisErr)
+				return decideKeys(err, apis, apisErr).whose(ctx, e)
 			},
 		},
 		{
@@ -131,7 +132,7 @@ func decideEndpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err erro
 		if known && (e.Kind == cloudstack.KindAuth || e.Kind == cloudstack.KindNotPermitted || e.Kind == cloudstack.KindThrottled) {
 			return ok("%s answers; its release is not shown to these keys", url).evidence("answer", e.Text)
 		}
-		return bad("%s: %v", url, err)
+		return bad("%s: %v", url, err).fix("%s", credentials.Remedy(err))
 	}
 	f := ok("CloudStack %s at %s", c.Version, url).evidence("version", c.Version).evidence("url", url)
 	v, known := releaseOf(c.Version)
@@ -162,6 +163,25 @@ func releaseOf(version string) (v [2]int, known bool) {
 		v[i] = n
 	}
 	return v, true
+}
+
+// whose adds the account and role of accepted keys, where the role may list its users.
+func (f Finding) whose(ctx context.Context, e *Env) Finding {
+	if f.Outcome != OK && f.Outcome != Warning || e.CloudConfig == nil {
+		return f
+	}
+	users, err := e.CloudStack.ListUsers(ctx, "", "", "")
+	if err != nil {
+		return f.evidence("account", "not shown to these keys")
+	}
+	for _, u := range users {
+		if u.APIKey != e.CloudConfig.APIKey {
+			continue
+		}
+		return f.evidence("user", u.Username+", "+u.State).evidence("account", u.Account+" of domain "+u.Domain).
+			evidence("role", fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType))
+	}
+	return f.evidence("account", "the server does not say whose the keys are")
 }
 
 // adminCommands are commands that only a root administrator may call.

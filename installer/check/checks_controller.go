@@ -51,7 +51,7 @@ func controllerChecks() []Check {
 			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No Deployment, DaemonSet or static Pod of another cloud controller manager is there, and k3s and RKE2 run without their own.",
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
-			Remedy: "scale the other controller to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0), or start k3s or RKE2 with disable-cloud-controller: true",
+			Remedy: "run `csccm takeover`, which stops the other and keeps all it made, or scale it to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0); start k3s and RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
 					return decideOthers(e.others(workloads), loosePods(pods), nodes)

@@ -34,7 +34,7 @@ func nodeChecks() []Check {
 		},
 		{
 			Code: "NODE-002", Category: catNode, Title: "Every node is exactly one VM", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
-			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same.",
+			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same. Of a node whose name fits none it is said which VM it is by its system UUID, MAC address (in annotations of network plugins) or address.",
 			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 			Run: func(ctx context.Context, e *Env) Finding {
@@ -141,7 +141,12 @@ func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 		n := &nodes[i]
 		vm, err := node.Match(vms, n)
 		if err != nil {
-			objects = append(objects, nodeObject(n, "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
+			text := strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
+			if likely := likelyVM(n, vms); likely != "" {
+				text += "; " + likely
+				f = f.evidence("Node "+n.Name, likely)
+			}
+			objects = append(objects, nodeObject(n, "%s", text))
 			continue
 		}
 		if other, taken := nodeOf[vm.ID]; taken {

@@ -137,7 +137,7 @@ func TestDecideKubeletVersions(t *testing.T) {
 
 func TestDecidePermissions(t *testing.T) {
 	t.Parallel()
-	rights := installRights()
+	rights := InstallRights()
 	denied := make([]bool, len(rights))
 	expect{OK, "all", nil}.verify(t, decidePermissions(rights, denied, nil, "kube-system"))
 	for i, r := range rights {
@@ -145,7 +145,7 @@ func TestDecidePermissions(t *testing.T) {
 	}
 	f := decidePermissions(rights, denied, nil, "infra")
 	expect{"", "the caller may not: create secrets in infra, get nodes/proxy", nil}.verify(t, f)
-	require.Equal(t, "patch roles.rbac.authorization.k8s.io", right{"patch", "rbac.authorization.k8s.io", "roles", "", true}.String())
+	require.Equal(t, "patch roles.rbac.authorization.k8s.io", Right{"patch", "rbac.authorization.k8s.io", "roles", "", true}.String())
 }
 
 func packed(t *testing.T, text string) []byte {

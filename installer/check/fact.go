@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/csccm/csccm/installer/credentials"
 )
 
 // fact is something that is read once, however many checks ask for it.
@@ -74,21 +76,36 @@ func (f *fact[T]) get(ctx context.Context) (T, error) {
 	}
 }
 
-// peek gives the value if it has been read, and the zero value otherwise.
-func (f *fact[T]) peek() T {
+// known tells whether the value has been read.
+func (f *fact[T]) known() bool {
 	select {
 	case <-f.done:
-		if f.err == nil {
-			return f.value
-		}
+		return f.err == nil
 	default:
+		return false
+	}
+}
+
+// peek gives the value if it has been read, and the zero value otherwise.
+func (f *fact[T]) peek() T {
+	if f.known() {
+		return f.value
 	}
 	var zero T
 	return zero
 }
 
-// unread is the finding when a fact could not be read.
-func unread(err error) Finding { return unknown("%v", err) }
+// unread is the finding when a fact could not be read, with the way to be able to.
+func unread(err error) Finding {
+	f := unknown("%v", err)
+	if r, found := errorAs[interface {
+		error
+		Remedy() string
+	}](err); found {
+		return f.fix("%s", r.Remedy())
+	}
+	return f.fix("%s", credentials.Remedy(err))
+}
 
 // judge decides by one fact; without it the finding is unknown.
 func judge[A any](ctx context.Context, a *fact[A], decide func(A) Finding) Finding {

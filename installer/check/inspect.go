@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -38,7 +39,20 @@ type Facts struct {
 	VMs               *inventory.VMSnapshot
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
 	Members           map[string][]cloudstack.LoadBalancerMember
+	// Unread names what should be here and could not be read, by the names below.
+	Unread []string
 }
+
+// Has tells whether what a name stands for was read.
+func (f *Facts) Has(name string) bool { return !slices.Contains(f.Unread, name) }
+
+// Names of what may be in Unread.
+const (
+	FactNodes       = "nodes"
+	FactServices    = "services"
+	FactControllers = "controllers"
+	FactReleases    = "releases"
+)
 
 // Controller is a Deployment or DaemonSet of a cloud controller manager.
 type Controller struct {
@@ -98,6 +112,16 @@ func (e *Env) exported() *Facts {
 		At: e.Clock.Now(), Distribution: f.distribution.peek().name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
 		Services: f.services.peek(), Events: f.events.peek(), Leases: f.leases.peek(), Pods: f.ownPods.peek(),
 		VMs: f.vms.peek(), Rules: f.balancers.peek().rules, Members: f.balancers.peek().members,
+	}
+	for _, u := range []struct {
+		name string
+		read bool
+	}{
+		{FactNodes, f.nodes.known()}, {FactServices, f.services.known()}, {FactControllers, f.workloads.known()}, {FactReleases, f.releases.known()},
+	} {
+		if !u.read {
+			out.Unread = append(out.Unread, u.name)
+		}
 	}
 	if v := f.version.peek(); v != nil {
 		out.Version = v.GitVersion

@@ -14,55 +14,68 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// right is something the caller of an installation does.
-type right struct {
-	verb, group, resource, subresource string
-	namespaced                         bool
+// Right is something the caller of an installation does.
+type Right struct {
+	Verb, Group, Resource, Subresource string
+	Namespaced                         bool
 }
 
-func (r right) String() string {
-	what := r.resource
-	if r.subresource != "" {
-		what += "/" + r.subresource
+func (r Right) String() string {
+	what := r.Resource
+	if r.Subresource != "" {
+		what += "/" + r.Subresource
 	}
-	if r.group != "" {
-		what += "." + r.group
+	if r.Group != "" {
+		what += "." + r.Group
 	}
-	return r.verb + " " + what
+	return r.Verb + " " + what
 }
 
-// installRights are what the installation does, beside what is in the chart's manifest: read and
-// taint nodes, ask kubelets, write the Secret and Helm's records, apply the chart's kinds.
-func installRights() []right {
-	const (
-		apps  = "apps"
-		rbac  = "rbac.authorization.k8s.io"
-		coord = "coordination.k8s.io"
-	)
-	rights := []right{
+// API groups of the rights.
+const (
+	groupApps      = "apps"
+	groupRBAC      = "rbac.authorization.k8s.io"
+	groupCoord     = "coordination.k8s.io"
+	groupPolicy    = "policy"
+	groupAdmission = "admissionregistration.k8s.io"
+)
+
+// InstallRights is all that an installation does by itself: read the cluster, ask kubelets, taint nodes, write the
+// Secret, Helm's records, the journal and the CA, and apply the chart's kinds. Tests hold the list against the
+// calls of an installation and the kinds of the chart.
+func InstallRights() []Right {
+	rights := []Right{
 		{"list", "", "nodes", "", false},
+		{"get", "", "nodes", "", false},
 		{"patch", "", "nodes", "", false},
 		{"get", "", "nodes", "proxy", false},
+		{"get", "", "namespaces", "", false},
 		{"list", "", "services", "", false},
 		{"list", "", "events", "", false},
 		{"list", "", "pods", "", true},
 		{"get", "", "pods", "log", true},
-		{"list", coord, "leases", "", true},
-		{"list", apps, "deployments", "", false},
-		{"list", apps, "daemonsets", "", false},
+		{"list", groupCoord, "leases", "", true},
+		{"list", groupApps, "deployments", "", false},
+		{"list", groupApps, "daemonsets", "", false},
+		{"list", groupApps, "replicasets", "", true},
 		{"list", "", "secrets", "", true},
+		{"delete", "", "secrets", "", true}, // Helm's oldest record
 	}
-	for _, o := range []right{
+	for _, o := range []Right{
 		{"", "", "secrets", "", true},
+		{"", "", "configmaps", "", true}, // the journal, the snapshot of tainted nodes, the CA
 		{"", "", "serviceaccounts", "", true},
-		{"", apps, "deployments", "", true},
-		{"", rbac, "clusterroles", "", false},
-		{"", rbac, "clusterrolebindings", "", false},
-		{"", rbac, "roles", "", true},
-		{"", rbac, "rolebindings", "", true},
+		{"", groupApps, "deployments", "", true},
+		{"", groupRBAC, "clusterroles", "", false},
+		{"", groupRBAC, "clusterrolebindings", "", false},
+		{"", groupRBAC, "roles", "", true},
+		{"", groupRBAC, "rolebindings", "", true},
+		{"", groupPolicy, "poddisruptionbudgets", "", true},
+		{"", groupAdmission, "validatingadmissionpolicies", "", false},
+		{"", groupAdmission, "validatingadmissionpolicybindings", "", false},
 	} {
 		for _, verb := range []string{"create", "get", "patch", "update"} {
-			o.verb = verb
+			o.Verb = verb
 			rights = append(rights, o)
 		}
 	}
@@ -73,14 +86,14 @@ func installRights() []right {
 const reviewsAtOnce = 8
 
 func runPermissions(ctx context.Context, e *Env) Finding {
-	rights := installRights()
+	rights := InstallRights()
 	denied := make([]bool, len(rights))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(reviewsAtOnce)
 	for i, r := range rights {
 		group.Go(func() error {
-			a := &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource}
-			if r.namespaced {
+			a := &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource}
+			if r.Namespaced {
 				a.Namespace = e.Namespace
 			}
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
@@ -143,14 +156,14 @@ func (e *Env) refusedObjects(ctx context.Context) ([]Object, error) {
 	return out, nil
 }
 
-func decidePermissions(rights []right, denied []bool, refused []Object, namespace string) Finding {
+func decidePermissions(rights []Right, denied []bool, refused []Object, namespace string) Finding {
 	var missing []string
 	for i, r := range rights {
 		if !denied[i] {
 			continue
 		}
 		text := r.String()
-		if r.namespaced {
+		if r.Namespaced {
 			text += " in " + namespace
 		}
 		missing = append(missing, text)

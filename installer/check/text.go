@@ -105,18 +105,34 @@ func symbol(o Outcome) report.Symbol {
 }
 
 func (m Summary) text(s report.Style) string {
-	part := func(n int, p report.Paint, word string) string {
-		text := fmt.Sprintf("%d %s", n, word)
-		if n == 0 {
-			p = report.Plain
+	var b strings.Builder
+	column := 0 // colours take none
+	for i, part := range []struct {
+		n    int
+		p    report.Paint
+		word string
+	}{
+		{m.OK, report.Good, "ok"},
+		{m.Warning, report.Caution, "warning"},
+		{m.Failed, report.Bad, "failed"},
+		{m.Skipped, report.Plain, "skipped"},
+		{m.Unknown, report.Caution, "unknown"},
+	} {
+		text := fmt.Sprintf("%d %s", part.n, part.word)
+		switch {
+		case i == 0:
+		case s.Width > 0 && column+len(text)+len(", ,") > s.Width:
+			b.WriteString(",\n")
+			column = 0
+		default:
+			b.WriteString(", ")
+			column += len(", ")
 		}
-		return s.Paint(p, text)
+		if part.n == 0 {
+			part.p = report.Plain
+		}
+		b.WriteString(s.Paint(part.p, text))
+		column += len(text)
 	}
-	return strings.Join([]string{
-		part(m.OK, report.Good, "ok"),
-		part(m.Warning, report.Caution, "warning"),
-		part(m.Failed, report.Bad, "failed"),
-		part(m.Skipped, report.Plain, "skipped"),
-		part(m.Unknown, report.Caution, "unknown"),
-	}, ", ") + "\n"
+	return b.String() + "\n"
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	csccm "github.com/csccm/csccm/pkg/version"
 )
 
@@ -134,7 +135,8 @@ func (c *Cluster) Explain(err error) error {
 		return nil
 	}
 	var known *Error
-	if errors.As(err, &known) {
+	var cloud *cloudstack.Error // the network beyond it is not the way to the API server
+	if errors.As(err, &known) || errors.As(err, &cloud) {
 		return err
 	}
 	return explainCall(c.Server, err)

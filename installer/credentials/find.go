@@ -110,13 +110,20 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 	case 0:
 		return cloudstack.Project{}, &Error{
 			What: fmt.Sprintf("there is no project %q that these credentials can see", want),
-			Fix:  "name one of these with --project, or join the project: " + some(known),
+			Fix:  projectFix(known),
 		}
 	}
 	return cloudstack.Project{}, &Error{
 		What: fmt.Sprintf("%d projects are named %q", len(named), want),
 		Fix:  fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID),
 	}
+}
+
+func projectFix(known []string) string {
+	if len(known) == 0 {
+		return "name another with --project, or make the user a member of this one: it belongs to none now"
+	}
+	return "name one of these with --project, or join the project: " + some(known)
 }
 
 // findAccount is the account of that exact name in the domain itself, or nil.

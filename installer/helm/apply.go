@@ -74,7 +74,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	}
 	restore()
 	if err != nil {
-		return toRelease(rel), c.explain(req.Name, err)
+		return toRelease(rel), inWords(c.explain(req.Name, err), req.Chart.Schema())
 	}
 	return toRelease(rel), nil
 }

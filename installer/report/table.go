@@ -21,20 +21,9 @@ func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 // Write prints the table. Where the style's width is too small for the columns every row becomes
 // a block of "HEADER: value" lines, so that nothing is cut off.
 func (t *Table) Write(w io.Writer, s Style) error {
-	widths := make([]int, len(t.Header))
-	for _, row := range append([][]string{t.Header}, t.Rows...) {
-		for i, c := range row {
-			if i < len(widths) {
-				widths[i] = max(widths[i], utf8.RuneCountInString(c))
-			}
-		}
-	}
-	total := 0
-	for _, n := range widths {
-		total += n + gap
-	}
+	widths := t.widths()
 	var b strings.Builder
-	if s.Width > 0 && total-gap > s.Width {
+	if s.Width > 0 && t.Width() > s.Width {
 		t.blocks(&b, s)
 	} else {
 		line(&b, t.Header, widths, func(c string) string { return s.Paint(Strong, c) })
@@ -44,6 +33,27 @@ func (t *Table) Write(w io.Writer, s Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Width is how many columns of a screen the table takes.
+func (t *Table) Width() int {
+	total := -gap
+	for _, n := range t.widths() {
+		total += n + gap
+	}
+	return total
+}
+
+func (t *Table) widths() []int {
+	widths := make([]int, len(t.Header))
+	for _, row := range append([][]string{t.Header}, t.Rows...) {
+		for i, c := range row {
+			if i < len(widths) {
+				widths[i] = max(widths[i], utf8.RuneCountInString(c))
+			}
+		}
+	}
+	return widths
 }
 
 // gap is the number of blanks between columns.

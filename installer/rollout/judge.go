@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
-// state is what one look at the Deployment says.
+// state is what one look at the Deployment or DaemonSet says.
 type state struct {
 	Done     bool
 	Text     string   // progress in a few words
@@ -26,24 +25,17 @@ type state struct {
 }
 
 // judge is pure.
-func judge(d *appsv1.Deployment, pods []corev1.Pod, newest string) state {
-	s := state{Wanted: 1, Available: int(d.Status.AvailableReplicas)}
-	if d.Spec.Replicas != nil {
-		s.Wanted = int(*d.Spec.Replicas)
-	}
-	observed := d.Status.ObservedGeneration >= d.Generation
-	updated := int(d.Status.UpdatedReplicas)
-	s.Text = fmt.Sprintf("%d of %d Pods updated, %d available", updated, s.Wanted, s.Available)
-	s.Done = observed && updated >= s.Wanted && s.Available >= s.Wanted && int(d.Status.Replicas) == updated
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			s.Problems = append(s.Problems, fmt.Sprintf("no Pod can be made: %s", c.Message))
-		}
-	}
+func judge(o *Workload, pods []corev1.Pod) state {
+	s := state{Wanted: o.wanted, Available: o.available, Problems: slices.Clone(o.problems)}
+	s.Text = fmt.Sprintf("%d of %d Pods updated, %d available", o.updated, s.Wanted, s.Available)
+	// None wanted is a DaemonSet that no node is for, or a Deployment that somebody scaled to 0 and means it.
+	nowhere := o.Kind == "DaemonSet" && o.wanted == 0
+	s.Done = o.observed && o.updated >= s.Wanted && s.Available >= s.Wanted && o.old == 0 && !nowhere
+	s.GiveUp = o.observed && nowhere
 	ready := 0
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || newest != "" && p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest {
+		if p.DeletionTimestamp != nil || !o.has(p) {
 			continue
 		}
 		if podReady(p) {

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout waits for the controller's Deployment. It judges without
+// Package rollout waits for the controller's Deployment or DaemonSet. It judges without
 // Helm, whose --wait takes a Deployment for ready that has no Pod yet where
 // maxUnavailable equals the replicas.
 package rollout
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -32,7 +31,7 @@ const (
 	hopeless = 3
 )
 
-// Waiter waits for one release's Deployment.
+// Waiter waits for one release's Deployment or DaemonSet.
 type Waiter struct {
 	Cluster  *cluster.Cluster
 	Release  string
@@ -47,11 +46,12 @@ type Waiter struct {
 
 // Error is a controller that does not come up.
 type Error struct {
-	Deployment string
-	After      time.Duration
-	TimedOut   bool
-	State      string
-	Causes     []string // Pods with reasons, Events, last log lines
+	Kind, Namespace, Name string // of the Deployment or DaemonSet
+
+	After    time.Duration
+	TimedOut bool
+	State    string
+	Causes   []string // Pods with reasons, Events, last log lines
 }
 
 func (e *Error) Error() string {
@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 
 // Remedy says where to look.
 func (e *Error) Remedy() string {
-	return fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe deployment %s",
-		strings.SplitN(e.Deployment, "/", 2)[0], strings.SplitN(e.Deployment, "/", 2)[1])
+	return fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
+		e.Namespace, strings.ToLower(e.Kind), e.Name)
 }
 
 // ExitCode tells a time-out from a failure.
@@ -91,7 +91,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	var said string
 	var stuckSince time.Time
 	for {
-		d, pods, newest, err := w.Read(ctx)
+		o, pods, err := w.Read(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -99,7 +99,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 			w.Progress.Fail("")
 			return err
 		}
-		s := judge(d, pods, newest)
+		s := judge(o, pods)
 		now := w.Clock.Now()
 		if s.Stuck == 0 || s.Available == 0 || s.Available+s.Stuck < s.Wanted {
 			stuckSince = now
@@ -114,7 +114,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 			return nil
 		case s.GiveUp:
 			w.Progress.Fail("")
-			return w.failed(ctx, d, s, w.Clock.Since(began), false)
+			return w.failed(ctx, o, s, w.Clock.Since(began), false)
 		}
 		if text := strings.Join(s.Problems, "; "); text != said && text != "" {
 			said = text
@@ -125,7 +125,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-deadline:
 			w.Progress.Fail("")
-			return w.failed(ctx, d, s, limit, true)
+			return w.failed(ctx, o, s, limit, true)
 		case <-w.Clock.After(poll):
 		}
 	}
@@ -135,47 +135,27 @@ func (w *Waiter) selector() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + w.Release}
 }
 
-// Read reads the release's Deployment, its Pods, and the hash of the
-// newest ReplicaSet.
-func (w *Waiter) Read(ctx context.Context) (*appsv1.Deployment, []corev1.Pod, string, error) {
-	ns := w.Cluster.Namespace
-	deployments, err := w.Cluster.Kube.AppsV1().Deployments(ns).List(ctx, w.selector())
+// Read reads the release's Deployment or DaemonSet and its Pods.
+func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
+	o, err := w.find(ctx)
 	if err != nil {
-		return nil, nil, "", w.Cluster.Explain(err)
+		return nil, nil, err
 	}
-	if len(deployments.Items) == 0 {
-		return nil, nil, "", &NoDeploymentError{
-			fmt.Sprintf("release %s has no Deployment labelled app.kubernetes.io/name=cloudstack-ccm", w.Release),
-			"check --chart: it must be a chart of cloudstack-ccm",
-		}
-	}
-	d := &deployments.Items[0]
-	pods, err := w.Cluster.Kube.CoreV1().Pods(ns).List(ctx, w.selector())
+	pods, err := w.Cluster.Kube.CoreV1().Pods(w.Cluster.Namespace).List(ctx, w.selector())
 	if err != nil {
-		return nil, nil, "", w.Cluster.Explain(err)
+		return nil, nil, w.Cluster.Explain(err)
 	}
-	sets, err := w.Cluster.Kube.AppsV1().ReplicaSets(ns).List(ctx, w.selector())
-	if err != nil {
-		return nil, nil, "", w.Cluster.Explain(err)
-	}
-	newest := ""
-	const revision = "deployment.kubernetes.io/revision"
-	for i := range sets.Items {
-		if r := sets.Items[i].Annotations[revision]; r != "" && r == d.Annotations[revision] {
-			newest = sets.Items[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		}
-	}
-	return d, pods.Items, newest, nil
+	return o, pods.Items, nil
 }
 
 // failed gathers what explains the failure. The run may be out of time,
 // so it has its own.
-func (w *Waiter) failed(ctx context.Context, d *appsv1.Deployment, s state, after time.Duration, timedOut bool) error {
+func (w *Waiter) failed(ctx context.Context, o *Workload, s state, after time.Duration, timedOut bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	e := &Error{Deployment: d.Namespace + "/" + d.Name, After: after, TimedOut: timedOut, State: s.Text, Causes: s.Problems}
+	e := &Error{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, After: after, TimedOut: timedOut, State: s.Text, Causes: s.Problems}
 	if s.failing != nil {
-		events, err := w.Cluster.Kube.CoreV1().Events(d.Namespace).List(ctx, metav1.ListOptions{
+		events, err := w.Cluster.Kube.CoreV1().Events(o.Namespace).List(ctx, metav1.ListOptions{
 			FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
 		})
 		if err == nil {
@@ -205,13 +185,13 @@ func (w *Waiter) scrub(text string) string {
 	return w.Scrub(text)
 }
 
-// NoDeploymentError is a release without a Deployment of the controller.
-type NoDeploymentError struct{ what, fix string }
+// NoWorkloadError is a release without a Deployment or DaemonSet of the controller.
+type NoWorkloadError struct{ what, fix string }
 
-func (e *NoDeploymentError) Error() string { return e.what }
+func (e *NoWorkloadError) Error() string { return e.what }
 
 // Remedy says what may be wrong.
-func (e *NoDeploymentError) Remedy() string { return e.fix }
+func (e *NoWorkloadError) Remedy() string { return e.fix }
 
 // ExitCode is that of wrong input.
-func (e *NoDeploymentError) ExitCode() int { return report.ExitUsage }
+func (e *NoWorkloadError) ExitCode() int { return report.ExitUsage }

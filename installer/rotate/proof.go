@@ -5,15 +5,12 @@ package rotate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/rollout"
 )
@@ -78,7 +75,7 @@ func saidIn(log string) said {
 
 // pods are the controller's that run; none is an error, as nobody could prove anything.
 func (w *watcher) pods(ctx context.Context) ([]corev1.Pod, error) {
-	_, all, _, err := w.waiter.Read(ctx)
+	_, all, err := w.waiter.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,10 +167,10 @@ func lastLine(log, part string) string {
 	return out
 }
 
-// restart replaces the Pods as kubectl rollout restart does, and waits until the
+// restart replaces the Pods, and waits until the
 // one that leads has spoken to CloudStack.
 func (w *watcher) restart(ctx context.Context) error {
-	d, old, _, err := w.waiter.Read(ctx)
+	o, old, err := w.waiter.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,15 +178,8 @@ func (w *watcher) restart(ctx context.Context) error {
 	for i := range old {
 		before[old[i].Name] = true
 	}
-	body, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{"kubectl.kubernetes.io/restartedAt": w.Clock.Now().UTC().Format(time.RFC3339)},
-	}}}})
-	if err != nil {
+	if err := w.waiter.Restart(ctx, o); err != nil {
 		return err
-	}
-	_, err = w.Cluster.Kube.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: "csccm"})
-	if err != nil {
-		return w.Cluster.Explain(err)
 	}
 	if err := w.waiter.Wait(ctx); err != nil {
 		return err

@@ -7,6 +7,7 @@ package status
 
 import (
 	"context"
+	_ "embed" // the schema
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,17 +28,25 @@ import (
 // SchemaVersion is that of the JSON form; it grows when a field changes its meaning.
 const SchemaVersion = 1
 
+// Schema is the JSON schema of the JSON form. It refers to that of check's report beside it.
+//
+//go:embed status.schema.json
+var Schema []byte
+
 // Status is the state of a cluster. It holds no secret.
 type Status struct {
-	SchemaVersion int          `json:"schemaVersion"`
-	At            time.Time    `json:"at"`
-	Cluster       Cluster      `json:"cluster"`
-	CloudStack    CloudStack   `json:"cloudStack"`
-	Controller    Controller   `json:"controller"`
-	Nodes         Nodes        `json:"nodes"`
-	Services      Services     `json:"services"`
-	Checks        Checks       `json:"checks"`
-	report        check.Report // for the exit code
+	SchemaVersion int        `json:"schemaVersion"`
+	At            time.Time  `json:"at"`
+	Cluster       Cluster    `json:"cluster"`
+	CloudStack    CloudStack `json:"cloudStack"`
+	Controller    Controller `json:"controller"`
+	Nodes         Nodes      `json:"nodes"`
+	Services      Services   `json:"services"`
+	Checks        Checks     `json:"checks"`
+	// Unread names what could not be read, of nodes, Services, controllers and releases: what stands for it
+	// here is empty and says nothing.
+	Unread []string     `json:"unread"`
+	report check.Report // for the exit code
 }
 
 // Cluster names the cluster; Version is "" when it could not be asked.
@@ -132,7 +141,7 @@ func New(env *check.Env, r check.Report, f *check.Facts) *Status {
 	s := &Status{
 		SchemaVersion: SchemaVersion, At: f.At.UTC(), report: r,
 		Cluster: Cluster{Context: r.Cluster.Context, Server: r.Cluster.Server, Version: f.Version, Distribution: string(f.Distribution)},
-		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}},
+		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: list(f.Unread),
 	}
 	problems := map[string][]string{} // by kind namespace/name
 	for _, c := range r.Checks {

@@ -6,6 +6,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,77 +22,139 @@ type TextOptions struct {
 	Style report.Style
 	// All lists every node, Service and problem instead of what fits on a screen.
 	All bool
+	// Lines of the screen that may be used; 0 means those of a terminal of 24 lines with its prompt.
+	Lines int
 }
 
-// maxRows is how many nodes, Services and problems are listed, so that all fits on one screen.
-const maxRows = 5
+const (
+	// maxRows is how many nodes, Services and problems are listed at most, fewer where the screen is full.
+	maxRows      = 5
+	defaultLines = 23
+	titleWidth   = 12
+)
 
-// WriteText writes the status for a person.
+// view is a status in the making: as text for a screen.
+type view struct {
+	*Status
+	TextOptions
+	rows int
+	b    strings.Builder
+}
+
+// WriteText writes the status for a person. Without All it fits a screen of 24 lines of 80 columns.
 func (s *Status) WriteText(w io.Writer, o TextOptions) error {
-	var b strings.Builder
-	st := o.Style
-	line := func(y report.Symbol, title, format string, args ...any) {
-		const width = 12
-		pad := strings.Repeat(" ", max(width-len(title), 1))
-		indent := st.SymbolWidth() + 1 + width
-		b.WriteString(st.Indented(st.Symbol(y)+" "+st.Paint(report.Strong, title)+pad, indent, fmt.Sprintf(format, args...)))
+	if o.Lines == 0 {
+		o.Lines = defaultLines
 	}
-	mark := func(good bool) report.Symbol {
-		if good {
-			return report.SymbolOK
+	for rows := maxRows; ; rows-- {
+		v := &view{Status: s, TextOptions: o, rows: rows}
+		if err := v.write(); err != nil {
+			return err
 		}
-		return report.SymbolFailed
+		if text := v.b.String(); o.All || rows == 1 || strings.Count(text, "\n") <= o.Lines {
+			_, err := io.WriteString(w, text)
+			return err
+		}
 	}
-	line(mark(s.Cluster.Version != ""), "Cluster", "%s", orElse(join(", ", s.Cluster.Version, known(s.Cluster.Distribution), s.Cluster.Server), "no answer"))
-	if s.CloudStack.URL == "" {
-		line(report.SymbolUnknown, "CloudStack", "no usable credentials")
-	} else {
-		line(mark(s.CloudStack.VMs > 0), "CloudStack", "%s", join(", ", s.CloudStack.Version, label("project ", s.CloudStack.Project), label("zone ", s.CloudStack.Zone),
-			fmt.Sprintf("%d VMs", s.CloudStack.VMs), s.CloudStack.URL))
-	}
-	c := &s.Controller
-	if c.PodsWanted == 0 {
-		line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
-	} else {
-		line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
-			label("leader ", c.Leader), ago(c)))
-		line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
-	}
-	if len(c.Others) > 0 {
-		line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
-	}
-	n := &s.Nodes
-	line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
-		n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)])
-	line(mark(s.Services.WithAddress == s.Services.Total), "Services", "%d of type LoadBalancer, %d with an address", s.Services.Total, s.Services.WithAddress)
+}
 
+// line is one of the summary; without All it is cut to the screen's width.
+func (v *view) line(y report.Symbol, title, format string, args ...any) {
+	pad := strings.Repeat(" ", max(titleWidth-len(title), 1))
+	indent := v.Style.SymbolWidth() + 1 + titleWidth
+	text := fmt.Sprintf(format, args...)
+	if !v.All {
+		text = cut(text, v.Style.Width-indent)
+	}
+	v.b.WriteString(v.Style.Indented(v.Style.Symbol(y)+" "+v.Style.Paint(report.Strong, title)+pad, indent, text))
+}
+
+func mark(good bool) report.Symbol {
+	if good {
+		return report.SymbolOK
+	}
+	return report.SymbolFailed
+}
+
+func (v *view) write() error {
+	v.line(mark(v.Cluster.Version != ""), "Cluster", "%s", orElse(join(", ", v.Cluster.Version, known(v.Cluster.Distribution), v.Cluster.Server), "no answer"))
+	if v.CloudStack.URL == "" {
+		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
+	} else {
+		v.line(mark(v.CloudStack.VMs > 0), "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
+			fmt.Sprintf("%d VMs", v.CloudStack.VMs), v.CloudStack.URL))
+	}
+	v.summary()
 	for _, table := range []struct {
-		t report.Table
-		n int
-	}{{s.nodeTable(o), len(n.Items)}, {s.serviceTable(o), len(s.Services.Items)}} {
+		t    report.Table
+		n    int
+		drop []string // columns that may go, the first first
+	}{
+		{v.nodeTable(), len(v.Nodes.Items), []string{"TYPE", "ZONE", "KUBELET", "VM"}},
+		{v.serviceTable(), len(v.Services.Items), []string{"AGE", "PORTS", "RULES"}},
+	} {
 		if table.n == 0 {
 			continue
 		}
-		b.WriteByte('\n')
-		if err := table.t.Write(&b, st); err != nil {
+		v.b.WriteByte('\n')
+		if !v.All {
+			fit(&table.t, v.Style.Width, table.drop)
+		}
+		if err := table.t.Write(&v.b, v.Style); err != nil {
 			return err
 		}
 		if hidden := table.n - len(table.t.Rows); hidden > 0 {
-			fmt.Fprintf(&b, "... and %d more (-v shows all)\n", hidden)
+			fmt.Fprintf(&v.b, "... and %d more (-v shows all)\n", hidden)
 		}
 	}
-	s.problems(&b, o)
-	_, err := io.WriteString(w, b.String())
-	return err
+	v.problems()
+	return nil
 }
 
-func (s *Status) nodeTable(o TextOptions) report.Table {
+// summary is a line for each of controller, release, nodes and Services.
+func (v *view) summary() {
+	const notRead = "could not be read"
+	unread := func(name string) bool { return slices.Contains(v.Unread, name) }
+	c := &v.Controller
+	switch {
+	case unread(check.FactControllers):
+		v.line(report.SymbolUnknown, "Controller", notRead)
+	case c.PodsWanted == 0:
+		v.line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
+	default:
+		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
+			label("leader ", c.Leader), ago(c)))
+	}
+	switch {
+	case unread(check.FactReleases):
+		v.line(report.SymbolUnknown, "Release", notRead)
+	case c.Revision > 0 || c.PodsWanted > 0:
+		v.line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
+	}
+	if len(c.Others) > 0 {
+		v.line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
+	}
+	n := &v.Nodes
+	if unread(check.FactNodes) {
+		v.line(report.SymbolUnknown, "Nodes", notRead)
+	} else {
+		v.line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
+			n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)])
+	}
+	if unread(check.FactServices) {
+		v.line(report.SymbolUnknown, "Services", notRead)
+	} else {
+		v.line(mark(v.Services.WithAddress == v.Services.Total), "Services", "%d of type LoadBalancer, %d with an address", v.Services.Total, v.Services.WithAddress)
+	}
+}
+
+func (v *view) nodeTable() report.Table {
 	t := report.Table{Header: []string{"NODE", "STATE", "KUBELET", "VM", "ZONE", "TYPE", "CHECKS"}}
-	for i := range s.Nodes.Items {
-		if i == maxRows && !o.All {
+	for i := range v.Nodes.Items {
+		if i == v.rows && !v.All {
 			break
 		}
-		n := &s.Nodes.Items[i]
+		n := &v.Nodes.Items[i]
 		state := "Ready"
 		if !n.Ready {
 			state = "NotReady"
@@ -99,53 +162,90 @@ func (s *Status) nodeTable(o TextOptions) report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, "none"), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, o.All))
+		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, "none"), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, v.All))
 	}
 	return t
 }
 
-func (s *Status) serviceTable(o TextOptions) report.Table {
+func (v *view) serviceTable() report.Table {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
-	for i := range s.Services.Items {
-		if i == maxRows && !o.All {
+	for i := range v.Services.Items {
+		if i == v.rows && !v.All {
 			break
 		}
-		v := &s.Services.Items[i]
-		age := duration.HumanDuration(time.Duration(v.AgeSeconds * float64(time.Second)))
-		t.Add(v.Namespace+"/"+v.Name, orElse(strings.Join(v.Addresses, ","), "none"), strings.Join(v.Ports, ","),
-			fmt.Sprintf("%d/%d", v.Rules, len(v.Ports)), age, codes(v.Problems, o.All))
+		x := &v.Services.Items[i]
+		age := duration.HumanDuration(time.Duration(x.AgeSeconds * float64(time.Second)))
+		t.Add(x.Namespace+"/"+x.Name, orElse(strings.Join(x.Addresses, ","), "none"), ports(x.Ports, v.All),
+			fmt.Sprintf("%d/%d", x.Rules, len(x.Ports)), age, codes(x.Problems, v.All))
 	}
 	return t
 }
 
 // problems lists the checks that did not pass, the worst first, one line each.
-func (s *Status) problems(b *strings.Builder, o TextOptions) {
-	st := o.Style
-	m := s.Checks.Summary
-	fmt.Fprintf(b, "\n%s %d ok, %d warning, %d failed, %d unknown\n", st.Paint(report.Strong, "Checks"), m.OK, m.Warning, m.Failed, m.Unknown)
+func (v *view) problems() {
+	st, m := v.Style, v.Checks.Summary
+	const title = "Checks"
+	v.b.WriteString("\n" + st.Indented(st.Paint(report.Strong, title)+" ", len(title)+1, fmt.Sprintf("%d ok, %d warning, %d failed, %d unknown", m.OK, m.Warning, m.Failed, m.Unknown)))
 	shown := 0
 	for _, outcome := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
-		for _, c := range s.Checks.Problems {
+		for _, c := range v.Checks.Problems {
 			if c.Outcome != outcome {
 				continue
 			}
-			if shown++; shown > maxRows && !o.All {
+			if shown++; shown > v.rows && !v.All {
 				continue
 			}
 			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
 			text := c.Code + " " + c.Message
-			if !o.All { // a line each
+			if !v.All { // a line each
 				text = cut(text, st.Width-st.SymbolWidth()-1)
 			}
-			b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
+			v.b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
 		}
 	}
-	if hidden := shown - maxRows; hidden > 0 && !o.All {
-		fmt.Fprintf(b, "... and %d more\n", hidden)
+	if hidden := shown - v.rows; hidden > 0 && !v.All {
+		fmt.Fprintf(&v.b, "... and %d more\n", hidden)
 	}
 	if shown > 0 {
-		b.WriteString("csccm doctor says more, and what to do.\n")
+		v.b.WriteString("csccm doctor says more, and what to do.\n")
 	}
+}
+
+// fit makes a table as narrow as the screen: columns go, then what is long in the others is cut.
+func fit(t *report.Table, width int, drop []string) {
+	if width <= 0 {
+		return
+	}
+	for _, name := range drop {
+		i := slices.Index(t.Header, name)
+		if t.Width() <= width || i < 0 {
+			continue
+		}
+		t.Header = slices.Delete(slices.Clone(t.Header), i, i+1)
+		for r := range t.Rows {
+			t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
+		}
+	}
+	const least = 12
+	for column := 0; column < len(t.Header) && t.Width() > width; column++ {
+		over := t.Width() - width
+		widest := 0
+		for _, row := range t.Rows {
+			widest = max(widest, len([]rune(row[column])))
+		}
+		for _, row := range t.Rows {
+			row[column] = cut(row[column], max(widest-over, least))
+		}
+	}
+}
+
+// ports are those of a Service; the first few where not all are wanted.
+func ports(all []string, every bool) string {
+	const enough = 3
+	if len(all) <= enough || every {
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], ","), len(all)-enough)
 }
 
 // codes are those of the checks that name an object; the first two where not all are wanted.

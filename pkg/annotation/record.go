@@ -35,6 +35,9 @@ type AddressRecord struct {
 	Internal bool `json:"internal,omitempty"`
 	// Sticky is true when rules on it may have stickiness policies, which no list of rules shows.
 	Sticky bool `json:"sticky,omitempty"`
+	// Opened are the ports that a firewall rule of the Service's may be open for, such as "tcp:80,443 udp:53":
+	// a rule whose creation got no answer is told by them from somebody else's.
+	Opened string `json:"opened,omitempty"`
 }
 
 // PendingAllocation is an acquisition whose outcome is not known.

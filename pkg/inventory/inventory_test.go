@@ -379,6 +379,7 @@ func TestZonesAndMetrics(t *testing.T) {
 # HELP cloudstack_inventory_fetches_total Number of times something was read from CloudStack, by what it was and how it went.
 # TYPE cloudstack_inventory_fetches_total counter
 cloudstack_inventory_fetches_total{result="error",what="vms"} 1
+cloudstack_inventory_fetches_total{result="error",what="zones"} 0
 cloudstack_inventory_fetches_total{result="ok",what="vms"} 1
 cloudstack_inventory_fetches_total{result="ok",what="zones"} 1
 # HELP cloudstack_inventory_snapshot_age_seconds Age of the last complete list of VMs. Absent before the first.

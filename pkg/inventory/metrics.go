@@ -27,6 +27,12 @@ func (m *metrics) fetched(what string, err error) {
 	if m.fetches == nil {
 		m.fetches = map[fetchKey]float64{}
 	}
+	// Both from the start: a series that appears with its first error has no rate yet.
+	for _, r := range []string{"ok", "error"} {
+		if _, ok := m.fetches[fetchKey{what, r}]; !ok {
+			m.fetches[fetchKey{what, r}] = 0
+		}
+	}
 	m.fetches[fetchKey{what, result}]++
 }
 

@@ -50,13 +50,14 @@ type Action struct {
 	Label string     `json:"label"`
 	Wave  int        `json:"wave"`
 
-	AddressID string `json:"addressID,omitempty"` // empty: the address that the plan allocates
-	IP        string `json:"ip,omitempty"`
-	NetworkID string `json:"networkID,omitempty"`
-	VPCID     string `json:"vpcID,omitempty"`
-	Internal  bool   `json:"internal,omitempty"`  // the address is one of a VPC tier
-	Allocated bool   `json:"allocated,omitempty"` // of RememberAddress
-	HandOver  bool   `json:"handOver,omitempty"`  // of ForgetAddress: other Services go on using it
+	AddressID string      `json:"addressID,omitempty"` // empty: the address that the plan allocates
+	IP        string      `json:"ip,omitempty"`
+	NetworkID string      `json:"networkID,omitempty"`
+	VPCID     string      `json:"vpcID,omitempty"`
+	Internal  bool        `json:"internal,omitempty"`  // the address is one of a VPC tier
+	Allocated bool        `json:"allocated,omitempty"` // of RememberAddress
+	Opened    OpenedPorts `json:"opened,omitempty"`    // of AllocateAddress and RememberAddress: what the record then says
+	HandOver  bool        `json:"handOver,omitempty"`  // of ForgetAddress: other Services go on using it
 
 	RuleID  string   `json:"ruleID,omitempty"` // empty: the rule that the plan creates on Port
 	Port    int      `json:"port,omitempty"`

@@ -57,6 +57,10 @@ type Address struct {
 	InStatus bool `json:"inStatus,omitempty"`
 	// Sticky means that rules on it may have stickiness policies of ours.
 	Sticky bool `json:"sticky,omitempty"`
+	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
+	Opened OpenedPorts `json:"opened,omitempty"`
+	// Quiet means that it was read when nothing sent to it could still be on its way: what is not seen is not there.
+	Quiet bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
 	OwnTags  []string         `json:"ownTags,omitempty"`
 	Rules    []ActualRule     `json:"rules,omitempty"`
@@ -95,6 +99,7 @@ func (a Actual) Clone() Actual {
 	for i := range out.Addresses {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
+		addr.Opened = addr.Opened.union(nil)
 		addr.Rules = slices.Clone(addr.Rules)
 		for j := range addr.Rules {
 			addr.Rules[j].Members = slices.Clone(addr.Rules[j].Members)
@@ -120,51 +125,6 @@ func (a *Address) ownRules() []ActualRule {
 		}
 	}
 	return out
-}
-
-// portsByProtocol are ports of firewall rules: those wanted.
-type portsByProtocol map[string][]int
-
-func wantedPorts(rules []Rule) portsByProtocol {
-	out := portsByProtocol{}
-	for _, r := range rules {
-		p := transport(r.Protocol)
-		out[p] = append(out[p], r.PublicPort)
-	}
-	return out
-}
-
-// ownsFirewall tells whether a firewall rule governs nothing but ports of ours:
-// those of the Service's rules on the address and those it wants there. Such a
-// rule is ours whoever made it, since no one else can use these ports; a rule
-// that reaches further is left alone.
-func (a *Address) ownsFirewall(f ActualFirewall, wanted portsByProtocol) bool {
-	if a.ForeignCluster || f.StartPort < 1 || f.EndPort < f.StartPort {
-		return false
-	}
-	own := map[int]bool{}
-	for _, r := range a.Rules {
-		if r.Owner == Mine && transport(r.Protocol) == f.Protocol {
-			own[r.PublicPort] = true
-		}
-	}
-	for _, p := range wanted[f.Protocol] {
-		own[p] = true
-	}
-	for _, r := range a.Rules {
-		if r.Owner != Mine {
-			delete(own, r.PublicPort)
-		}
-	}
-	if f.EndPort-f.StartPort >= len(own) {
-		return false
-	}
-	for p := f.StartPort; p <= f.EndPort; p++ {
-		if !own[p] {
-			return false
-		}
-	}
-	return true
 }
 
 // exclusive tells whether nothing foreign is on the address, else what is.
@@ -222,6 +182,6 @@ func splitMember(name string) (vm, secondary string) {
 func record(a *Address, project string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, ProjectID: project,
-		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.Sticky,
+		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.Sticky, Opened: a.Opened.String(),
 	}
 }

@@ -156,6 +156,9 @@ func (r *Reconciler) finishAllocation(ctx context.Context, t *task, p annotation
 		ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: r.tagged(t, tagErr),
 		Sticky: slices.ContainsFunc(t.wanted.Rules, func(r Rule) bool { return r.Stickiness != nil }),
 	}
+	if t.wanted.Firewall {
+		rec.Opened = wantedPorts(t.wanted.Rules).String()
+	}
 	if rec.NetworkID == "" {
 		rec.NetworkID = p.NetworkID
 	}

@@ -31,6 +31,7 @@ func (ap *applier) start(ctx context.Context, act Action) error {
 	case RememberAddress:
 		a := t.mem.actual.find(act.AddressID)
 		a.Sticky = a.Sticky || slices.ContainsFunc(t.wanted.Rules, func(r Rule) bool { return r.Stickiness != nil })
+		a.Opened = act.Opened
 		t.setRecord(t.record(a))
 		return ap.local(ctx, act)
 	case TagAddress, TagRules:
@@ -191,7 +192,7 @@ func (ap *applier) allocate(ctx context.Context, act Action) error {
 	}
 	ap.effect(act, Outcome{ID: rec.ID, IP: rec.IP})
 	a := ap.t.mem.actual.find(rec.ID)
-	a.Tagged, a.Sticky = rec.Tagged, rec.Sticky
+	a.Tagged, a.Sticky, a.Opened = rec.Tagged, rec.Sticky, parseOpened(rec.Opened)
 	if rec.Tagged {
 		a.Owner, a.OwnTags = Mine, TagKeys()
 	}

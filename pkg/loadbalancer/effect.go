@@ -18,7 +18,7 @@ func (a *Actual) effect(act Action, out Outcome) {
 	if act.Kind == AllocateAddress {
 		a.Addresses = append(a.Addresses, Address{
 			ID: out.ID, IP: out.IP, NetworkID: act.NetworkID, VPCID: act.VPCID, Internal: act.Internal,
-			Owner: Unknown, Allocated: true, Recorded: true, Known: true,
+			Owner: Unknown, Allocated: true, Recorded: true, Known: true, Opened: act.Opened,
 		})
 		return
 	}
@@ -32,7 +32,7 @@ func (a *Actual) effect(act Action, out Outcome) {
 	}
 	switch act.Kind {
 	case RememberAddress:
-		addr.Recorded = true
+		addr.Recorded, addr.Opened = true, act.Opened
 	case TagAddress:
 		addr.Tagged, addr.Owner, addr.OwnTags = true, Mine, TagKeys()
 	case CreateRule:

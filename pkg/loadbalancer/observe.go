@@ -64,7 +64,9 @@ func (r *Reconciler) readAddress(ctx context.Context, t *task, src *source, s se
 	a = Address{ID: s.ID, IP: s.IP, Owner: Unknown, InStatus: s.inStatus}
 	if s.recorded != nil {
 		a.NetworkID, a.VPCID, a.Allocated, a.Tagged, a.Recorded, a.Sticky = s.recorded.NetworkID, s.recorded.VPCID, s.recorded.Allocated, s.recorded.Tagged, true, s.recorded.Sticky
+		a.Opened = parseOpened(s.recorded.Opened)
 	}
+	a.Quiet = r.quiet(a.ID)
 	doubt := s.recorded == nil || (a.Allocated && !a.Tagged && !r.noTags.Load()) || slices.Contains(t.wanted.Ports(), dnsPort)
 	if prove || doubt || s.facts != nil {
 		if found, err = r.readFacts(ctx, t, src, &a, s); err != nil || !found {

@@ -23,13 +23,15 @@ func (p *planner) add(a Action) {
 
 // reach plans the way to the desired state on the target.
 func (p *planner) reach(target *Address) {
+	opened := p.opened(target)
 	if target == nil {
-		p.add(Action{Kind: AllocateAddress, Wave: waveAddress, NetworkID: p.desired.NetworkID, VPCID: p.desired.VPCID, Internal: p.desired.Internal, IP: p.desired.Address})
-		target = &Address{NetworkID: p.desired.NetworkID, VPCID: p.desired.VPCID, Internal: p.desired.Internal, Recorded: true, Allocated: true, Tagged: true}
+		p.add(Action{Kind: AllocateAddress, Wave: waveAddress, NetworkID: p.desired.NetworkID, VPCID: p.desired.VPCID, Internal: p.desired.Internal, IP: p.desired.Address, Opened: opened})
+		target = &Address{NetworkID: p.desired.NetworkID, VPCID: p.desired.VPCID, Internal: p.desired.Internal, Recorded: true, Allocated: true, Tagged: true, Opened: opened}
 	}
 	p.sticky(target)
-	if !target.Recorded {
-		p.add(Action{Kind: RememberAddress, Wave: waveAddress, AddressID: target.ID, IP: target.IP, NetworkID: target.NetworkID, Allocated: target.Allocated})
+	before := opened.union(target.Opened)
+	if !target.Recorded || !target.Opened.covers(opened) {
+		p.remember(target, waveAddress, before)
 	}
 	if target.Allocated && !target.Tagged && !target.Internal && !p.limits.NoTags {
 		p.add(Action{Kind: TagAddress, Wave: waveBuild, AddressID: target.ID, IP: target.IP})
@@ -54,6 +56,30 @@ func (p *planner) reach(target *Address) {
 	if p.desired.Firewall && !target.Internal {
 		p.firewall(target)
 	}
+	if target.Quiet && !opened.covers(before) {
+		p.remember(target, waveOldRelease, opened) // what was open for the others is closed by then
+	}
+}
+
+// opened are the ports that the plan leaves open.
+func (p *planner) opened(target *Address) OpenedPorts {
+	if !p.desired.Firewall || p.desired.Internal || target != nil && target.Internal {
+		return nil
+	}
+	return wantedPorts(p.desired.Rules)
+}
+
+func (p *planner) remember(target *Address, wave int, opened OpenedPorts) {
+	var closed []string
+	for _, a := range p.actions {
+		if a.Kind == CloseFirewall {
+			closed = append(closed, a.FirewallID)
+		}
+	}
+	p.add(Action{
+		Kind: RememberAddress, Wave: wave, AddressID: target.ID, IP: target.IP, NetworkID: target.NetworkID,
+		Allocated: target.Allocated, Opened: opened, Replaces: closed,
+	})
 }
 
 // sticky makes the record say that there may be stickiness policies before there is one.

@@ -83,6 +83,22 @@ func kinds(actions []Action) []string {
 	return out
 }
 
+// stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
+func stranger(a Actual, port int) Actual {
+	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, ActualFirewall{FirewallRange{"tcp", port, port, []string{"0.0.0.0/0"}}, "left"})
+	return a
+}
+
+func left(a Actual, port int) Actual {
+	a.Addresses[0].Opened = a.Addresses[0].Opened.union(OpenedPorts{"tcp": {port}})
+	return stranger(a, port)
+}
+
+func quiet(a Actual) Actual {
+	a.Addresses[0].Quiet = true
+	return a
+}
+
 func TestPlan(t *testing.T) {
 	base := desired([]int{80, 81})
 	one := desired([]int{80})
@@ -134,9 +150,13 @@ func TestPlan(t *testing.T) {
 				}
 			}), want: []string{"remember-address", "tag-address", "tag-rules"},
 		},
-		{name: "port added", d: base, a: built(one), want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]"}},
+		{name: "port added", d: base, a: built(one), want: []string{"remember-address", "create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]"}},
 		{name: "port removed closes first", d: one, a: upstream(), limits: Limits{NoTags: true}, want: []string{"remember-address", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 81"}},
 		{name: "port removed from a range", d: one, a: built(base), want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81"}},
+		{
+			name: "port removed with nothing on its way: the record follows", d: one, a: quiet(built(base)),
+			want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81", "remember-address"},
+		},
 		{
 			name: "node port changed", d: desired([]int{80}, func(d *Desired) { d.Rules[0].PrivatePort = 31000 }), a: built(one),
 			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
@@ -168,12 +188,16 @@ func TestPlan(t *testing.T) {
 		{name: "nodes swapped: add before remove", d: desired([]int{80}, func(d *Desired) { d.Members = []string{"vm3"} }), a: built(one), want: []string{"add-members 80 [vm3]", "remove-members 80 [vm1 vm2]"}},
 		{name: "nodes gone", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: built(one), want: []string{"remove-members 80 [vm1 vm2]"}},
 		{
-			name: "a firewall rule removed by hand comes back", d: one, a: upstream(func(a *Address) { a.Recorded, a.Tagged = true, true; a.Rules = a.Rules[:1]; a.Firewall = nil }),
+			name: "a firewall rule removed by hand comes back", d: one, a: upstream(func(a *Address) {
+				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80}}
+				a.Rules = a.Rules[:1]
+				a.Firewall = nil
+			}),
 			want: []string{"tag-rules", "open-firewall 80-80 [0.0.0.0/0]"},
 		},
 		{
 			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged = true, true
+				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80}}
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
 				a.Firewall = []ActualFirewall{{FirewallRange{"tcp", 80, 80, []string{"10.0.0.0/8"}}, "a"}, {FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, "b"}}
@@ -181,10 +205,19 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged = true, true
+				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80, 81}}
 				a.Rules = append(a.Rules, foreign)
 				a.Firewall = append(a.Firewall, ActualFirewall{FirewallRange{"tcp", 1, 65535, []string{"10.9.0.0/16"}}, "x"}, ActualFirewall{FirewallRange{"udp", 80, 80, []string{"0.0.0.0/0"}}, "u"})
 			}), want: []string{"tag-rules"},
+		},
+		{
+			name: "a firewall rule left by a creation without an answer, its port and rule gone since", d: one, a: left(built(one), 443),
+			want: []string{"close-firewall 443-443 [0.0.0.0/0]"},
+		},
+		{name: "delete with such a one", d: Desired{Absent: true}, a: left(built(one), 443), want: []string{"release-address"}},
+		{
+			name: "a firewall rule of somebody else's keeps the address", d: Desired{Absent: true}, a: stranger(built(one), 443),
+			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "forget-address"},
 		},
 		{name: "delete what is wholly ours", d: Desired{Absent: true}, a: built(base), want: []string{"release-address"}},
 		{
@@ -203,7 +236,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a rule whose deletion got stuck", d: one, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged = true, true
+				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80}}
 				a.Rules, a.Firewall = a.Rules[:1], a.Firewall[1:]
 				a.Rules[0].State = "Deleting"
 			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},

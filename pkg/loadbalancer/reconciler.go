@@ -79,8 +79,9 @@ type Reconciler struct {
 	metrics *Metrics
 
 	mu       sync.Mutex
-	services map[string]*memory   // by UID
-	lists    map[string]*lists    // by project
+	services map[string]*memory // by UID
+	lists    map[string]*lists  // by project
+	started  time.Time
 	touched  map[string]time.Time // when we last wrote to an address, by its id
 
 	addresses   KeyedMutex // one submitter per address
@@ -130,7 +131,7 @@ func New(api API, o Options) *Reconciler {
 	if o.NewJobID == nil {
 		o.NewJobID = newUUID
 	}
-	return &Reconciler{api: api, options: o, metrics: newMetrics(), services: map[string]*memory{}, lists: map[string]*lists{}, touched: map[string]time.Time{}}
+	return &Reconciler{api: api, options: o, metrics: newMetrics(), services: map[string]*memory{}, lists: map[string]*lists{}, touched: map[string]time.Time{}, started: o.Clock.Now()}
 }
 
 // Metrics are the Reconciler's metrics.

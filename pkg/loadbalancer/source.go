@@ -227,3 +227,9 @@ func (r *Reconciler) untouchedSince(addressID string, t time.Time) bool {
 	at, ever := r.touched[addressID]
 	return !ever || at.Before(t)
 }
+
+// quiet tells whether what was last sent to an address, by this process or the one before it, has long been done.
+func (r *Reconciler) quiet(addressID string) bool {
+	t := r.options.Clock.Now().Add(-lostAnswerGrace)
+	return r.started.Before(t) && r.untouchedSince(addressID, t)
+}

@@ -134,7 +134,9 @@ func TestAnswersOfReleases(t *testing.T) {
 			a := h.call(u, "reserveIpAddress", "id", h.ipID("203.0.113.8"))
 			b := h.call(u, "noSuchCommand")
 			assert.Equal(t, !has("4.17"), a.status == b.status && a.key == b.key, a.raw)
-			shown := func(command string) []map[string]any { return h.call("admin", "listApis", "name", command).items("api") }
+			shown := func(command string) []map[string]any {
+				return h.call("admin", "listApis", "name", command).items("api")
+			}
 			assert.Equal(t, has("4.17"), len(shown("reserveIpAddress")) == 1)
 			params := shown("createLoadBalancerRule")[0]["params"].([]any)
 			assert.Equal(t, has("4.18"), slices.ContainsFunc(params, func(p any) bool { return p.(map[string]any)["name"] == "cidrlist" }))

@@ -73,7 +73,7 @@ func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, con
 		t.Fatal(err)
 	}
 	t.Cleanup(b.cloud.Stop)
-	control.NodeGrace = 6 * heartbeat
+	control.NodeGrace, control.Audit = 6*heartbeat, true
 	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
 		Plane: control, Controller: programs.Controller, Heartbeat: heartbeat,
 	})
@@ -85,6 +85,9 @@ func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, con
 			b.explain(t)
 		}
 		if err := b.Err(); err != nil {
+			t.Error(err)
+		}
+		if err := audit.read(filepath.Join(b.Dir, "audit.log")); err != nil {
 			t.Error(err)
 		}
 		b.Stop()

@@ -33,13 +33,10 @@ func undisturbed(do func(context.Context, *bed) error) func(context.Context, *be
 		if err != nil {
 			return "", err
 		}
-		r := steady(ctx, true, one, two)
+		r := b.steady(ctx, true, one, two)
 		err = do(ctx, b)
 		sum := r.Stop()
-		if err = errors.Join(err, sum.Err()); err != nil {
-			return "", err
-		}
-		return said(sum), errors.Join(b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+		return said(sum), errors.Join(err, sum.Err(), b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
 	}
 }
 
@@ -131,7 +128,7 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := steady(ctx, false, to)
+	r := b.steady(ctx, false, to)
 	defer r.Stop()
 	b.Node(name).PowerOff()
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
@@ -179,7 +176,7 @@ func takenOver(ctx context.Context, b *bed) (string, error) {
 	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
 		return "", err
 	}
-	r := steady(ctx, true, one, two)
+	r := b.steady(ctx, true, one, two)
 	defer r.Stop()
 	// Prepare, install beside it, then swap: as csccm says itself.
 	for _, args := range [][]string{

@@ -37,6 +37,7 @@ type settings struct {
 	only   *regexp.Regexp
 	out    string
 	list   bool
+	rate   int
 }
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
@@ -46,6 +47,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	minor := f.String("minor", string(plane.Newest), "minor of Kubernetes, or all")
 	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
 	f.StringVar(&s.out, "out", "", "write the table to this Markdown file, unless --only leaves some out")
+	f.IntVar(&s.rate, "rate", 200, "requests a second of steady traffic; a machine that is busy otherwise may take only fewer")
 	f.BoolVar(&s.list, "list", false, "print the scenarios' names and exit")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -111,6 +113,7 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "truth:", err)
 		return 1
 	}
+	p.Rate = s.rate
 	var all []result
 	for _, minor := range s.minors {
 		for _, c := range chapters() {

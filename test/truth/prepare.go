@@ -26,6 +26,8 @@ type programs struct {
 	Images   []string
 	// Root is the folder of the checkout.
 	Root string
+	// Rate of steady traffic, in requests a second; 0 is the client's own.
+	Rate int
 }
 
 const (

@@ -93,7 +93,7 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	r := steady(ctx, false, to)
+	r := b.steady(ctx, false, to)
 	defer r.Stop()
 	if err := b.scale(ctx, 1); err != nil {
 		return "", err
@@ -159,14 +159,22 @@ func ipMode(ctx context.Context, b *bed) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		before := b.rule(to).Connections
-		a, err := get(ctx, b.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/")))
+		var a answer
+		var through int64
+		want := map[bool]int64{true: 1}[c.proxy]
+		// kube-proxy learns of the address a while after the Service has it.
+		err = b.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
+			before := b.rule(to).Connections
+			if a, err = get(ctx, b.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
+				return err
+			}
+			if through = b.rule(to).Connections - before; through != want {
+				return fmt.Errorf("it went %d times", through)
+			}
+			return nil
+		})
 		if err != nil {
-			return "", fmt.Errorf("a Pod asks the balancer (%s): %w", c.mode, err)
-		}
-		through := b.rule(to).Connections - before
-		if want := map[bool]int64{true: 1}[c.proxy]; through != want {
-			return "", fmt.Errorf("%s: the request of a Pod went %d times through the balancer, want %d", c.mode, through, want)
+			return "", err
 		}
 		if c.proxy && a.Client != pod {
 			return "", fmt.Errorf("the Pod %s asked, and the answer is for %s", pod, a.Client)
@@ -199,7 +207,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := steady(ctx, false, to)
+	r := b.steady(ctx, false, to)
 	defer r.Stop()
 	const name = "worker-4"
 	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
@@ -282,7 +290,7 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := steady(ctx, false, to)
+	r := b.steady(ctx, false, to)
 	defer r.Stop()
 	if err := restart(ctx, b); err != nil {
 		return "", err
@@ -300,6 +308,7 @@ func addresses(ctx context.Context, b *bed) (string, error) {
 	ip := to.Addr().String()
 	err = b.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
+		s.Spec.Ports = s.Spec.Ports[:1] // the other one is taken there
 		s.Spec.Ports[0].Port = 8080
 	})
 	if err != nil {

@@ -19,8 +19,8 @@ const linePort = 81
 
 // steady begins steady traffic to Services by their first port. Connections that stay
 // open are part of it, unless what happens may end them.
-func steady(ctx context.Context, open bool, to ...netip.AddrPort) *traffic.Client {
-	o := traffic.Options{}
+func (b *bed) steady(ctx context.Context, open bool, to ...netip.AddrPort) *traffic.Client {
+	o := traffic.Options{Rate: b.programs.Rate}
 	if !open {
 		o.Open = -1
 	}

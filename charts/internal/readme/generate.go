@@ -17,8 +17,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-//go:embed readme.md.tmpl
-var page string
+// The pages' templates.
+var (
+	//go:embed readme.md.tmpl
+	readmePage string
+	//go:embed values.md.tmpl
+	valuesPage string
+)
 
 // Value is one leaf of values.yaml with the comment above it.
 type Value struct {
@@ -38,8 +43,8 @@ type chartYAML struct {
 	KubeVersion string `yaml:"kubeVersion"`
 }
 
-// Generate returns README.md for the chart in files.
-func Generate(files fs.FS) ([]byte, error) {
+// Generate returns a page for the chart in files.
+func Generate(files fs.FS, page string) ([]byte, error) {
 	var chart chartYAML
 	raw, err := fs.ReadFile(files, "Chart.yaml")
 	if err != nil {
@@ -56,7 +61,7 @@ func Generate(files fs.FS) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read values.yaml: %w", err)
 	}
-	parsed, err := template.New("README.md").Funcs(template.FuncMap{"cell": cell}).Parse(page)
+	parsed, err := template.New("page").Funcs(template.FuncMap{"cell": cell}).Parse(page)
 	if err != nil {
 		return nil, err
 	}

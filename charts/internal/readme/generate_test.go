@@ -66,7 +66,7 @@ func TestGenerateEscapesTables(t *testing.T) {
 	page, err := Generate(fstest.MapFS{
 		"Chart.yaml":  {Data: []byte("name: x\ndescription: Text.\nkubeVersion: '>=1'\n")},
 		"values.yaml": {Data: []byte("## @section S\n# -- One | two.\na: b\n")},
-	})
+	}, readmePage)
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "| `a` | `\"b\"` | One \\| two. |\n")
 }
@@ -74,12 +74,17 @@ func TestGenerateEscapesTables(t *testing.T) {
 func TestRunChecksAndWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.EqualError(t, run(nil, false), "want one argument, the chart's folder")
-	require.Error(t, run([]string{dir}, false))
-	for name, text := range map[string]string{"Chart.yaml": "name: x\n", "values.yaml": "## @section S\n# -- A.\na: b\n", "README.md": "old"} {
+	values := filepath.Join(dir, "values.md")
+	require.EqualError(t, run([]string{dir}, false), "want two arguments, the chart's folder and the page of its values")
+	require.Error(t, run([]string{dir, values}, false))
+	for name, text := range map[string]string{
+		"Chart.yaml": "name: x\n", "values.yaml": "## @section S\n# -- A.\na: b\n", "README.md": "old", "values.md": "old",
+	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	require.ErrorContains(t, run([]string{dir}, true), "is not up to date: run go generate ./charts")
-	require.NoError(t, run([]string{dir}, false))
-	require.NoError(t, run([]string{dir}, true))
+	require.ErrorContains(t, run([]string{dir, values}, true), "is not up to date: run go generate ./charts")
+	require.NoError(t, run([]string{dir, values}, false))
+	require.NoError(t, run([]string{dir, values}, true))
+	require.NoError(t, os.WriteFile(values, []byte("old"), 0o644))
+	require.ErrorContains(t, run([]string{dir, values}, true), "values.md is not up to date")
 }

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command readme writes README.md of a chart from the comments of its values.yaml.
+// Command readme writes README.md of a chart, and a page of its values, from the comments of its values.yaml.
 //
-//	readme [--check] CHART-FOLDER
+//	readme [--check] CHART-FOLDER VALUES-PAGE
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	check := flag.Bool("check", false, "change nothing, fail if README.md is not up to date")
+	check := flag.Bool("check", false, "change nothing, fail if a page is not up to date")
 	flag.Parse()
 	if err := run(flag.Args(), *check); err != nil {
 		fmt.Fprintf(os.Stderr, "readme: %v\n", err)
@@ -25,15 +25,21 @@ func main() {
 }
 
 func run(args []string, check bool) error {
-	if len(args) != 1 {
-		return errors.New("want one argument, the chart's folder")
+	if len(args) != 2 {
+		return errors.New("want two arguments, the chart's folder and the page of its values")
 	}
-	want, err := Generate(os.DirFS(args[0]))
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(args[0], "README.md")
-	if check {
+	folder := os.DirFS(args[0])
+	for file, page := range map[string]string{filepath.Join(args[0], "README.md"): readmePage, args[1]: valuesPage} {
+		want, err := Generate(folder, page)
+		if err != nil {
+			return err
+		}
+		if !check {
+			if err := os.WriteFile(file, want, 0o644); err != nil { //nolint:gosec // a public file
+				return err
+			}
+			continue
+		}
 		have, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -41,7 +47,6 @@ func run(args []string, check bool) error {
 		if !bytes.Equal(have, want) {
 			return fmt.Errorf("%s is not up to date: run go generate ./charts", file)
 		}
-		return nil
 	}
-	return os.WriteFile(file, want, 0o644) //nolint:gosec // a public file
+	return nil
 }

@@ -1,0 +1,69 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each minor version of Kubernetes that it
+// supports, from the OpenAPI documents in Kubernetes' own module. It needs the Go module proxy, so "make generate" does not run
+// it; run it when a minor version comes or goes:
+//
+//	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "apischemas:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("want a folder and versions of Kubernetes: apischemas FOLDER v1.37.1 ...")
+	}
+	for _, version := range args[1:] {
+		source, err := download(ctx, version)
+		if err != nil {
+			return err
+		}
+		schemas, err := read(os.DirFS(filepath.Join(source, "api", "openapi-spec", "v3")))
+		if err != nil {
+			return fmt.Errorf("%s: %w", version, err)
+		}
+		out, err := json.Marshal(schemas.reduced(version))
+		if err != nil {
+			return err
+		}
+		minor := version[:strings.LastIndex(version, ".")]
+		if err := os.WriteFile(filepath.Join(args[0], minor+".json"), append(out, '\n'), 0o644); err != nil { //nolint:gosec // test data
+			return err
+		}
+	}
+	return nil
+}
+
+// download brings Kubernetes' module into the module cache and returns its folder there.
+func download(ctx context.Context, version string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+version)
+	cmd.Dir = os.TempDir() // outside any module
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("download %s: %w: %s", version, err, bytes.TrimSpace(out))
+	}
+	var module struct{ Dir string }
+	return module.Dir, errors.Join(json.Unmarshal(out, &module))
+}

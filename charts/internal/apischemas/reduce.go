@@ -1,0 +1,140 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// groups are the API groups that the chart uses, as the names of their documents.
+var groups = []string{
+	"api__v1", "apis__apps__v1", "apis__policy__v1", "apis__networking.k8s.io__v1",
+	"apis__rbac.authorization.k8s.io__v1", "apis__admissionregistration.k8s.io__v1",
+}
+
+// kinds are those that the chart uses.
+var kinds = map[string]bool{
+	"v1 ConfigMap": true, "v1 Pod": true, "v1 Service": true, "v1 ServiceAccount": true,
+	"apps/v1 DaemonSet": true, "apps/v1 Deployment": true, "policy/v1 PodDisruptionBudget": true,
+	"networking.k8s.io/v1 NetworkPolicy":       true,
+	"rbac.authorization.k8s.io/v1 ClusterRole": true, "rbac.authorization.k8s.io/v1 ClusterRoleBinding": true,
+	"rbac.authorization.k8s.io/v1 Role": true, "rbac.authorization.k8s.io/v1 RoleBinding": true,
+	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": true, "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": true,
+}
+
+const refPrefix = "#/components/schemas/"
+
+// schemas are those of OpenAPI documents by name.
+type schemas map[string]map[string]any
+
+func read(documents fs.FS) (schemas, error) {
+	all := schemas{}
+	for _, group := range groups {
+		raw, err := fs.ReadFile(documents, group+"_openapi.json")
+		if err != nil {
+			return nil, err
+		}
+		var doc struct {
+			Components struct{ Schemas schemas }
+		}
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			return nil, fmt.Errorf("%s: %w", group, err)
+		}
+		for name, schema := range doc.Components.Schemas {
+			all[name] = schema
+		}
+	}
+	return all, nil
+}
+
+// Reduced is what is kept of a version of Kubernetes.
+type Reduced struct {
+	Version string `json:"version"`
+	// Kinds leads from "apps/v1 Deployment" to the name of the schema.
+	Kinds map[string]string `json:"kinds"`
+	Defs  map[string]any    `json:"$defs"`
+}
+
+// reduced keeps the schemas of our kinds and what they refer to. Unknown fields are forbidden, as an API server with strict
+// validation does; of status, which a manifest does not write, and of texts nothing is kept.
+func (s schemas) reduced(version string) Reduced {
+	out := Reduced{Version: version, Kinds: map[string]string{}, Defs: map[string]any{}}
+	var todo []string
+	for name, schema := range s {
+		for _, kind := range gvks(schema) {
+			if kinds[kind] {
+				out.Kinds[kind] = name
+				delete(schema["properties"].(map[string]any), "status")
+				todo = append(todo, name)
+			}
+		}
+	}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		if _, done := out.Defs[name]; done {
+			continue
+		}
+		schema, refs := reduce(s[name])
+		out.Defs[name] = schema
+		todo = append(todo, refs...)
+	}
+	return out
+}
+
+func gvks(schema map[string]any) (out []string) {
+	list, _ := schema["x-kubernetes-group-version-kind"].([]any)
+	for _, entry := range list {
+		gvk, _ := entry.(map[string]any)
+		group, _ := gvk["group"].(string)
+		apiVersion := strings.TrimPrefix(fmt.Sprintf("%s/%v", group, gvk["version"]), "/")
+		out = append(out, fmt.Sprintf("%s %v", apiVersion, gvk["kind"]))
+	}
+	return out
+}
+
+// reduce returns what a validator needs of a schema, and the names of the schemas that it refers to.
+func reduce(schema map[string]any) (kept map[string]any, refs []string) {
+	kept = map[string]any{}
+	below := func(value any) any {
+		inner, ok := value.(map[string]any)
+		if !ok {
+			return value
+		}
+		reduced, more := reduce(inner)
+		refs = append(refs, more...)
+		return reduced
+	}
+	for key, value := range schema {
+		switch key {
+		case "type", "enum", "required":
+			kept[key] = value
+		case "$ref":
+			name := strings.TrimPrefix(value.(string), refPrefix)
+			refs = append(refs, name)
+			kept[key] = "#/$defs/" + name
+		case "items", "additionalProperties":
+			kept[key] = below(value)
+		case "properties":
+			properties := map[string]any{}
+			for name, property := range value.(map[string]any) {
+				properties[name] = below(property)
+			}
+			kept[key] = properties
+			if _, free := schema["additionalProperties"]; !free {
+				kept["additionalProperties"] = false
+			}
+		case "allOf", "oneOf", "anyOf":
+			var list []any
+			for _, entry := range value.([]any) {
+				list = append(list, below(entry))
+			}
+			kept[key] = list
+		}
+	}
+	return kept, refs
+}

@@ -1,0 +1,151 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asProgram makes the test binary the program itself: a process with signals and an exit code of its own.
+const asProgram = "CSCCM_TEST_PROGRAM"
+
+// process is the program, not yet started.
+func process(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd = exec.CommandContext(t.Context(), self, args...) // #nosec G204 -- the test itself
+	cmd.Env = []string{asProgram + "=1", "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	stderr = &bytes.Buffer{}
+	cmd.Stderr, cmd.Dir = stderr, dir
+	return cmd, stderr
+}
+
+func codeOf(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return 0
+}
+
+// The table of docs/exit-codes.md, by real processes.
+func TestExitCodesOfTheProgram(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	const worker = `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`
+	a.set("/api/v1/nodes", worker)
+	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
+	dir := t.TempDir()
+	// The API server that never answers, and says when it was asked.
+	asked := make(chan struct{}, 100)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	talk := map[string][]string{ // to a cluster
+		"install": nil, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "doctor": nil, "status": nil, "support-bundle": {"--file", filepath.Join(dir, "b")},
+		"plan": nil, "migrate-rules": nil, "takeover": nil, "taint": nil, "cks": nil,
+	}
+	for name, tt := range map[string]struct {
+		code int
+		args []string
+		says string
+	}{
+		"0":        {0, []string{"doctor", "--server", a.url, "--only", "K8S-002"}, ""},
+		"0 status": {0, []string{"version", "--server", a.url}, ""},
+		"1":        {1, []string{"migrate-rules", "--server", "http://127.0.0.1:1"}, "error: "},
+		"3 doctor": {3, []string{"doctor", "--server", "http://127.0.0.1:1"}, ""},
+		"3 status": {3, []string{"status", "--server", "http://127.0.0.1:1"}, ""},
+		"4 doctor": {4, []string{"doctor", "--server", a.url, "--only", "NODE-001", "--fail-on", "warning"}, ""},
+		"2 doctor": {2, []string{"doctor", "--server", a.url, "--only", "NODE-999"}, "error: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd, stderr := process(t, dir, tt.args...)
+			require.Equal(t, tt.code, codeOf(t, cmd.Run()), stderr)
+			require.Contains(t, stderr.String(), tt.says)
+		})
+	}
+	for command, args := range talk {
+		t.Run("2 "+command, func(t *testing.T) {
+			t.Parallel()
+			want := 2
+			if command == "plan" {
+				want = 1 // where 2 means that something is to do
+			}
+			cmd, stderr := process(t, dir, command, "--no-such-flag")
+			require.Equal(t, want, codeOf(t, cmd.Run()), stderr)
+			require.Contains(t, stderr.String(), "  fix: ")
+		})
+		t.Run("124 "+command, func(t *testing.T) {
+			t.Parallel()
+			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL, "--timeout", "300ms"}, args...)...)
+			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
+			require.Contains(t, stderr.String(), "--timeout")
+		})
+	}
+	t.Run("130", func(t *testing.T) { //nolint:paralleltest // one after the other: they share the server's channel
+		for command, args := range talk {
+			for len(asked) > 0 {
+				<-asked
+			}
+			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL}, args...)...)
+			require.NoError(t, cmd.Start())
+			<-asked // it works
+			require.NoError(t, cmd.Process.Signal(os.Interrupt))
+			require.Equal(t, 130, codeOf(t, cmd.Wait()), "%s: %s", command, stderr)
+			require.Contains(t, stderr.String(), "interrupted", command)
+		}
+	})
+}
+
+// As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm for the shell's completion.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	plugin := filepath.Join(dir, "kubectl-csccm")
+	require.NoError(t, os.Symlink(self, plugin))
+	run := func(args ...string) (string, int) {
+		cmd, stderr := process(t, dir, args...)
+		cmd.Path, cmd.Args[0] = plugin, plugin
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		code := codeOf(t, cmd.Run())
+		return out.String() + stderr.String(), code
+	}
+	out, code := run("doctor", "--help")
+	require.Equal(t, 0, code, out)
+	require.Contains(t, out, "kubectl csccm doctor [flags]")
+	out, _ = run("__complete", "doctor", "--phase", "")
+	require.Contains(t, out, "preflight")
+	out, code = run("completion", "kubectl")
+	require.Equal(t, 0, code, out)
+	require.True(t, strings.HasPrefix(out, "#!/bin/sh\n"), out)
+	// The script as the shell runs it: with the plugin on the PATH.
+	script := filepath.Join(dir, "kubectl_complete-csccm")
+	require.NoError(t, os.WriteFile(script, []byte(out), 0o700)) // #nosec G306 -- a program
+	cmd, stderr := process(t, dir, "doctor", "--fail-on", "")
+	cmd.Path, cmd.Args[0] = script, script
+	cmd.Env = append(cmd.Env, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var completed bytes.Buffer
+	cmd.Stdout = &completed
+	require.NoError(t, cmd.Run(), stderr)
+	require.Contains(t, completed.String(), "error\nwarning\n:4")
+}

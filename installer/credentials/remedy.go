@@ -1,0 +1,44 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+// Remedy says in one line what would be right where CloudStack, or the way there, has refused the
+// controller's own credentials; "" where err is not about that.
+func Remedy(err error) string {
+	var project *inventory.ProjectError
+	if errors.As(err, &project) && project.Err == nil {
+		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
+	}
+	var api *cloudstack.Error
+	if !errors.As(err, &api) || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	switch {
+	case strings.Contains(api.Text, "certificate is not trusted"):
+		return "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
+	case strings.Contains(api.Text, "in place of the API"):
+		return "correct api-url in the cloud-config: it usually ends in /client/api"
+	}
+	//nolint:exhaustive // the others are about one object, which their text names
+	switch api.Kind {
+	case cloudstack.KindAuth:
+		return "check api-key and secret-key in the cloud-config, and that user and account are enabled; csccm rotate-keys makes a new pair"
+	case cloudstack.KindNotPermitted:
+		return "add " + api.Command + " to the role of the keys' account, or give it the default role User; csccm doctor --only CS-003 names all that is missing"
+	case cloudstack.KindThrottled:
+		return "wait a minute, then run the command again"
+	case cloudstack.KindTransient:
+		return "check api-url in the cloud-config, that the management server answers, and the network between here and there"
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// valueSchema is the part of a JSON schema that says what a value should be.
+type valueSchema struct {
+	Description string                 `json:"description"`
+	WriteOnly   bool                   `json:"writeOnly"` // may hold a secret: it is not repeated
+	Properties  map[string]valueSchema `json:"properties"`
+	Items       *valueSchema           `json:"items"`
+	Additional  json.RawMessage        `json:"additionalProperties"` // false, or a schema
+}
+
+// at finds the schema of a value by its path.
+func (s valueSchema) at(path string) valueSchema {
+	for key := range strings.SplitSeq(path, ".") {
+		next, ok := s.Properties[key]
+		switch {
+		case ok:
+		case s.Items != nil:
+			next = *s.Items
+		default:
+			if json.Unmarshal(s.Additional, &next) != nil {
+				return valueSchema{}
+			}
+		}
+		s = next
+	}
+	return s
+}
+
+var patternProblem = regexp.MustCompile(`^(\S+): ('.*') does not match pattern '.*'$`)
+
+// inWords replaces patterns, which few people read, in the problems of a ValuesError by what the schema says in words.
+func inWords(err error, schema []byte) error {
+	var values *ValuesError
+	var root valueSchema
+	if !errors.As(err, &values) || json.Unmarshal(schema, &root) != nil {
+		return err
+	}
+	for i, problem := range values.Problems {
+		m := patternProblem.FindStringSubmatch(problem)
+		if m == nil {
+			continue
+		}
+		switch s := root.at(m[1]); {
+		case s.WriteOnly:
+			values.Problems[i] = fmt.Sprintf("%s: want %s", m[1], s.Description)
+		case s.Description != "":
+			values.Problems[i] = fmt.Sprintf("%s: %s is not %s", m[1], m[2], s.Description)
+		}
+	}
+	return err
+}

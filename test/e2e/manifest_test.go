@@ -1,0 +1,48 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/test/plane"
+)
+
+// TestPlainManifest applies what people without Helm get, twice, and removes it.
+func TestPlainManifest(t *testing.T) {
+	t.Parallel()
+	manifest, err := helm.Manifest(t.Context(), embedded(t), "v1.37.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDirect(t, 1, plane.Options{})
+	kubectl := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), d.Kubectl, args...)
+		cmd.Env = []string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir}
+		cmd.Stdin = bytes.NewReader(manifest)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	objects := strings.Count(string(manifest), "\nkind: ")
+	apply := []string{"apply", "--validate=strict", "-f", "-"}
+	if out := kubectl(apply...); strings.Count(out, " created\n") != objects || strings.Contains(out, "Warning") {
+		t.Errorf("want %d objects created and no warning:\n%s", objects, out)
+	}
+	// kubectl says "configured" of a PodDisruptionBudget each time, because its patches replace the selector.
+	if out := kubectl(apply...); strings.Count(out, " unchanged\n")+strings.Count(out, " configured\n") != objects ||
+		!strings.Contains(out, "deployment.apps/cloudstack-cloud-controller-manager unchanged\n") {
+		t.Errorf("applied again, want %d objects, and the Deployment unchanged:\n%s", objects, out)
+	}
+	if out := kubectl("delete", "-f", "-"); strings.Count(out, " deleted") != objects {
+		t.Errorf("want %d objects deleted:\n%s", objects, out)
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// targetLabels are those that Prometheus adds.
+var targetLabels = []string{"job", "instance", "namespace", "pod"}
+
+// problems compares a query with what is served, and notes the metrics that it uses.
+func (q *query) problems(served families, used map[string]bool) (out []string) {
+	if q.Error != "" {
+		return []string{q.Error}
+	}
+	labels := slices.Clone(targetLabels)
+	for _, s := range q.Selectors {
+		family, suffix := find(served, s.Metric)
+		if family == nil {
+			out = append(out, s.Metric+" is not served")
+			continue
+		}
+		used[family.GetName()] = true
+		own := labelsOf(family)
+		if suffix == "_bucket" {
+			own = append(own, "le")
+		}
+		labels = append(labels, own...)
+		for _, m := range s.Matchers {
+			switch {
+			case slices.Contains(targetLabels, m.Label):
+			case !slices.Contains(own, m.Label):
+				out = append(out, fmt.Sprintf("%s has no label %s", s.Metric, m.Label))
+			case m.Op == "=" && !hasValue(family, m.Label, m.Value):
+				out = append(out, fmt.Sprintf("%s has no series with %s=%q", s.Metric, m.Label, m.Value))
+			}
+		}
+	}
+	for _, label := range q.Grouping {
+		if !slices.Contains(labels, label) {
+			out = append(out, "nothing has the label "+label)
+		}
+	}
+	return out
+}
+
+// find finds the family of a series: a histogram has three.
+func find(served families, name string) (family *dto.MetricFamily, suffix string) {
+	if f := served[name]; f != nil && f.GetType() != dto.MetricType_HISTOGRAM {
+		return f, ""
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && served[base].GetType() == dto.MetricType_HISTOGRAM {
+			return served[base], suffix
+		}
+	}
+	return nil, ""
+}
+
+func labelsOf(family *dto.MetricFamily) []string {
+	all := map[string]bool{}
+	for _, m := range family.GetMetric() {
+		for _, l := range m.GetLabel() {
+			all[l.GetName()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func hasValue(family *dto.MetricFamily, label, value string) bool {
+	return slices.ContainsFunc(family.GetMetric(), func(m *dto.Metric) bool {
+		return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label && l.GetValue() == value })
+	})
+}
+
+const metricsHead = `# Metrics, alerts, dashboard
+
+<!-- Generated from a running controller by "cd test && go test ./e2e -run TestMetrics -update". Do not edit. -->
+
+The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accounts that may ` + "`get`" + ` the URL ` + "`/metrics`" + `. Both replicas serve;
+only the leader works, so most numbers of the other stay at 0.
+
+The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values.md](values.md)); all are off by
+default, because they need the Prometheus operator or Grafana's sidecar.
+
+## Metrics of CloudStack
+
+| metric | type | labels | what it says |
+|---|---|---|---|
+`
+
+const frameworkHead = `
+## Metrics of the framework that dashboard and alerts use
+
+Kubernetes' own libraries serve many more.
+
+| metric | type | labels | what it says |
+|---|---|---|---|
+`
+
+const alertsHead = `
+## Alerts
+
+` + "`prometheusRule.disabled`" + ` leaves out alerts by name; ` + "`prometheusRule.alertLabels`" + ` adds labels for Alertmanager's routes.
+`
+
+// metricsPage is docs/metrics.md.
+func metricsPage(served families, used map[string]bool, rules []alert) string {
+	var b strings.Builder
+	b.WriteString(metricsHead)
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		if strings.HasPrefix(name, "cloudstack_") {
+			b.WriteString(metricsRow(served[name]))
+		}
+	}
+	b.WriteString(frameworkHead)
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if !strings.HasPrefix(name, "cloudstack_") {
+			b.WriteString(metricsRow(served[name]))
+		}
+	}
+	b.WriteString(alertsHead)
+	for i := range rules {
+		a := &rules[i]
+		fmt.Fprintf(&b, "\n### %s\n\n%s. %s after %s.\n\n    %s\n\n%s\n", a.Alert, a.Annotations["summary"], a.Labels["severity"], a.For,
+			strings.ReplaceAll(a.Expr, "\n", "\n    "), a.Annotations["description"])
+	}
+	return b.String()
+}
+
+// stability is how Kubernetes marks its metrics.
+var stability = regexp.MustCompile(`^\[[A-Z]+\]`)
+
+func metricsRow(f *dto.MetricFamily) string {
+	labels := "–"
+	if l := labelsOf(f); len(l) > 0 {
+		labels = "`" + strings.Join(l, "`, `") + "`"
+	}
+	help := strings.TrimSpace(stability.ReplaceAllString(f.GetHelp(), ""))
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), labels, strings.ReplaceAll(help, "|", `\|`))
+}

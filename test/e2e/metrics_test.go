@@ -1,0 +1,226 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/test/plane"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md anew")
+
+type families = map[string]*dto.MetricFamily
+
+// TestMetrics compares dashboard and alerts of the chart, and the page that describes the metrics, with what a controller
+// serves that has initialised nodes and made a load balancer.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	served := scrape(t)
+	rules := alerts(t)
+	queries := map[string]string{} // by where they are
+	for i := range rules {
+		queries["alert "+rules[i].Alert] = rules[i].Expr
+	}
+	for where, query := range panels(t) {
+		queries[where] = query
+	}
+	used := map[string]bool{}
+	for where, text := range queries {
+		query := readQuery(text)
+		for _, problem := range query.problems(served, used) {
+			t.Errorf("%s: %s: %s", where, query.Expr, problem)
+		}
+	}
+	for name := range served {
+		if strings.HasPrefix(name, "cloudstack_") && !used[name] {
+			t.Errorf("no panel and no alert uses %s", name)
+		}
+	}
+
+	const page = "../../docs/metrics.md"
+	want := metricsPage(served, used, rules)
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { // #nosec G306 -- a public page
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil || string(have) != want {
+		t.Errorf("docs/metrics.md is not what the controller serves (%v); write it anew: cd test && go test ./e2e -run TestMetrics -update", err)
+	}
+}
+
+// scrape returns what a controller that has worked serves at /metrics.
+func scrape(t *testing.T) families {
+	t.Helper()
+	d := newDirect(t, 3, plane.Options{})
+	d.register(t, 1, 3, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close() // the port is the controller's now
+	_, port, _ := net.SplitHostPort(address)
+	file := filepath.Join(d.dir, "ccm-a", "kubeconfig")
+	p := d.controller(t, "ccm-a", "--secure-port="+port, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+		"--drift-period=10s")
+	d.leads(t, p)
+	d.initialised(t, 3, time.Minute)
+	d.service(t, "web")
+	d.balanced(t, "web")
+
+	rest, err := d.ClientConfig("scraper", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(rest.CertData, rest.KeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // #nosec G402 -- the controller signs its own
+	}}}
+	defer client.CloseIdleConnections()
+	var served families
+	wait(t, time.Minute, "metrics of a finished round", func(ctx context.Context) error {
+		text, err := get(ctx, client, "https://"+address+"/metrics")
+		if err != nil {
+			return err
+		}
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		if served, err = parser.TextToMetricFamilies(bytes.NewReader(text)); err != nil {
+			return err
+		}
+		if r := served["cloudstack_drift_round_duration_seconds"]; r == nil || r.GetMetric()[0].GetHistogram().GetSampleCount() == 0 || served["cloudstack_job_duration_seconds"] == nil {
+			return errors.New("no round has ended yet")
+		}
+		return nil
+	})
+	return served
+}
+
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return body, err
+}
+
+// alert is a rule of the chart's PrometheusRule.
+type alert struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	raw, err := fs.ReadFile(charts.FS(), "monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte(lease))
+	var file struct {
+		Groups []struct {
+			Name  string  `json:"name"`
+			Rules []alert `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := yaml.UnmarshalStrict(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []alert
+	for i := range file.Groups {
+		all = append(all, file.Groups[i].Rules...)
+	}
+	for _, a := range all {
+		anchor := "/docs/metrics.md#" + strings.ToLower(a.Alert)
+		if !slices.Contains([]string{"info", "warning", "critical"}, a.Labels["severity"]) || a.Annotations["summary"] == "" ||
+			a.Annotations["description"] == "" || !strings.HasSuffix(a.Annotations["runbook_url"], anchor) {
+			t.Errorf("alert %s: want a severity of info, warning or critical, a summary, a description, and a runbook_url that ends with %s", a.Alert, anchor)
+		}
+	}
+	return all
+}
+
+var labelValues = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
+
+// panels are the queries of the dashboard, as Grafana would send them.
+func panels(t *testing.T) map[string]string {
+	t.Helper()
+	raw, err := fs.ReadFile(charts.FS(), "monitoring/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			ID                       int
+			Type, Title, Description string
+			Targets                  []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Name, Definition string }
+		}
+	}
+	if err := json.Unmarshal(raw, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	ids := map[int]bool{}
+	for _, p := range dashboard.Panels {
+		if ids[p.ID] {
+			t.Errorf("panel %q: its id %d is not the only one", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && (len(p.Targets) == 0 || p.Description == "") {
+			t.Errorf("panel %q has no query or no description", p.Title)
+		}
+		for i, target := range p.Targets {
+			all[fmt.Sprintf("panel %q %d", p.Title, i)] = strings.NewReplacer("$job", ".+", "$__rate_interval", "5m").Replace(target.Expr)
+		}
+	}
+	for _, v := range dashboard.Templating.List {
+		if m := labelValues.FindStringSubmatch(v.Definition); m != nil {
+			all["variable "+v.Name] = m[1]
+		}
+	}
+	return all
+}

@@ -1,0 +1,71 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
+)
+
+// flagzSince is the minor from which kubelets show their flags without being asked to.
+const flagzSince plane.Minor = "1.36"
+
+// TestMinors installs on the API server of every supported minor: nodes are initialised, a Service gets its address,
+// doctor is content. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names them;
+// what is left out is said.
+func TestMinors(t *testing.T) {
+	t.Parallel()
+	if programs.skip != "" {
+		t.Skip(programs.skip)
+	}
+	asked := strings.Split(os.Getenv("CSCCM_MINORS"), ",")
+	for _, minor := range plane.Minors() {
+		t.Run(string(minor), func(t *testing.T) { //nolint:paralleltest // a control plane at a time
+			binary, there, err := plane.Cached(t.Context(), minor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !there && !slices.Contains(asked, string(minor)) && !slices.Contains(asked, "all") {
+				const left = "NOT TESTED: the control plane of Kubernetes %s is not built here (make minors builds it, in 6 to 12 minutes)"
+				fmt.Fprintf(os.Stderr, left+"\n", minor)
+				t.Skipf(left, minor)
+			}
+			if !there {
+				if binary, err = plane.Ensure(t.Context(), minor, plane.Print(os.Stderr)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := newBedOn(t, nil, time.Second, plane.Options{Minor: minor, Binary: binary})
+			version, err := b.Client.Discovery().ServerVersion()
+			if err != nil || version.GitVersion != minor.Release() {
+				t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
+			}
+			for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
+				o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
+				b.join(t, o)
+			}
+			b.balanced(t, "web", 80, 443)
+			out, code := b.csccm(t, adminPassword+"\n", installArgs(b)...)
+			if code != 0 {
+				t.Fatalf("csccm install on %s ended with %d:\n%s", minor.Release(), code, out)
+			}
+			b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+			b.wantRules(t, b.address(t, "web"), "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
+			if out, code := b.csccm(t, "", "doctor"); code != 0 {
+				t.Errorf("doctor on %s ended with %d:\n%s", minor.Release(), code, out)
+			}
+			if out, code := b.csccm(t, "", "status"); code != 0 || !strings.Contains(out, minor.Release()) {
+				t.Errorf("status on %s ended with %d:\n%s", minor.Release(), code, out)
+			}
+			t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
+		})
+	}
+}

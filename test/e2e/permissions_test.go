@@ -1,0 +1,215 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/csccm/csccm/installer/helm"
+)
+
+// permission is one thing that a role allows, such as "patch services/status".
+type permission struct{ verb, group, resource string }
+
+func (p permission) String() string {
+	if p.group != "" {
+		return p.verb + " " + p.group + " " + p.resource
+	}
+	return p.verb + " " + p.resource
+}
+
+// audited is what the API servers of all beds say that the controller and csccm did.
+type audited struct {
+	mu     sync.Mutex
+	used   map[string]map[permission]int // by who: controller, csccm
+	denied map[string]int
+}
+
+var audit = audited{used: map[string]map[permission]int{}, denied: map[string]int{}}
+
+// auditEvent is the part of a line of the audit log that counts here.
+type auditEvent struct {
+	Verb      string `json:"verb"`
+	UserAgent string `json:"userAgent"`
+	URI       string `json:"requestURI"`
+	User      struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef *struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Group       string `json:"apiGroup"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// who is the controller's account, or csccm; empty for everybody else.
+func (e *auditEvent) who() string {
+	switch {
+	case strings.HasPrefix(e.User.Username, "system:serviceaccount:") && strings.HasSuffix(e.User.Username, "cloud-controller-manager"):
+		return "controller"
+	case strings.HasPrefix(e.UserAgent, "csccm/"):
+		return "csccm"
+	default:
+		return ""
+	}
+}
+
+// read adds a bed's log.
+func (a *audited) read(file string) error {
+	f, err := os.Open(file) // #nosec G304 -- a log of the test
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		who := e.who()
+		if who == "" || e.ObjectRef == nil {
+			continue
+		}
+		resource := e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			resource += "/" + e.ObjectRef.Subresource
+		}
+		p := permission{e.Verb, e.ObjectRef.Group, resource}
+		if e.Annotations["authorization.k8s.io/decision"] == "forbid" {
+			a.denied[fmt.Sprintf("%s: %s (%s)", who, p, e.URI)]++
+			continue
+		}
+		if a.used[who] == nil {
+			a.used[who] = map[permission]int{}
+		}
+		a.used[who][p]++
+	}
+	return lines.Err()
+}
+
+// granted are the permissions of the chart's own roles.
+func granted() ([]permission, error) {
+	chart, err := helm.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := helm.Template(context.Background(), "kube-system", helm.ApplyRequest{Name: release, Chart: chart, KubeVersion: "v1.37.0"})
+	if err != nil {
+		return nil, err
+	}
+	var all []permission
+	for document := range strings.SplitSeq(manifest, "\n---\n") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		if err != nil && !runtime.IsMissingKind(err) {
+			return nil, err
+		}
+		var rules []rbacv1.PolicyRule
+		switch role := object.(type) {
+		case *rbacv1.ClusterRole:
+			rules = role.Rules
+		case *rbacv1.Role:
+			rules = role.Rules
+		}
+		for i := range rules {
+			for _, group := range rules[i].APIGroups {
+				for _, resource := range rules[i].Resources {
+					for _, verb := range rules[i].Verbs {
+						all = append(all, permission{verb, group, resource})
+					}
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// unused are the permissions that a run may leave unused, with the reason why they are granted.
+func unused() (map[string]string, error) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "unused-permissions.txt"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		p, reason, ok := strings.Cut(line, ": ")
+		if !ok {
+			return nil, fmt.Errorf("unused-permissions.txt: %q has no reason", line)
+		}
+		out[p] = reason
+	}
+	return out, nil
+}
+
+// judge prints who used what, and says what is wrong: a call that was refused, and, after a whole run, a permission that
+// nobody used.
+func (a *audited) judge(whole bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.used) == 0 && !whole {
+		return nil
+	}
+	var errs []error
+	for call, n := range a.denied {
+		errs = append(errs, fmt.Errorf("refused %d times: %s", n, call))
+	}
+	all, err := granted()
+	if err != nil {
+		return err
+	}
+	reasons, err := unused()
+	if err != nil {
+		return err
+	}
+	fmt.Println("permissions of the chart's roles, and how often the controller used them:")
+	for _, p := range all {
+		n := a.used["controller"][p]
+		reason, excepted := reasons[p.String()]
+		delete(reasons, p.String())
+		fmt.Printf("  %6d  %s  %s\n", n, p, reason)
+		if n == 0 && !excepted && whole {
+			errs = append(errs, fmt.Errorf("the chart grants %q, which nothing used: take it away, or give the reason in testdata/unused-permissions.txt", p))
+		}
+	}
+	for p := range reasons {
+		errs = append(errs, fmt.Errorf("testdata/unused-permissions.txt names %q, which the chart does not grant", p))
+	}
+	fmt.Println("beyond them, by the roles of Kubernetes that it is bound to:")
+	for p, n := range a.used["controller"] {
+		if !slices.Contains(all, p) {
+			fmt.Printf("  %6d  %s\n", n, p)
+		}
+	}
+	fmt.Println("csccm used:")
+	var lines []string
+	for p, n := range a.used["csccm"] {
+		lines = append(lines, fmt.Sprintf("  %6d  %s", n, p))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[8:], b[8:]) })
+	fmt.Println(strings.Join(lines, "\n"))
+	return errors.Join(errs...)
+}
