@@ -66,6 +66,9 @@ func (in *Installer) planControllers(context.Context) error {
 	if len(in.plan.Takeover.Problems) > 0 {
 		return &takeover.BlockedError{Problems: in.plan.Takeover.Problems}
 	}
+	if in.provision != nil && in.provision.Changes() {
+		in.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
+	}
 	return nil
 }
 

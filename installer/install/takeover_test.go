@@ -175,6 +175,22 @@ func TestInstallWithoutConsent(t *testing.T) {
 	}
 }
 
+// A login makes the user before its keys can compare anything: that is said before, and the cluster stays as it is.
+func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
+	t.Parallel()
+	b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
+	o := b.taking(t)
+	o.Accept, o.Pin, o.OverwriteSecret = nil, nil, true
+	o.Credentials = CredentialOptions{APIURL: b.url, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
+	err := b.installer(t, o).Run(t.Context())
+	var consent *takeover.ConsentError
+	require.ErrorAs(t, err, &consent)
+	said, made := strings.Index(b.err.String(), "without consent the user in CloudStack stays"), strings.Index(b.err.String(), `made user "ccm"`)
+	require.True(t, 0 < said && said < made, b.err.String())
+	require.Equal(t, 1, b.sim.Ledger().Count("createUser"))
+	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
+}
+
 func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	t.Parallel()
 	b, _ := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testbed"
 )
 
@@ -110,10 +111,15 @@ type occupied struct {
 	apps   []string                // Pods of a workload
 }
 
-func newOccupied(t *testing.T) *occupied {
+// newOccupied has cp1, worker1 and others for nodes.
+func newOccupied(t *testing.T, others ...processnode.Options) *occupied {
 	t.Helper()
 	b := &occupied{bed: newBed(t, nil)}
-	b.join(t, cp1, worker1)
+	b.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
+	members := worker1.Name
+	for _, o := range others {
+		members += "," + o.Name
+	}
 	b.secret(t, string(b.config(t).Render()))
 	b.predecessor(t)
 	b.initialized(t, cp1.Name, worker1.Name)
@@ -129,7 +135,7 @@ func newOccupied(t *testing.T) *occupied {
 	b.workload(t)
 	b.ips = []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
 	for i, port := range []int{80, 25, 8080} {
-		b.wantRules(t, b.ips[i], fmt.Sprintf("%d:demo-worker-1", port))
+		b.wantRules(t, b.ips[i], fmt.Sprintf("%d:%s", port, members))
 	}
 	var err error
 	if b.client, err = b.cloud.Client(owner); err != nil {
@@ -187,8 +193,7 @@ func (b *occupied) recorded(t *testing.T) {
 // controllers never lead, and no Pod is moved.
 func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
-	b := newOccupied(t)
-	b.join(t, joined(worker2))
+	b := newOccupied(t, joined(worker2))
 	script := &transcript{b: b.bed}
 
 	watch := b.witness(t)
@@ -308,8 +313,12 @@ func (s *transcript) run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	start := time.Now()
 	out, code := s.b.csccm(t, "", args...)
-	fmt.Fprintf(&s.text, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(args, " "), out, code, time.Since(start).Round(100*time.Millisecond))
+	s.add(args, out, code, time.Since(start))
 	return out, code
+}
+
+func (s *transcript) add(args []string, out string, code int, took time.Duration) {
+	fmt.Fprintf(&s.text, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(args, " "), out, code, took.Round(100*time.Millisecond))
 }
 
 func (s *transcript) rules(before, after map[string]testbed.Rule) {
@@ -317,7 +326,7 @@ func (s *transcript) rules(before, after map[string]testbed.Rule) {
 	var lines []string
 	for id, was := range before {
 		now := after[id]
-		lines = append(lines, fmt.Sprintf("%s  %s:%d  %s (%s)  ->  %s (%s)\n", id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, now.Name, now.Protocol))
+		lines = append(lines, fmt.Sprintf("%s  %s:%d  %s (%s, %s)  ->  %s (%s, %s)\n", id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, was.Algorithm, now.Name, now.Protocol, now.Algorithm))
 	}
 	slices.Sort(lines)
 	s.text.WriteString(strings.Join(lines, "") + "\n")
@@ -328,7 +337,7 @@ func (s *transcript) write(t *testing.T, name string) {
 	if os.Getenv("CSCCM_TRANSCRIPTS") == "" {
 		return
 	}
-	text := strings.ReplaceAll(s.text.String(), s.b.home, "/home/admin")
+	text := strings.NewReplacer(s.b.home, "/home/admin", s.b.cloud.URL, "https://cloud.example.org/client/api").Replace(s.text.String())
 	dir := filepath.Join("..", "..", "docs", "transcripts")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)

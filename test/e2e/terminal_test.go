@@ -1,0 +1,176 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+	"golang.org/x/sys/unix"
+
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// The keys of a person's answers. A list begins at its first choice.
+const (
+	enter = "\r"
+	down  = "\x1b[B"
+)
+
+// answer is what a person types when a question stands on the screen.
+type answer struct{ question, keys string }
+
+// terminal is a real one, on which a person sees what csccm draws.
+type terminal struct {
+	end    *os.File // the person's
+	screen vt10x.Terminal
+	closed chan struct{} // nobody writes any more
+}
+
+// newTerminal starts a program in a terminal that is as high as all that it will print.
+func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	const columns, rows = 132, 400
+	end, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{end: end, screen: vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(end)), closed: make(chan struct{})}
+	go func() {
+		defer close(x.closed)
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := end.Read(buffer)
+			_, _ = x.screen.Write(buffer[:n])
+			if err != nil { // the program has ended
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = end.Close(); <-x.closed })
+	return x
+}
+
+// text is what the program printed, as it stands on the screen: lines that the terminal broke are whole again.
+func (x *terminal) text() string {
+	const broken = 1 << 6 // of the last glyph of such a line; vt10x does not export it
+	x.screen.Lock()
+	defer x.screen.Unlock()
+	columns, rows := x.screen.Size()
+	var b, line strings.Builder
+	for y := range rows {
+		var last vt10x.Glyph
+		for c := range columns {
+			last = x.screen.Cell(c, y)
+			line.WriteRune(last.Char)
+		}
+		if last.Mode&broken == 0 {
+			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+			line.Reset()
+		}
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// asks tells whether a question stands on the screen and waits for keys: before that the terminal would echo them.
+func (x *terminal) asks(question string) error {
+	if !strings.Contains(x.screen.String(), "? "+question) {
+		return errors.New("it is not asked")
+	}
+	raw, err := x.end.SyscallConn() // not Fd, after which Close would not end a Read
+	if err != nil {
+		return err
+	}
+	var settings *unix.Termios
+	if cerr := raw.Control(func(fd uintptr) { settings, err = unix.IoctlGetTermios(int(fd), unix.TCGETS) }); cerr != nil || err != nil {
+		return errors.Join(cerr, err)
+	}
+	if settings.Lflag&unix.ICANON != 0 {
+		return errors.New("it does not read keys yet")
+	}
+	return nil
+}
+
+// press types until the screen shows that somebody read it: a prompt that learns from the terminal where its cursor is
+// loses what is typed meanwhile.
+func (x *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	var err error
+	for range 4 {
+		before := x.screen.String()
+		if _, err = x.end.WriteString(keys); err != nil {
+			break
+		}
+		err = testbed.Wait(t.Context(), 15*time.Second, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
+			if x.screen.String() == before {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		if err == nil {
+			return
+		}
+	}
+	t.Fatalf("%v:\n%s", err, x.text())
+}
+
+// dialog runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in the end.
+func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs.CLI, args...)
+	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
+	cmd.Dir = b.home
+	x := newTerminal(t, cmd)
+	for _, a := range answers {
+		var ended bool
+		b.eventually(t, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
+			select {
+			case <-x.closed:
+				ended = true
+				return nil
+			default:
+				return x.asks(a.question)
+			}
+		})
+		if ended {
+			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
+			break
+		}
+		text, entered := strings.CutSuffix(a.keys, enter)
+		if text != "" {
+			x.press(t, text)
+		}
+		if entered {
+			x.press(t, enter)
+		}
+	}
+	<-x.closed
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return x.text(), cmd.ProcessState.ExitCode()
+}
+
+// dialog is a part of the transcript that a person had on a terminal.
+func (s *transcript) dialog(t *testing.T, answers []answer, args ...string) (string, int) {
+	t.Helper()
+	start := time.Now()
+	out, code := s.b.dialog(t, answers, args...)
+	s.add(args, out, code, time.Since(start))
+	return out, code
+}
