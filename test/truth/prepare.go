@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -54,11 +56,52 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 	if p.Images, err = realnode.BuildImages(ctx, filepath.Join(filepath.Dir(p.Binaries.CLI), "images"), imageVersion); err != nil {
 		return err
 	}
+	if err := p.standIns(); err != nil {
+		return err
+	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	return os.Setenv(preparedVariable, string(b))
+}
+
+// standIns names images of ours as those that manifests of other projects ask for.
+func (p *programs) standIns() error {
+	for _, archive := range slices.Clone(p.Images) {
+		var refs []string
+		switch base := filepath.Base(archive); {
+		case base == "echo.tar":
+			for _, example := range ingresses {
+				text, err := os.ReadFile(filepath.Join(p.Root, example.file)) // #nosec G304 -- of the checkout
+				if err != nil {
+					return err
+				}
+				refs = append(refs, imagesOf(string(text))...)
+			}
+		case filepath.Base(filepath.Dir(archive)) == "controller":
+			refs = []string{leasewebImage}
+		}
+		for _, ref := range refs {
+			out, err := realnode.Retag(archive, ref)
+			if err != nil {
+				return err
+			}
+			p.Images = append(p.Images, out)
+		}
+	}
+	return nil
+}
+
+var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)
+
+// imagesOf are the images that a manifest asks for.
+func imagesOf(manifest string) []string {
+	var refs []string
+	for _, m := range imageLine.FindAllStringSubmatch(manifest, -1) {
+		refs = append(refs, m[1])
+	}
+	return refs
 }
 
 func prepared() (*programs, error) {
