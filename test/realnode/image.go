@@ -48,7 +48,7 @@ func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
 			return nil, err
 		}
 		archive := binary + ".tar"
-		if err := writeImage(archive, image, binary); err != nil {
+		if err := WriteImage(archive, image, binary); err != nil {
 			return nil, err
 		}
 		archives = append(archives, archive)
@@ -78,22 +78,8 @@ func goRun(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// Retag writes an image of BuildImages once more, under the name of another one for which it stands in.
-func Retag(archive, ref string) (string, error) {
-	tag, err := name.NewTag(ref)
-	if err != nil {
-		return "", err
-	}
-	img, err := tarball.ImageFromPath(archive, nil)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", archive, err)
-	}
-	out := filepath.Join(filepath.Dir(archive), strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")
-	return out, tarball.WriteToFile(out, tag, img)
-}
-
-// writeImage writes an archive of an image that holds one program.
-func writeImage(archive, ref, binary string) error {
+// WriteImage writes an archive of an image that holds one program.
+func WriteImage(archive, ref, binary string) error {
 	content, err := os.ReadFile(binary) // #nosec G304 -- just built
 	if err != nil {
 		return err
