@@ -18,7 +18,8 @@ import (
 )
 
 // containerdConfig is for the 1.6 and 1.7 that distributions ship. The score settings
-// and the missing hugetlb controller are for machines that are containers themselves.
+// and the missing hugetlb controller are for machines that are containers themselves;
+// low ports are free for every user, as in containerd 2.
 var containerdConfig = template.Must(template.New("").Parse(`version = 2
 root = "{{.Dir}}/containerd"
 state = "{{.Dir}}/containerd-state"
@@ -32,6 +33,7 @@ oom_score = 0
   restrict_oom_score_adj = true
   disable_hugetlb_controller = true
   tolerate_missing_hugetlb_controller = true
+  enable_unprivileged_ports = true
   stream_server_address = "127.0.0.1"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"

@@ -48,7 +48,7 @@ func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
 			return nil, err
 		}
 		archive := binary + ".tar"
-		if err := writeImage(archive, image, binary); err != nil {
+		if err := WriteImage(archive, image, binary); err != nil {
 			return nil, err
 		}
 		archives = append(archives, archive)
@@ -78,8 +78,8 @@ func goRun(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// writeImage writes an archive of an image that holds one program.
-func writeImage(archive, ref, binary string) error {
+// WriteImage writes an archive of an image that holds one program.
+func WriteImage(archive, ref, binary string) error {
 	content, err := os.ReadFile(binary) // #nosec G304 -- just built
 	if err != nil {
 		return err

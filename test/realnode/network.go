@@ -8,6 +8,7 @@ package realnode
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -49,6 +50,10 @@ func (n *network) remove(ctx context.Context) error {
 // plug gives a node its link and its address.
 func (n *network) plug(ctx context.Context, m *nodeMachine, o NodeOptions) error {
 	link := fmt.Sprintf("csccm-n%d", o.Number)
+	if _, err := net.InterfaceByName(link); err == nil {
+		// The kernel takes a dead node's namespace apart in its own time, and the link with it: it may go meanwhile.
+		_ = ip(ctx, []string{"link", "delete", link})
+	}
 	err := ip(ctx,
 		[]string{"link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.process.PID())},
 		[]string{"link", "set", link, "master", bridge},

@@ -31,6 +31,8 @@ type Predecessor struct {
 	// controllers on one node need a port each.
 	HostNetwork bool
 	Port        string
+	// Flags are more arguments; they win over those above.
+	Flags []string
 }
 
 // PredecessorName is that of its Deployment, its account and its lease.
@@ -68,10 +70,10 @@ func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) er
 			Tolerations: []corev1.Toleration{{Key: uninitialized, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
-				Args: []string{
+				Args: append([]string{
 					"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"), "--cloud-config=/config/cloud-config",
 					"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0", "--instance-type-format=upstream",
-				},
+				}, p.Flags...),
 				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
 				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
 			}},

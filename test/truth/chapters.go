@@ -31,18 +31,24 @@ func chapters() []chapter {
 			{"externalTrafficPolicy Local, Pods scaled down and up", localPolicy},
 			{"ipMode: Pods ask the balancer's address", ipMode},
 			{"address shared and kept", addresses},
+			{"csccm doctor", doctor},
+			{"Traefik's example, PROXY protocol and hostPort", ingresses[0].run},
+			{"ingress-nginx' example, PROXY protocol", ingresses[1].run},
 			{"Pods rolled, no request lost", podsRolled},
 			{"leader killed, no request lost", undisturbed(leaderKilled)},
 			{"chart upgraded and rolled back, no request lost", undisturbed(upgradeAndBack)},
 			{"migrate-rules, no request lost", undisturbed(migrated)},
 			{"CloudStack away for a minute, no request lost", undisturbed(cloudDown)},
 			{"node added, drained, stopped, destroyed", nodeLife},
-			{"csccm doctor", doctor},
 			{"plug of a node pulled and its VM destroyed", nodeLost},
 		}},
 		{name: "taken over from Apache's provider", world: isolated, scenarios: []scenario{
 			{"a cluster with the old controller", oldController},
 			{"takeover, no request lost", takenOver},
+		}},
+		{name: "taken over from Leaseweb's provider", world: isolated, scenarios: []scenario{
+			{"a cluster with Leaseweb's controller", leasewebController},
+			{"takeover from Leaseweb's by one command, no request lost", leasewebTakenOver},
 		}},
 		{name: "installed by the chart alone", world: isolated, scenarios: []scenario{
 			{"helm install on uninitialised nodes", chartAlone},
@@ -129,7 +135,23 @@ func oldController(ctx context.Context, b *bed) (string, error) {
 	if err := b.secret(ctx); err != nil {
 		return "", err
 	}
-	old := testbed.Predecessor{Image: testbed.ControllerImage + ":" + imageVersion, Secret: secretName, HostNetwork: true, Port: "10268"}
+	return b.predecessor(ctx, testbed.Predecessor{Image: testbed.ControllerImage + ":" + imageVersion})
+}
+
+const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
+
+// leasewebController is the same as Leaseweb's chart makes it: its image, provider name and provider IDs.
+func leasewebController(ctx context.Context, b *bed) (string, error) {
+	if err := b.secret(ctx); err != nil {
+		return "", err
+	}
+	return b.predecessor(ctx, testbed.Predecessor{Image: leasewebImage, Provider: "cloudstack",
+		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
+}
+
+// predecessor starts another provider and waits until it has initialised the nodes.
+func (b *bed) predecessor(ctx context.Context, old testbed.Predecessor) (string, error) {
+	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
 	if err := old.Create(ctx, b.Client); err != nil {
 		return "", err
 	}

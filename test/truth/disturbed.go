@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/testbed"
@@ -151,66 +150,6 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 		return "", fmt.Errorf("after the node is gone: %w", err)
 	}
 	return fmt.Sprintf("while it dies %s; then %s", said(lost), said(after)), b.gone(ctx, "lost")
-}
-
-// takenOver swaps a running provider under traffic: rules keep ids and addresses.
-func takenOver(ctx context.Context, b *bed) (string, error) {
-	one, _, err := b.served(ctx, "web", nil)
-	if err != nil {
-		return "", err
-	}
-	two, _, err := b.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
-	if err != nil {
-		return "", err
-	}
-	client, err := b.client()
-	if err != nil {
-		return "", err
-	}
-	defer client.CloseIdleConnections()
-	ips := []string{one.Addr().String(), two.Addr().String()}
-	rules, err := testbed.RulesByID(ctx, client, ips...)
-	if err != nil {
-		return "", err
-	}
-	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
-		return "", err
-	}
-	r := b.steady(ctx, true, one, two)
-	defer r.Stop()
-	// Prepare, install beside it, then swap: as csccm says itself.
-	for _, args := range [][]string{
-		{"takeover", "--yes"},
-		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
-		{"takeover", "--yes"},
-	} {
-		if out, err := b.csccm(ctx, args...); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
-		}
-	}
-	err = b.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
-		for _, name := range []string{"web", "shop"} {
-			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			if err != nil || s.Annotations[prefix+"addresses"] == "" {
-				return errors.Join(err, fmt.Errorf("service %s has no record", name))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	after, err := testbed.RulesByID(ctx, client, ips...)
-	if err != nil {
-		return "", err
-	}
-	for id, was := range rules {
-		if now, ok := after[id]; !ok || now.PublicIP != was.PublicIP || now.Name != was.Name {
-			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
-		}
-	}
-	sum := r.Stop()
-	return said(sum), sum.Err()
 }
 
 // migrated gives rules old names under traffic, and has csccm rename them and undo that.

@@ -8,6 +8,8 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,5 +83,19 @@ func TestTableAndPage(t *testing.T) {
 	}
 	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {
 		t.Errorf("got:\n%s", got)
+	}
+}
+
+// TestIngresses: each example says which image stands in.
+func TestIngresses(t *testing.T) {
+	t.Parallel()
+	for _, i := range ingresses {
+		text, err := os.ReadFile(filepath.Join("..", "..", i.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refs := imagesOf(string(text)); len(refs) != 1 || !strings.Contains(refs[0], ":v") {
+			t.Errorf("%s: images %v, want one with a version", i.file, refs)
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -51,7 +53,11 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 	if p.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
 		return err
 	}
-	if p.Images, err = realnode.BuildImages(ctx, filepath.Join(filepath.Dir(p.Binaries.CLI), "images"), imageVersion); err != nil {
+	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
+	if p.Images, err = realnode.BuildImages(ctx, images, imageVersion); err != nil {
+		return err
+	}
+	if err := p.standIns(images); err != nil {
 		return err
 	}
 	b, err := json.Marshal(p)
@@ -59,6 +65,39 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 		return err
 	}
 	return os.Setenv(preparedVariable, string(b))
+}
+
+// standIns makes images of our programs under the names that manifests of other projects ask for.
+func (p *programs) standIns(dir string) error {
+	programs := map[string]string{leasewebImage: p.Binaries.Controller} // by image
+	for _, example := range ingresses {
+		text, err := os.ReadFile(filepath.Join(p.Root, example.file)) // #nosec G304 -- of the checkout
+		if err != nil {
+			return err
+		}
+		for _, ref := range imagesOf(string(text)) {
+			programs[ref] = filepath.Join(dir, "echo")
+		}
+	}
+	for ref, binary := range programs {
+		archive := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")
+		if err := realnode.WriteImage(archive, ref, binary); err != nil {
+			return err
+		}
+		p.Images = append(p.Images, archive)
+	}
+	return nil
+}
+
+var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)
+
+// imagesOf are the images that a manifest asks for.
+func imagesOf(manifest string) []string {
+	var refs []string
+	for _, m := range imageLine.FindAllStringSubmatch(manifest, -1) {
+		refs = append(refs, m[1])
+	}
+	return refs
 }
 
 func prepared() (*programs, error) {

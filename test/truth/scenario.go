@@ -126,6 +126,13 @@ Three kubelets with containerd, runc and kube-proxy in network namespaces of one
 product as users install it, Pods that answer HTTP, and ` + "`cloudstack-sim`" + `'s data path in place of the virtual router.
 Clients have addresses outside of the cluster; requests go through the balancer's public address, a node's port and
 kube-proxy to a Pod. The times are those of the whole scenario on a machine that does other things too.
+
+"No request lost" means new connections all the time (200 a second unless said otherwise), each with a question and its
+answer within 5 s; with two Services also a connection to each that stays open. The longest gap is the longest time
+without an answer of one Service. What stands in for something else: the controllers of Apache and Leaseweb are csccm's own
+program with their names, flags and rule names; Traefik and ingress-nginx are a small program that listens as their
+arguments say; the VMs are nodes in namespaces. A machine without CPU to spare fails such scenarios too, as an answer that
+takes longer than 5 s counts as lost: run one again by ` + "`--only`" + ` on a quieter machine before you look for another cause. A run leaves nothing behind: ` + "[test/README.md](../test/README.md#real-nodes)" + `.
 `)
 	chapter := ""
 	for _, r := range all {

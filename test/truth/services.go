@@ -55,12 +55,22 @@ func (b *bed) scale(ctx context.Context, n int32) error {
 	if _, err := b.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
 		return err
 	}
-	return b.until(ctx, fmt.Sprintf("%d Pods of echo", n), func(ctx context.Context) error {
-		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
-		if err == nil && (d.Status.ReadyReplicas != n || d.Status.Replicas != n) {
-			err = fmt.Errorf("%d of %d are ready", d.Status.ReadyReplicas, d.Status.Replicas)
+	return b.workloadReady(ctx, n)
+}
+
+// ended waits until Pods that were told to end have ended: a Deployment does not count them.
+func (b *bed) ended(ctx context.Context) error {
+	return b.until(ctx, "the old Pods of echo to end", func(ctx context.Context) error {
+		list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+		if err != nil {
+			return err
 		}
-		return err
+		for i := range list.Items {
+			if list.Items[i].DeletionTimestamp != nil {
+				return fmt.Errorf("%s has not", list.Items[i].Name)
+			}
+		}
+		return nil
 	})
 }
 
@@ -102,6 +112,9 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 		return "", err
 	}
 	if err := b.members(ctx, to, nodes...); err != nil {
+		return "", err
+	}
+	if err := b.ended(ctx); err != nil {
 		return "", err
 	}
 	down := r.Next("scaled up")
@@ -239,9 +252,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, all...); err != nil {
-		return "", err
-	}
+	// A node that is not ready stays a member, as Kubernetes has it: the balancer's check keeps requests away.
 	err = b.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
 		node, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
@@ -262,6 +273,9 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 		return nil
 	})
 	if err != nil {
+		return "", err
+	}
+	if err := b.members(ctx, to, all...); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
@@ -292,7 +306,7 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 	}
 	r := b.steady(ctx, false, to)
 	defer r.Stop()
-	if err := restart(ctx, b); err != nil {
+	if err := errors.Join(restart(ctx, b), b.ended(ctx)); err != nil {
 		return "", err
 	}
 	sum := r.Stop()

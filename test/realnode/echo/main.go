@@ -8,20 +8,20 @@
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
 //	:8082  the lines of test/traffic
+//
+// With the arguments of Traefik or of ingress-nginx it stands in for their images and
+// listens as those would.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -69,16 +69,17 @@ func run() error {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	failed := make(chan error, 2)
-	for port, wrap := range map[string]func(net.Listener) net.Listener{
-		":8080": func(l net.Listener) net.Listener { return l },
-		":8081": func(l net.Listener) net.Listener { return proxyListener{l} },
-	} {
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", port)
+	doors, err := doorsOf(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, len(doors))
+	for _, d := range doors {
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address)
 		if err != nil {
 			return err
 		}
-		go func() { failed <- server.Serve(wrap(l)) }()
+		go func() { failed <- server.Serve(proxyListener{l, d.trusted}) }()
 	}
 	lines, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
 	if err != nil {
@@ -101,66 +102,4 @@ func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return server.Shutdown(ctx)
-}
-
-// proxyListener takes the PROXY protocol's first line (version 1) off its connections.
-type proxyListener struct{ net.Listener }
-
-func (l proxyListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &proxied{Conn: c, r: bufio.NewReader(c)}, nil
-}
-
-// proxied reads the line when the connection is first read, which is not in Accept:
-// a client that sends nothing must not hold up the others.
-type proxied struct {
-	net.Conn
-	r      *bufio.Reader
-	read   bool
-	source net.Addr
-}
-
-func (c *proxied) Read(b []byte) (int, error) {
-	if err := c.header(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(b)
-}
-
-// RemoteAddr is asked before the first request is read.
-func (c *proxied) RemoteAddr() net.Addr {
-	if c.header() == nil && c.source != nil {
-		return c.source
-	}
-	return c.Conn.RemoteAddr()
-}
-
-func (c *proxied) header() error {
-	if c.read {
-		return nil
-	}
-	line, err := c.r.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	c.read = true
-	source, err := parse(line)
-	if err != nil {
-		_ = c.Close()
-		return err
-	}
-	c.source = source
-	return nil
-}
-
-// parse reads "PROXY TCP4 source destination port port".
-func parse(line string) (net.Addr, error) {
-	fields := strings.Fields(line)
-	if len(fields) != 6 || fields[0] != "PROXY" || !strings.HasSuffix(line, "\r\n") {
-		return nil, errors.New("no PROXY protocol header")
-	}
-	return net.ResolveTCPAddr("tcp", net.JoinHostPort(fields[2], fields[4]))
 }

@@ -3,7 +3,11 @@
 
 package main
 
-import "testing"
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+)
 
 func TestParse(t *testing.T) {
 	t.Parallel()
@@ -17,6 +21,28 @@ func TestParse(t *testing.T) {
 		got, err := parse(c.line)
 		if (err != nil) != (c.want == "") || err == nil && got.String() != c.want {
 			t.Errorf("parse(%q) = %v, %v; want %q", c.line, got, err, c.want)
+		}
+	}
+}
+
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want []door
+	}{
+		{nil, []door{{address: ":8080"}, {":8081", everybody}}},
+		{[]string{"/nginx-ingress-controller", "--configmap=x"}, []door{{":80", everybody}, {":443", everybody}, {address: ":10254"}}},
+		{
+			[]string{"--entrypoints.web.address=:8000", "--entrypoints.web.proxyprotocol.trustedips=10.1.1.0/24", "--entrypoints.web.http.tls=true", "--ping=true"},
+			[]door{{address: ":8080"}, {":8000", []netip.Prefix{netip.MustParsePrefix("10.1.1.0/24")}}},
+		},
+		{[]string{"--entrypoints.web.proxyprotocol.trustedips=10.1.1.0/24"}, nil},
+		{[]string{"--ping"}, nil},
+	} {
+		got, err := doorsOf(c.args)
+		if (err != nil) != (c.want == nil) || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("doorsOf(%q) = %v, %v; want %v", c.args, got, err, c.want)
 		}
 	}
 }

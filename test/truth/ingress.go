@@ -1,0 +1,79 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ingress is an example of the documentation: an ingress controller behind a Service.
+type ingress struct {
+	file, namespace, service string
+	// hostPort is that of the node at which it listens too; 0: at none.
+	hostPort uint16
+}
+
+var ingresses = []ingress{
+	{file: "docs/examples/traefik.yaml", namespace: "traefik", service: "traefik", hostPort: 80},
+	{file: "docs/examples/ingress-nginx.yaml", namespace: "ingress-nginx", service: "ingress-nginx-controller"},
+}
+
+// run applies the manifest as it is. Its image is echo under the other name, which
+// listens as the arguments say: what is looked at is the way of a client's address.
+func (i ingress) run(ctx context.Context, b *bed) (string, error) {
+	file := filepath.Join(b.programs.Root, i.file)
+	if _, err := b.kubectl(ctx, "", "apply", "-f", file); err != nil {
+		return "", err
+	}
+	var ip netip.Addr
+	err := b.until(ctx, i.file+" to be served", func(ctx context.Context) error {
+		s, err := b.Client.CoreV1().Services(i.namespace).Get(ctx, i.service, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(s.Status.LoadBalancer.Ingress) == 0 {
+			return fmt.Errorf("no address yet")
+		}
+		if ip, err = netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP); err != nil {
+			return err
+		}
+		_, err = ask(ctx, client1, netip.AddrPortFrom(ip, 80))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
+	if i.hostPort != 0 {
+		for _, n := range b.place.nodes {
+			at = append(at, netip.AddrPortFrom(n.Address, i.hostPort))
+		}
+	}
+	for _, to := range at {
+		for _, client := range []netip.Addr{client1, client2} {
+			a, err := b.answers(ctx, client, to)
+			if err != nil {
+				return "", err
+			}
+			if a.Client != client.String() {
+				return "", fmt.Errorf("%s asked %s, and the Pod sees %s", client, to, a.Client)
+			}
+		}
+	}
+	if _, err := b.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"); err != nil {
+		return "", err
+	}
+	note := "stand-in image; clients' addresses seen through the balancer"
+	if i.hostPort != 0 {
+		note += " and at the nodes' own port"
+	}
+	return note, nil
+}

@@ -1,0 +1,117 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// takenOver takes over from Apache's provider in three steps: prepare, install beside it, swap.
+func takenOver(ctx context.Context, b *bed) (string, error) {
+	return b.takenOver(ctx, testbed.RulesOfOld, [][]string{
+		{"takeover", "--yes"},
+		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
+		{"takeover", "--yes"},
+	})
+}
+
+// leasewebTakenOver takes over from Leaseweb's by the one command of docs/migrate.md.
+func leasewebTakenOver(ctx context.Context, b *bed) (string, error) {
+	return b.takenOver(ctx, b.leasewebNames, [][]string{{"install", "--yes", "--skip-taint"}})
+}
+
+// leasewebNames names rules as Leaseweb's fork does, after the Service that has the address.
+func (b *bed) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testbed.Rule) error {
+	services, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for i := range services.Items {
+		for _, at := range services.Items[i].Status.LoadBalancer.Ingress {
+			names[at.IP] = services.Items[i].Name
+		}
+	}
+	for id, r := range rules {
+		service, ok := names[r.PublicIP]
+		if !ok {
+			return fmt.Errorf("rule %s is of no Service: %+v", id, r)
+		}
+		s, err := client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
+			ID: id, Name: fmt.Sprintf("K8s_svc_kubernetes_%s_%s-tcp-%d", metav1.NamespaceDefault, service, r.PublicPort), Protocol: r.Protocol, Algorithm: r.Algorithm,
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takenOver swaps a running provider under traffic: rules keep ids and addresses and get csccm's names.
+func (b *bed) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testbed.Rule) error, steps [][]string) (string, error) {
+	one, _, err := b.served(ctx, "web", nil)
+	if err != nil {
+		return "", err
+	}
+	two, _, err := b.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	if err != nil {
+		return "", err
+	}
+	client, err := b.client()
+	if err != nil {
+		return "", err
+	}
+	defer client.CloseIdleConnections()
+	ips := []string{one.Addr().String(), two.Addr().String()}
+	rules, err := testbed.RulesByID(ctx, client, ips...)
+	if err != nil {
+		return "", err
+	}
+	if err := age(ctx, client, rules); err != nil {
+		return "", err
+	}
+	r := b.steady(ctx, true, one, two)
+	defer r.Stop()
+	for _, args := range steps {
+		if out, err := b.csccm(ctx, args...); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
+		}
+	}
+	err = b.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
+		for _, name := range []string{"web", "shop"} {
+			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || s.Annotations[prefix+"addresses"] == "" {
+				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	after, err := testbed.RulesByID(ctx, client, ips...)
+	if err != nil {
+		return "", err
+	}
+	for id, was := range rules {
+		if now, ok := after[id]; !ok || now.PublicIP != was.PublicIP || now.Name != was.Name {
+			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+	}
+	sum := r.Stop()
+	return said(sum), sum.Err()
+}
