@@ -21,7 +21,7 @@ const flagzSince plane.Minor = "1.36"
 // TestMinors installs on the API server of every supported minor: nodes are initialised, a Service gets its address,
 // doctor is content. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names them;
 // what is left out is said.
-func TestMinors(t *testing.T) {
+func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
 	if programs.skip != "" {
 		t.Skip(programs.skip)

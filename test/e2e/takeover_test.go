@@ -17,6 +17,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,11 +78,18 @@ func (b *bed) witness(t *testing.T) *witness {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &witness{stop: stop, done: make(chan struct{})}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for ctx.Err() == nil {
+			w.watch(ctx, b)
+		}
+	}()
 	go func() {
 		defer close(w.done)
+		defer func() { <-watched }()
 		for ctx.Err() == nil {
 			out, err := b.cksLooks(ctx)
-			l, lerr := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 			if ctx.Err() != nil {
 				return
 			}
@@ -90,16 +98,31 @@ func (b *bed) witness(t *testing.T) *witness {
 			if err != nil {
 				w.missing = append(w.missing, out)
 			}
-			if lerr == nil && l.Spec.HolderIdentity != nil {
-				if n := len(w.holders); n == 0 || w.holders[n-1] != *l.Spec.HolderIdentity {
-					w.holders = append(w.holders, *l.Spec.HolderIdentity)
-				}
-			}
 			w.mu.Unlock()
 		}
 	}()
 	t.Cleanup(func() { stop(); <-w.done })
 	return w
+}
+
+// watch sees each holder of the lease, however short it holds it.
+func (w *witness) watch(ctx context.Context, b *bed) {
+	events, err := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
+	if err != nil {
+		return
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		l, ok := e.Object.(*coordinationv1.Lease)
+		if !ok || l.Spec.HolderIdentity == nil {
+			continue
+		}
+		w.mu.Lock()
+		if n := len(w.holders); n == 0 || w.holders[n-1] != *l.Spec.HolderIdentity {
+			w.holders = append(w.holders, *l.Spec.HolderIdentity)
+		}
+		w.mu.Unlock()
+	}
 }
 
 // occupied is a cluster in which another provider runs, with three Services.

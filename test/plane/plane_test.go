@@ -46,7 +46,7 @@ func TestPlane(t *testing.T) {
 	for _, minor := range Minors() {
 		t.Run(string(minor), func(t *testing.T) {
 			t.Parallel()
-			path := ""
+			var path string
 			if minor == Newest {
 				path = binary(t)
 			} else {

@@ -203,7 +203,7 @@ func traces(t *testing.T) []string {
 		"grep -o " + os.TempDir() + ".* /proc/mounts", "ip -o link | grep -o csccm", "ip netns", "nft list tables | grep csccm",
 		"pgrep -f 'sleep 777[7]'", "hostname",
 	} {
-		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() //nolint:errcheck // grep that finds nothing
+		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() // grep finds nothing
 		all = append(all, look+": "+string(out))
 	}
 	return all

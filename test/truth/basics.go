@@ -68,13 +68,14 @@ func (b *bed) installed(ctx context.Context) (string, error) {
 }
 
 func tcp(ctx context.Context, b *bed) (string, error) {
-	to, a, err := b.served(ctx, "tcp", nil)
+	to, _, err := b.served(ctx, "tcp", nil)
 	if err != nil {
 		return "", err
 	}
 	pods := map[string]bool{}
 	for range 30 {
-		if a, err = ask(ctx, client1, to); err != nil {
+		a, err := ask(ctx, client1, to)
+		if err != nil {
 			return "", err
 		}
 		pods[a.Pod] = true

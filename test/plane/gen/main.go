@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,7 @@ go %[4]s
 }
 
 func goCommand(dir string, args ...string) ([]byte, error) {
-	cmd := exec.Command("go", args...) // #nosec G204 -- fixed arguments
+	cmd := exec.CommandContext(context.Background(), "go", args...) // #nosec G204 -- fixed arguments
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	var errs bytes.Buffer
