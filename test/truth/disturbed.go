@@ -133,7 +133,11 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil {
+	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself sees to that
+		return "", err
+	}
+	// Until Kubernetes calls the node not ready, Services lead to its Pods.
+	if err := b.nodeGone(ctx, name); err != nil {
 		return "", err
 	}
 	if err := b.workloadReady(ctx, replicas); err != nil {

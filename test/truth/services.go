@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -266,19 +267,27 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	err = b.until(ctx, "the Node object to go", func(ctx context.Context) error {
-		if _, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err == nil {
-			return errors.New("it is there")
-		}
-		return nil
-	})
-	if err != nil {
+	if err := b.nodeGone(ctx, name); err != nil {
 		return "", err
 	}
 	if err := b.members(ctx, to, all...); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
+}
+
+// nodeGone waits until a Node object is deleted.
+func (b *bed) nodeGone(ctx context.Context, name string) error {
+	return b.until(ctx, "the Node object "+name+" to go", func(ctx context.Context) error {
+		_, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return errors.New("it is there")
+		}
+		return err
+	})
 }
 
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
