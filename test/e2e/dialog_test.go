@@ -16,8 +16,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// said compares what a person saw with what must be there, in this order, line breaks aside.
-func said(t *testing.T, screen string, want ...string) {
+// shows compares what a person saw with what must be there, in this order, line breaks aside.
+func shows(t *testing.T, screen string, want ...string) {
 	t.Helper()
 	rest := strings.Join(strings.Fields(screen), " ")
 	for _, w := range want {
@@ -59,7 +59,7 @@ func TestInstallOnATerminal(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("the install ended with %d:\n%s", code, screen)
 	}
-	said(t, screen, "Log in as a CloudStack administrator", "it must start with https://", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
+	shows(t, screen, "Log in as a CloudStack administrator", "it must start with https://", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
 		"To do in CloudStack:", "Do this in CloudStack? Yes", "Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,
 		"Helm install release kube-system/"+release, "Node demo-worker-1 is initialised by a taint", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "runs in namespace kube-system; 3 of 3 nodes initialised.",
@@ -71,7 +71,7 @@ func TestInstallOnATerminal(t *testing.T) {
 	if code != 2 {
 		t.Errorf("declined, it ended with %d:\n%s", code, screen)
 	}
-	said(t, screen, "Helm keep release", "nothing was changed in the cluster: not confirmed")
+	shows(t, screen, "Helm keep release", "nothing was changed in the cluster: not confirmed")
 	script.write(t, "install-interactive.txt")
 }
 
@@ -105,7 +105,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	if code != 3 {
 		t.Fatalf("stopped by a person, it ended with %d:\n%s", code, screen)
 	}
-	said(t, screen, "Service default/mail: stop here", "--accept default/mail")
+	shows(t, screen, "Service default/mail: stop here", "--accept default/mail")
 	if now := balancerRules(t, b.client, b.ips...); now[of].Algorithm != "leastconn" {
 		t.Errorf("the rule has changed to %+v", now[of])
 	}
@@ -113,7 +113,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("the install ended with %d:\n%s", code, screen)
 	}
-	said(t, screen, "found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
+	shows(t, screen, "found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
 		"Service default/documented: keep what stands", "Service default/mail: agree to the change", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
@@ -163,16 +163,16 @@ func TestTaintOnATerminal(t *testing.T) {
 	if code != 0 || len(labelled()) > 0 {
 		t.Errorf("declined, it ended with %d, and %v are initialised:\n%s", code, labelled(), screen)
 	}
-	said(t, screen, "demo-worker-1 needs taint, first", "demo-worker-2 needs taint", question+" No")
+	shows(t, screen, "demo-worker-1 needs taint, first", "demo-worker-2 needs taint", question+" No")
 	screen, code = script.dialog(t, []answer{{question, "y" + enter}}, "taint")
 	if code != 0 || !slices.Equal(labelled(), []string{worker1.Name, worker2.Name}) {
 		t.Errorf("it ended with %d, and %v are initialised:\n%s", code, labelled(), screen)
 	}
-	said(t, screen, question+" Yes", "Node demo-worker-1, alone at first", "Initialised: demo-worker-1, demo-worker-2. Back: csccm taint --undo")
+	shows(t, screen, question+" Yes", "Node demo-worker-1, alone at first", "Initialised: demo-worker-1, demo-worker-2. Back: csccm taint --undo")
 	screen, code = script.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo")
 	if code != 0 || len(labelled()) > 0 {
 		t.Errorf("the undo ended with %d, and %v have labels:\n%s", code, labelled(), screen)
 	}
-	said(t, screen, back+" Yes", "demo-worker-1 SET BACK: topology.kubernetes.io/zone", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
+	shows(t, screen, back+" Yes", "demo-worker-1 SET BACK: topology.kubernetes.io/zone", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
 	script.write(t, "taint.txt")
 }
