@@ -60,7 +60,7 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 	case <-w.seen:
 		killed = true
 		_ = cmd.Process.Kill()
-		_ = <-ended // killed
+		t.Log("csccm:", <-ended)
 	case err := <-ended:
 		var exit *exec.ExitError
 		switch {
@@ -74,7 +74,7 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 		return false
 	case <-time.After(limit):
 		_ = cmd.Process.Kill()
-		_ = <-ended // killed
+		t.Log("csccm:", <-ended)
 		t.Fatalf("csccm %s does not say %q:\n%s", args[0], text, w)
 	}
 	t.Logf("killed after %q", text)

@@ -97,7 +97,7 @@ func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if b.home, err = os.MkdirTemp(dir, "home-"); err != nil {
 		return nil, err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // the end of it all
 		if err != nil {
 			b.stop()
 		}
@@ -134,7 +134,7 @@ func (b *bed) stop() {
 		b.path.Close()
 	}
 	if b.Cluster != nil {
-		b.Cluster.Stop()
+		b.Stop()
 	}
 	if b.cloud != nil {
 		b.cloud.Stop()

@@ -94,7 +94,7 @@ func installProject(ctx context.Context, b *bed) (string, error) {
 
 const (
 	secretName = "cloudstack-secret" // #nosec G101 -- a name
-	secretKey  = "cloud-config"
+	secretKey  = "cloud-config"      // #nosec G101 -- the name of a key
 )
 
 // secret writes the Secret that the chart asks for.

@@ -65,7 +65,7 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 	if err != nil {
 		return []result{fail("three nodes", err)}
 	}
-	defer b.stop()
+	defer b.stop() //nolint:contextcheck // the end of it all
 	_, _ = fmt.Fprintf(log, "      three nodes are ready (%s)\n", time.Since(start).Round(time.Second))
 	var all []result
 	for i, s := range wanted {

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main //nolint:forcetypeassert // a schema of another form has to stop the generator
+package main
 
 import (
 	"encoding/json"
@@ -68,7 +68,7 @@ func (s schemas) reduced(version string) Reduced {
 		for _, kind := range gvks(schema) {
 			if kinds[kind] {
 				out.Kinds[kind] = name
-				delete(schema["properties"].(map[string]any), "status")
+				delete(schema["properties"].(map[string]any), "status") //nolint:forcetypeassert // a schema of another form has to stop the generator
 				todo = append(todo, name)
 			}
 		}
@@ -114,14 +114,14 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 		case "type", "enum", "required":
 			kept[key] = value
 		case "$ref":
-			name := strings.TrimPrefix(value.(string), refPrefix)
+			name := strings.TrimPrefix(value.(string), refPrefix) //nolint:forcetypeassert // a schema of another form has to stop the generator
 			refs = append(refs, name)
 			kept[key] = "#/$defs/" + name
 		case "items", "additionalProperties":
 			kept[key] = below(value)
 		case "properties":
 			properties := map[string]any{}
-			for name, property := range value.(map[string]any) {
+			for name, property := range value.(map[string]any) { //nolint:forcetypeassert // a schema of another form has to stop the generator
 				properties[name] = below(property)
 			}
 			kept[key] = properties
@@ -130,7 +130,7 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 			}
 		case "allOf", "oneOf", "anyOf":
 			var list []any
-			for _, entry := range value.([]any) {
+			for _, entry := range value.([]any) { //nolint:forcetypeassert // a schema of another form has to stop the generator
 				list = append(list, below(entry))
 			}
 			kept[key] = list
