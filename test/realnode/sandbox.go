@@ -47,7 +47,7 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 	// The parent-death signal is about this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(self, os.Args[1:]...) //nolint:gosec,noctx // this program; it ends by a signal, tidily
+	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // it ends by a signal, tidily
 	cmd.Args[0] = initStage
 	cmd.Env = append(os.Environ(), dirVariable+"="+r.Dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
