@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,11 +25,7 @@ func newChartCommand(s *settings) *cobra.Command {
 		Short: "Package the Helm chart",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := s.tree(cmd.Context())
-			if err != nil {
-				return err
-			}
-			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree, chartpkg.Annotations{})
+			pkg, err := s.packChart(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -44,6 +41,15 @@ func newChartCommand(s *settings) *cobra.Command {
 	return cmd
 }
 
+// packChart packs the chart of the tree.
+func (s *settings) packChart(ctx context.Context) (*chartpkg.Package, error) {
+	tree, err := s.tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree, chartpkg.Annotations{})
+}
+
 func newManifestCommand(s *settings) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -51,11 +57,7 @@ func newManifestCommand(s *settings) *cobra.Command {
 		Short: "Render the chart's defaults for those who do not use Helm",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := s.tree(cmd.Context())
-			if err != nil {
-				return err
-			}
-			pkg, err := chartpkg.Pack(filepath.Join(s.root, "charts", charts.Name), tree, chartpkg.Annotations{})
+			pkg, err := s.packChart(cmd.Context())
 			if err != nil {
 				return err
 			}
