@@ -84,7 +84,7 @@ var dumpFields = map[string]string{
 	"state.settings": dumpNot, "state.version": dumpNot, "state.jobs": dumpNot, "state.due": dumpNot, "state.running": dumpNot,
 	"jobIndex.pending": dumpNot, "jobIndex.done": dumpNot, "state.apiKeys": dumpNot, "networkOffering.rendered": dumpNot,
 	"user.apiKey": dumpSecret, "user.secretKey": dumpSecret, "user.password": dumpNever,
-	"kubernetesCluster.kubeconfig": dumpSecret,
+	"kubernetesCluster.kubeconfig": dumpSecret, "sslCert.pair": dumpNot,
 }
 
 // dumpRule is how a field of a type gets into a dump; "" if it is plain.
