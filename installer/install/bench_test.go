@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -30,6 +29,7 @@ import (
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -95,19 +95,7 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 		}
 		return out
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if b.clock.HasWaiters() {
-				b.controller(ctx)
-				b.clock.Step(250 * time.Millisecond)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
+	stepclock.Run(t, b.clock, 250*time.Millisecond, b.controller)
 	return b
 }
 

@@ -5,8 +5,6 @@ package rollout_test
 
 import (
 	"bytes"
-	"context"
-	"runtime"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/rollout"
 )
@@ -54,18 +53,7 @@ func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
 func waiter(t *testing.T, objects ...kruntime.Object) (*rollout.Waiter, *bytes.Buffer) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if clock.HasWaiters() {
-				clock.Step(time.Second)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
+	stepclock.Run(t, clock, time.Second, nil)
 	out := &bytes.Buffer{}
 	return &rollout.Waiter{
 		Cluster: cluster.NewForTest(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,

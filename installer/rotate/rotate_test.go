@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -94,18 +94,7 @@ func newBench(t *testing.T) *bench {
 		require.NoError(t, b.kube.Tracker().Add(pod("new2")))
 		return false, nil, nil
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if b.clock.HasWaiters() {
-				b.clock.Step(time.Second)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
+	stepclock.Run(t, b.clock, time.Second, nil)
 	b.logs = reloads
 	return b
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -248,19 +248,7 @@ func newWorld(t *testing.T, broken []string, nodes ...corev1.Node) *world {
 		}
 		return false, nil, nil
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if w.clock.HasWaiters() {
-				w.controller(ctx, t)
-				w.clock.Step(pollInterval)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
+	stepclock.Run(t, w.clock, pollInterval, func(ctx context.Context) { w.controller(ctx, t) })
 	return w
 }
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -54,18 +54,7 @@ func newBench(t *testing.T, history ...helm.Release) *bench {
 		Cluster: cluster.NewForTest(b.kube), Helm: b, Prompt: prompt.NewRefusing(), Clock: clock, Release: "cloudstack-ccm", Yes: true,
 		Progress: report.NewProgress(&b.err, report.Style{}, clock), Out: &b.out, ErrOut: &b.err, Journal: filepath.Join(b.dir, "journal"),
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if clock.HasWaiters() {
-				clock.Step(time.Second)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
+	stepclock.Run(t, clock, time.Second, nil)
 	return b
 }
 
