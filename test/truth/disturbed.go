@@ -144,7 +144,7 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 		return "", err
 	}
 	lost := r.Next("after")
-	for range 100 {
+	for range 1000 {
 		if _, err := ask(ctx, client1, to); err != nil {
 			return "", err
 		}
