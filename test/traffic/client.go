@@ -51,6 +51,8 @@ type Client struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	slots  chan struct{}
+	stop   sync.Once
+	last   Report
 
 	mu      sync.Mutex
 	current *record
@@ -93,11 +95,15 @@ func (c *Client) next(part string, now time.Time) Report {
 }
 
 // Stop waits for the requests on their way, which count, and returns the last part. That wait is no gap.
+// Stopping again changes nothing.
 func (c *Client) Stop() Report {
-	c.cancel()
-	now := time.Now()
-	c.wg.Wait()
-	return c.next("", now)
+	c.stop.Do(func() {
+		c.cancel()
+		now := time.Now()
+		c.wg.Wait()
+		c.last = c.next("", now)
+	})
+	return c.last
 }
 
 // Reports are those of all parts that have ended.

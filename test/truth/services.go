@@ -126,7 +126,7 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "scaled down", false, to)
 	defer r.Stop()
 	if err := b.scale(ctx, 1); err != nil {
 		return "", err
@@ -243,7 +243,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
 	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
@@ -335,7 +335,7 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "", false, to)
 	defer r.Stop()
 	if err := errors.Join(restart(ctx, b), b.ended(ctx)); err != nil {
 		return "", err
