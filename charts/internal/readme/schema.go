@@ -88,7 +88,7 @@ func set(object *yaml.Node, key string, value *yaml.Node) {
 
 // write writes a node as JSON in the order of its keys.
 func write(out *bytes.Buffer, node *yaml.Node) error {
-	switch node.Kind { //nolint:exhaustive // JSON has no aliases
+	switch node.Kind {
 	case yaml.MappingNode:
 		out.WriteByte('{')
 		for i := 0; i < len(node.Content); i += 2 {
