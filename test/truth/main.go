@@ -135,7 +135,34 @@ func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
 	if err := prepare(ctx, s.minors, stderr); err != nil {
 		return 1, err
 	}
-	return realnode.Enter(ctx, stderr)
+	before := realnode.Look(ctx)
+	code, err := realnode.Enter(ctx, stderr)
+	left := leftBehind(realnode.Look(context.WithoutCancel(ctx)).Since(before))
+	_, _ = fmt.Fprintf(stderr, "\n%s\n", left)
+	if err == nil && s.writes() && ctx.Err() == nil {
+		err = appendTo(s.out, "\n## Afterwards\n\n"+left+"\n")
+	}
+	return code, err
+}
+
+// leftBehind says what a run has left on the machine.
+func leftBehind(since []string) string {
+	if len(since) == 0 {
+		return "Nothing is left on the machine: mounts, links, nftables, network namespaces, cgroups and folders are those of before,\nand no process of the run lives."
+	}
+	return "New on the machine, of the run or of somebody else: " + strings.Join(since, ", ") + "."
+}
+
+// writes tells whether the page is written: scenarios that are left out would be missing there.
+func (s *settings) writes() bool { return s.out != "" && s.only.String() == "" }
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) // #nosec G304 -- the user's
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // inside runs the scenarios on each minor and shows the table.
@@ -162,7 +189,7 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 		})...)
 	}
 	_, _ = fmt.Fprint(stdout, table(all))
-	if s.out != "" && s.only.String() == "" && ctx.Err() == nil {
+	if s.writes() && ctx.Err() == nil {
 		if err := os.WriteFile(s.out, []byte(page(all)), 0o644); err != nil { // #nosec G306 -- documentation
 			_, _ = fmt.Fprintln(stderr, "truth:", err)
 			return 1

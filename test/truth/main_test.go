@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/traffic"
 )
 
 func TestParse(t *testing.T) {
@@ -119,10 +120,18 @@ func TestNamed(t *testing.T) {
 func TestTableAndPage(t *testing.T) {
 	t.Parallel()
 	all := []result{
-		{minor: "1.37", chapter: "c", scenario: "one", took: 3 * time.Second, note: "a | b"},
+		{minor: "1.37", chapter: "c", scenario: "one", took: 3 * time.Second, note: "a | b", cluster: 7 * time.Second, traffic: []traffic.Report{
+			{Name: "first", Requests: 10, Failures: 1, LongestGap: 1500 * time.Microsecond, Cut: 2}, {Requests: 20}}},
 		{minor: "1.37", chapter: "c", scenario: "second", took: time.Minute, err: errors.New("it broke\nwith details")},
 	}
-	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"; got != want {
+	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"+
+		"\nKubernetes v1.37.1: 2 scenarios, 1 failed, 30 requests of steady traffic, in 1m10s\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	other := append(slices.Clone(all), result{minor: "1.36", chapter: "c", scenario: "one", traffic: []traffic.Report{{Requests: 7}}})
+	want := "| requests / failures / longest gap | 1.37 | 1.36 |\n|---|---|---|\n" +
+		"| one: first | 10 / 1 / 2ms, 2 connections cut |  |\n| one | 20 / 0 / 0s | 7 / 0 / 0s |\n"
+	if got := trafficTable(other); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {
