@@ -121,7 +121,8 @@ checked if it is there.`,
 // are errors.
 func verdict(err error) error {
 	var missing *verify.MissingError
-	if errors.As(err, &missing) || errors.Is(err, verify.ErrSignature) || errors.Is(err, verify.ErrContent) {
+	if errors.As(err, &missing) || errors.Is(err, verify.ErrSignature) || errors.Is(err, verify.ErrContent) ||
+		errors.Is(err, verify.ErrVersion) {
 		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
 	}
 	return err

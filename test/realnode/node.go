@@ -174,6 +174,14 @@ func (n *Node) PowerOn(ctx context.Context) error {
 	return n.boot(ctx)
 }
 
+// Forgot tells with nil that the node's connection tracking holds no connection that waits for an answer of that
+// node's Pods. A port of the balancer that comes again within the two minutes until then is sent to the same Pod.
+func (n *Node) Forgot(ctx context.Context, gone *Node) error {
+	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
+	// A machine without this file has no such connections to show: grep fails then too.
+	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
+}
+
 // StopKubelet ends the kubelet alone: Pods run on, and nobody reports them.
 func (n *Node) StopKubelet(ctx context.Context) error {
 	return n.machine.signal(ctx, "kubelet", syscall.SIGTERM)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
@@ -27,8 +26,9 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 	return nil
 }
 
-// UnpublishedLayer is an error if the tag is there without a layer of that digest, as a chart's package is one.
-func UnpublishedLayer(ctx context.Context, tag name.Tag, digest string) error {
+// UnpublishedLayers is an error if the tag is there with other layers than those of the digests (sha256:HEX). A chart's
+// are its package and its provenance file.
+func UnpublishedLayers(ctx context.Context, tag name.Tag, digests []string) error {
 	have, err := remote.Image(tag, options(ctx)...)
 	if err != nil {
 		if notFound(err) {
@@ -40,7 +40,11 @@ func UnpublishedLayer(ctx context.Context, tag name.Tag, digest string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", tag, err)
 	}
-	if !slices.ContainsFunc(manifest.Layers, func(l v1.Descriptor) bool { return l.Digest.String() == digest }) {
+	var published []string
+	for _, layer := range manifest.Layers {
+		published = append(published, layer.Digest.String())
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(published)), slices.Sorted(slices.Values(digests))) {
 		return fmt.Errorf("%s is published with other content: a published version does not change", tag)
 	}
 	return nil
