@@ -88,6 +88,9 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(read("charts/cloudstack-ccm/Chart.yaml"), &chart))
 	assert.Equal(t, ">="+supported.Minimum+".0-0", chart.KubeVersion)
+	policy := string(read("docs/support-policy.md"))
+	assert.Contains(t, policy, "| the chart installs | "+supported.Minimum+" or newer |")
+	assert.Contains(t, policy, "| libraries | "+supported.Built+" |")
 	assert.Contains(t, string(read("README.md")), "Kubernetes "+supported.Minimum+" or newer")
 	assert.Regexp(t, `(?m)^\tk8s\.io/client-go v0\.`+strings.TrimPrefix(supported.Built, "1.")+`\.`, string(read("go.mod")))
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -61,25 +60,8 @@ func keep(up string) int {
 
 // populate makes one of each thing that could be left behind.
 func populate(ctx context.Context) error {
-	dir, _ := Inside()
-	network, err := newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24"))
+	n, err := bare(ctx)
 	if err != nil {
-		return err
-	}
-	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
-	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, "n1"), network: network, cgroup: filepath.Join(filepath.Base(dir), "n1")}
-	for _, h := range hierarchies() {
-		if err := h.make(n.cgroup); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(n.Dir, "log"), 0o700); err != nil {
-		return err
-	}
-	if n.machine, err = startMachine(ctx, "n1", n.Dir); err != nil {
-		return err
-	}
-	if err := network.plug(ctx, n.machine, o); err != nil {
 		return err
 	}
 	// An orphan in a cgroup of its own, as a container is.

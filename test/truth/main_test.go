@@ -6,10 +6,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--minor", "1.20"}, nil, "no control plane of Kubernetes 1.20"},
 		{[]string{"--only", "("}, nil, "--only: "},
 		{[]string{"now"}, nil, "there are flags only"},
+		{[]string{"--only", "no such"}, nil, "--only: no scenario is called"},
 	} {
 		s, err := parse(c.args, io.Discard)
 		if c.err != "" {
@@ -69,6 +72,47 @@ func TestWorlds(t *testing.T) {
 				t.Errorf("two scenarios are called %q", s.name)
 			}
 			names[s.name] = true
+		}
+	}
+}
+
+// TestUnproven: a scenario is proven by one success, on its minor; what was not asked for need not be.
+func TestUnproven(t *testing.T) {
+	t.Parallel()
+	three := chapter{scenarios: []scenario{{name: "install"}, {name: "TCP (one)"}, {name: "UDP"}}}
+	broke := errors.New("it broke")
+	for _, c := range []struct {
+		name, only string
+		all        []result
+		want       []string
+	}{
+		{"all ran", "", []result{{scenario: "install"}, {scenario: "TCP (one)"}, {scenario: "UDP"}}, nil},
+		{"one failed", "", []result{{scenario: "install"}, {scenario: "TCP (one)", err: broke}, {scenario: "UDP"}}, []string{"TCP (one)"}},
+		{"and succeeds", "", []result{{scenario: "TCP (one)", err: broke}, {scenario: "UDP"}, {scenario: "install"}, {scenario: "TCP (one)"}}, nil},
+		{"no cluster", "", []result{{scenario: "three nodes", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
+		{"the first failed", "", []result{{scenario: "install", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
+		{"the rest of it failed", "UDP", []result{{scenario: "install", err: broke}}, []string{"UDP"}},
+		{"on another minor", "^UDP$", []result{{scenario: "UDP", minor: "1.35"}}, []string{"UDP"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range c.all {
+				c.all[i].minor = cmp.Or(c.all[i].minor, plane.Newest)
+			}
+			got := three.unproven(plane.Newest, regexp.MustCompile(c.only), c.all)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	only := named([]string{"TCP (one)", "UDP"})
+	for name, want := range map[string]bool{"TCP (one)": true, "UDP": true, "UDP, too": false, "TCP one": false, "": false} {
+		if got := only.MatchString(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
 		}
 	}
 }

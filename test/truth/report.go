@@ -72,10 +72,11 @@ A machine without CPU to spare loses some too, as an answer that takes longer co
 `)
 	b.WriteString(trafficTable(all))
 	b.WriteString(`
-Requests may be lost in one part alone: ` + dying + `, 40 s after its last word, kube-proxy on the
-other nodes sends a share of them to the Pods that died with it. Neither CloudStack nor a cloud controller manager has a
-hand in that; the balancer's own check has taken the node out by then, and a Service with ` + "`externalTrafficPolicy: Local`" + `
-loses only what is on its way.
+Requests may be lost in two parts alone, when a node dies at once. ` + "First " + dying + `, kube-proxy
+on the other nodes sends a share of them to the Pods that died with it. Then ` + remembered + `
+(two minutes at most): a port of the balancer that comes again meanwhile leads to the same dead Pod. Neither CloudStack nor a
+cloud controller manager has a hand in that; the balancer's own check has taken the node out by then, and a Service with
+` + "`externalTrafficPolicy: Local`" + ` loses only what is on its way.
 `)
 	chapter := ""
 	for _, r := range all {

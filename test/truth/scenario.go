@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
@@ -91,6 +93,27 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 		}
 	}
 	return all
+}
+
+// unproven are the chapter's scenarios that were asked for and have not succeeded: they failed, or what they build on did.
+func (c *chapter) unproven(minor plane.Minor, only *regexp.Regexp, all []result) []string {
+	var names []string
+	for _, s := range c.scenarios {
+		proven := slices.ContainsFunc(all, func(r result) bool { return r.minor == minor && r.scenario == s.name && r.err == nil })
+		if only.MatchString(s.name) && !proven {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// named matches just these scenarios.
+func named(names []string) *regexp.Regexp {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(name)
+	}
+	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
 func (b *bed) one(ctx context.Context, s scenario) result {

@@ -52,7 +52,7 @@ func (b *bed) members(ctx context.Context, to netip.AddrPort, want ...string) er
 	})
 }
 
-// up waits until the router calls every member of an address up.
+// up waits until the router has found every member of an address up: it takes a new one for up until its first check.
 func (b *bed) up(ctx context.Context, ip netip.Addr) error {
 	return b.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) error {
 		var all, down []string
@@ -62,7 +62,7 @@ func (b *bed) up(ctx context.Context, ip netip.Addr) error {
 			}
 			for _, m := range r.Members {
 				all = append(all, m.Address)
-				if !m.Up {
+				if !m.Up || m.Check != "ok" {
 					down = append(down, m.VM+" "+m.Address)
 				}
 			}
