@@ -48,7 +48,7 @@ func TestWrongValues(t *testing.T) {
 		}
 		says := strings.TrimPrefix(err.Error(), "chart values: ")
 		assert.NotContains(t, says, "\n")
-		assert.NotContains(t, says, "does not match pattern", "the schema has no description for it")
+		assert.NotContains(t, says, "does not match pattern", "the schema has no patternErrorMessage for it")
 		if *update {
 			list[i].Says = says
 		} else {
