@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"io"
 	"os"
@@ -71,6 +72,7 @@ func TestProductIsReproducible(t *testing.T) {
 	}
 	assert.True(t, bytes.Equal(archives[0], archives[1]), "archives")
 	assert.Equal(t, digests[0], digests[1])
+	t.Logf("archive %x, image %s: twice", sha256.Sum256(archives[0]), digests[0])
 }
 
 // Versions of Kubernetes are in one place; what repeats them agrees.

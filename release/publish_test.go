@@ -4,9 +4,13 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -27,6 +31,8 @@ import (
 type trial struct {
 	site, registry string
 	writes, limit  atomic.Int64
+	// password of the user ci, if the registry wants one.
+	password string
 }
 
 func newTrial(t *testing.T, limit int64) *trial {
@@ -35,6 +41,11 @@ func newTrial(t *testing.T, limit int64) *trial {
 	trial.limit.Store(limit)
 	handler := trialHandler(trial.site)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); trial.password != "" && (user != "ci" || password != trial.password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="trial"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+			return
+		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && trial.writes.Add(1) > trial.limit.Load() {
 			http.Error(w, `{"errors":[{"code":"DENIED"}]}`, http.StatusForbidden)
 			return
@@ -175,6 +186,51 @@ func TestPublishAsksFirst(t *testing.T) {
 	} {
 		_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key}, args...)...)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// A job that has the tag alone (a shallow clone, no branch), and its login in DOCKER_CONFIG instead of a home, makes the
+// same release and publishes it: images by one library, the chart by Helm's.
+//
+//nolint:paralleltest // sets environment variables
+func TestPublishFromAJob(t *testing.T) {
+	f := newFixture(t)
+	f.git("tag", "v0.1.0-rc.1")
+	f.must("test", "true")
+	dir, _ := f.make()
+	origin := f.dir
+	f.dir = filepath.Join(t.TempDir(), "job")
+	cmd := exec.CommandContext(t.Context(), "git", "clone", "-q", "--depth", "1", "--branch", "v0.1.0-rc.1", "file://"+origin, f.dir)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	f.must("test", "true")
+	again, _ := f.make()
+	first, second := contents(t, dir), contents(t, again)
+	for _, name := range []string{"cloudstack-ccm-0.1.0-rc.1.tgz", "csccm.yaml", "cloudstack-ccm_v0.1.0-rc.1.oci.tar", "release.json"} {
+		// Their sums: a difference would print megabytes.
+		assert.Equal(t, sha256.Sum256([]byte(first[name])), sha256.Sum256([]byte(second[name])), name)
+	}
+
+	tr := newTrial(t, enough)
+	tr.password = "geheim"
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: docker login 127.0.0.1:")
+	host, _, _ := strings.Cut(tr.registry, "/")
+	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("ci:geheim")))
+	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(login), 0o600))
+	require.NoError(t, tr.publish(f, again))
+	text, err := os.ReadFile(f.public)
+	require.NoError(t, err)
+	key, err := verify.ParseKey(text)
+	require.NoError(t, err)
+	for _, item := range append([]string{chart}, images...) {
+		_, err := verify.Image(t.Context(), tr.registry+"/"+item, verify.ImageOptions{Key: key})
+		require.NoError(t, err, item)
+	}
+	for name, text := range contents(t, tr.site) {
+		assert.NotContains(t, text, "geheim", name)
 	}
 }
 

@@ -101,7 +101,11 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	if o.PlainHTTP {
 		nameOptions = append(nameOptions, name.Insecure)
 	}
-	ref, err := name.ParseReference(strings.TrimPrefix(reference, "oci://"), nameOptions...)
+	plain := strings.TrimPrefix(reference, "oci://")
+	if strings.Contains(plain, "://") {
+		return nil, fmt.Errorf("%s: want HOST/PATH:TAG or oci://HOST/PATH:TAG", reference)
+	}
+	ref, err := name.ParseReference(plain, nameOptions...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,14 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // Unpublished is an error if the tag is there with another digest (sha256:HEX).
@@ -19,7 +22,7 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 	case err != nil && notFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", tag, err)
+		return unanswered(tag, err)
 	case have.Digest.String() != digest:
 		return fmt.Errorf("%s is published with digest %s: a published version does not change", tag, have.Digest)
 	}
@@ -34,7 +37,7 @@ func UnpublishedLayers(ctx context.Context, tag name.Tag, digests []string) erro
 		if notFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%s: %w", tag, err)
+		return unanswered(tag, err)
 	}
 	manifest, err := have.Manifest()
 	if err != nil {
@@ -48,4 +51,14 @@ func UnpublishedLayers(ctx context.Context, tag name.Tag, digests []string) erro
 		return fmt.Errorf("%s is published with other content: a published version does not change", tag)
 	}
 	return nil
+}
+
+// unanswered says how to log in where that is what the registry wants.
+func unanswered(tag name.Tag, err error) error {
+	var answer *transport.Error
+	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		return fmt.Errorf("%s: the registry answers %s: docker login %s, or a config.json in the folder DOCKER_CONFIG",
+			tag, http.StatusText(answer.StatusCode), tag.RegistryStr())
+	}
+	return fmt.Errorf("%s: %w", tag, err)
 }
