@@ -14,6 +14,12 @@ VERSION_PKG := github.com/csccm/csccm/pkg/version
 LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Commit=$(COMMIT) -X $(VERSION_PKG).Date=$(DATE)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
+# The race detector needs cgo, also where the environment leaves it out, as .ci/run does.
+RACE := CGO_ENABLED=1 go test -race
+
+# What is tried at every point and size takes a quarter of an hour with the race detector, which looks at some of them.
+EXHAUSTIVE := ./pkg/provider/... ./installer/install
+
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 TESTFLAGS ?=
@@ -42,10 +48,10 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 
 .PHONY: test
 test: plane ## run all tests with the race detector (unit, contract, controller, system)
-	go test -race -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -v /pkg/provider)
-	go test -race -short -timeout 20m $(TESTFLAGS) ./pkg/provider/...
-	go test -timeout 20m $(TESTFLAGS) ./pkg/provider/... # every point and size; with the race detector that takes a quarter of an hour
-	cd test && go test -race -timeout 30m $(TESTFLAGS) ./...
+	$(RACE) -timeout 20m $(TESTFLAGS) $$(go list ./... | grep -vE '/pkg/provider|/installer/install$$')
+	$(RACE) -short -timeout 20m $(TESTFLAGS) $(EXHAUSTIVE)
+	go test -timeout 20m $(TESTFLAGS) $(EXHAUSTIVE)
+	cd test && $(RACE) -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
@@ -53,7 +59,7 @@ test-unit: ## only the tests that need no control plane
 
 .PHONY: minors
 minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
-	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m
+	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m $(TESTFLAGS)
 
 .PHONY: golden
 golden: ## how many recorded CloudStack answers the simulator gives alike

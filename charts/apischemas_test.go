@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,12 +44,61 @@ func loadAPISchemas(t *testing.T, minor string) *apiSchemas {
 	require.True(t, strings.HasPrefix(index.Version, minor+"."))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	require.NoError(t, err)
+	for kind, schema := range operatorSchemas(t) {
+		index.Kinds[kind] = kind
+		document.(map[string]any)["$defs"].(map[string]any)[kind] = schema
+	}
 	s := &apiSchemas{kinds: index.Kinds, compiler: jsonschema.NewCompiler(), url: "mem:///" + minor, compiled: map[string]*jsonschema.Schema{}}
 	require.NoError(t, s.compiler.AddResource(s.url, document))
 	return s
 }
 
-// check returns what the API would say against an object. Kinds of the Prometheus operator are not Kubernetes' own.
+// operatorSchemas are those of the Prometheus operator's kinds, by "monitoring.coreos.com/v1 PodMonitor".
+func operatorSchemas(t *testing.T) map[string]any {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", "prometheus-operator.yaml"))
+	require.NoError(t, err)
+	schemas := map[string]any{}
+	for _, doc := range documents(string(raw))[1:] {
+		var definition struct {
+			Spec struct {
+				Group    string
+				Names    struct{ Kind string }
+				Versions []struct {
+					Name   string
+					Schema struct{ OpenAPIV3Schema map[string]any }
+				}
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &definition))
+		for _, version := range definition.Spec.Versions {
+			closed(version.Schema.OpenAPIV3Schema)
+			schemas[fmt.Sprintf("%s/%s %s", definition.Spec.Group, version.Name, definition.Spec.Names.Kind)] = version.Schema.OpenAPIV3Schema
+		}
+	}
+	require.Len(t, schemas, 3)
+	return schemas
+}
+
+// closed forbids fields that a schema does not name, as an API server with strict validation does.
+func closed(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	if properties != nil && schema["additionalProperties"] == nil && schema["x-kubernetes-preserve-unknown-fields"] == nil {
+		schema["additionalProperties"] = false
+	}
+	for _, property := range properties {
+		if below, ok := property.(map[string]any); ok {
+			closed(below)
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if below, ok := schema[key].(map[string]any); ok {
+			closed(below)
+		}
+	}
+}
+
+// check returns what the API would say against an object.
 func (s *apiSchemas) check(document string) error {
 	raw, err := yaml.YAMLToJSONStrict([]byte(document))
 	if err != nil {
@@ -58,16 +108,14 @@ func (s *apiSchemas) check(document string) error {
 	if err := json.Unmarshal(raw, &of); err != nil {
 		return err
 	}
-	if strings.HasPrefix(of.APIVersion, "monitoring.coreos.com/") {
-		return nil
-	}
 	kind := of.APIVersion + " " + of.Kind
 	name, ok := s.kinds[kind]
 	if !ok {
 		return fmt.Errorf("this version does not have %s", kind)
 	}
 	if s.compiled[kind] == nil {
-		if s.compiled[kind], err = s.compiler.Compile(s.url + "#/$defs/" + name); err != nil {
+		pointer := strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if s.compiled[kind], err = s.compiler.Compile(s.url + "#/$defs/" + url.PathEscape(pointer)); err != nil {
 			return err
 		}
 	}
@@ -112,6 +160,9 @@ func TestSchemasRefuseWhatTheAPIWould(t *testing.T) {
 		"got string, want integer":                    "{apiVersion: v1, kind: Service, spec: {ports: [{port: '1'}]}}",
 		"missing property 'containers'":               "{apiVersion: v1, kind: Pod, spec: {}}",
 		"does not have apps/v1 Deploy":                "{apiVersion: apps/v1, kind: Deploy}",
+		"additional properties 'schema' not allowed":  "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, spec: {selector: {}, endpoints: [{schema: https}]}}",
+		"value must be one of 'http', 'https'":        "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, spec: {selector: {}, podMetricsEndpoints: [{scheme: ftp}]}}",
+		"missing property 'expr'":                     "{apiVersion: monitoring.coreos.com/v1, kind: PrometheusRule, spec: {groups: [{name: a, rules: [{alert: A}]}]}}",
 		`key "a" already set`:                         "a: 1\na: 2",
 	} {
 		assert.ErrorContains(t, schemas.check(document), want)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -149,9 +150,23 @@ func writeArchive(file string, files []pack.File, tree source.Tree) (err error) 
 	return pack.Write(out, filepath.Base(file), files, tree.Time)
 }
 
-// writePublic writes a file that everybody may read.
-func writePublic(file string, data []byte) error {
-	return os.WriteFile(file, data, 0o644) //nolint:gosec // a public artefact
+// writePublic writes a file that everybody may read, whatever the umask, and whole or not at all: a half one would be
+// taken for another one that is published.
+func writePublic(file string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), ".release-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
 }
 
 // image builds the image of a program for its platforms.

@@ -111,7 +111,14 @@ func newIndexCommand(s *settings) *cobra.Command {
 					return fmt.Errorf("--merge: %w", err)
 				}
 			}
-			index, err := chartpkg.Index(dir, url, merge, tree.Time)
+			packages, err := filepath.Glob(filepath.Join(dir, "*.tgz")) // sorted
+			if err != nil {
+				return err
+			}
+			if len(packages) == 0 {
+				return fmt.Errorf("%s holds no .tgz file", dir)
+			}
+			index, err := chartpkg.Index(packages, url, merge, tree.Time)
 			if err != nil {
 				return err
 			}

@@ -34,6 +34,8 @@ type made struct {
 	Images        []madeImage   `json:"images"`
 	Chart         string        `json:"chart"`
 	Archives      []madeArchive `json:"archives"`
+	// files are all of it, by name; only those that were read are known.
+	files []string
 }
 
 // madeImage is an OCI archive.
@@ -92,7 +94,14 @@ func readMade(dir string) (*made, error) {
 		if have != want {
 			return nil, fmt.Errorf("%s is not the file that was made: make the release again", name)
 		}
+		m.files = append(m.files, name)
 	}
+	for _, name := range vouching {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			m.files = append(m.files, name)
+		}
+	}
+	slices.Sort(m.files)
 	return &m, nil
 }
 

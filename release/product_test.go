@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"io"
 	"os"
@@ -71,6 +72,7 @@ func TestProductIsReproducible(t *testing.T) {
 	}
 	assert.True(t, bytes.Equal(archives[0], archives[1]), "archives")
 	assert.Equal(t, digests[0], digests[1])
+	t.Logf("archive %x, image %s: twice", sha256.Sum256(archives[0]), digests[0])
 }
 
 // Versions of Kubernetes are in one place; what repeats them agrees.
@@ -86,6 +88,9 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(read("charts/cloudstack-ccm/Chart.yaml"), &chart))
 	assert.Equal(t, ">="+supported.Minimum+".0-0", chart.KubeVersion)
+	policy := string(read("docs/support-policy.md"))
+	assert.Contains(t, policy, "| the chart installs | "+supported.Minimum+" or newer |")
+	assert.Contains(t, policy, "| libraries | "+supported.Built+" |")
 	assert.Contains(t, string(read("README.md")), "Kubernetes "+supported.Minimum+" or newer")
 	assert.Regexp(t, `(?m)^\tk8s\.io/client-go v0\.`+strings.TrimPrefix(supported.Built, "1.")+`\.`, string(read("go.mod")))
 }

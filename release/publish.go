@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -45,7 +44,8 @@ func newPublishCommand(s *settings) *cobra.Command {
 		Short: "Publish a release that was made: push images and chart, sign them, write the chart repository",
 		Long: "Publish what `release make` made: push the images and the chart to a registry, attach bills of materials and\n" +
 			"provenance, sign all of it, and put the files and the chart repository into the folder of a web site. What is\n" +
-			"published under a version is never replaced; the same again changes nothing.",
+			"published under a version is never replaced, which is asked before anything is pushed; the same again changes\n" +
+			"nothing. An image gets its tag when it is signed.",
 		Example: "  COSIGN_PASSWORD=... release publish --key cosign.key --registry ghcr.io/csccm --site ../gh-pages",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,7 +60,7 @@ func newPublishCommand(s *settings) *cobra.Command {
 	flags.StringVar(&o.chartURL, "chart-url", "", "URL of charts/ on the web (default: relative to index.yaml)")
 	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of who built, for the provenance")
 	flags.BoolVar(&o.plainHTTP, "plain-http", false, "the registry has no TLS")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and whether it may be, and do nothing")
 	o.addKey(flags)
 	return cmd
 }
@@ -78,6 +78,9 @@ type publisher struct {
 func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if o.registry == "" && o.site == "" {
 		return errors.New("nowhere to publish: --registry, --site or both")
+	}
+	if o.registry == "" && o.charts != "" {
+		return errors.New("--chart-registry goes with --registry")
 	}
 	o.registry = strings.TrimSuffix(o.registry, "/")
 	if o.charts == "" {
@@ -106,6 +109,10 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(p.work)) }()
+	// A dry run asks too.
+	if err := p.unpublished(ctx); err != nil {
+		return err
+	}
 	return runSteps(ctx, out, o.dryRun, p.steps())
 }
 
@@ -170,14 +177,11 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 	if digest, err := index.Digest(); err != nil || digest.String() != i.Digest {
 		return errors.Join(fmt.Errorf("%s has digest %s, and %s says %s", i.File, digest, madeFile, i.Digest), err)
 	}
-	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), p.nameOptions()...)
+	tag, err := p.imageTag(i)
 	if err != nil {
 		return err
 	}
-	if err := attach.Unpublished(ctx, tag, i.Digest); err != nil {
-		return err
-	}
-	if err := image.Push(ctx, index, tag); err != nil {
+	if err := image.Push(ctx, index, tag.Digest(i.Digest)); err != nil {
 		return err
 	}
 	for _, platform := range i.Platforms {
@@ -199,7 +203,11 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 			return err
 		}
 	}
-	return p.vouch(ctx, tag.Digest(i.Digest))
+	if err := p.vouch(ctx, tag.Digest(i.Digest)); err != nil {
+		return err
+	}
+	// The tag last: who asks for it finds a signed image, also where this was interrupted.
+	return image.Tag(ctx, index, tag)
 }
 
 // vouch signs an image or chart and attaches how it was built.
@@ -218,36 +226,20 @@ func (p *publisher) vouch(ctx context.Context, image name.Digest) error {
 }
 
 func (p *publisher) chart(ctx context.Context) error {
-	file := filepath.Join(p.dir, p.made.Chart)
-	digest, err := digestOf(file)
+	ref, err := p.chartTag()
 	if err != nil {
 		return err
 	}
-	tag := strings.ReplaceAll(p.tree.Version, "+", "_")
-	ref, err := name.NewTag(p.charts+"/"+chartName(p.made.Chart, p.made.Version)+":"+tag, p.nameOptions()...)
-	if err != nil {
-		return err
-	}
-	if err := attach.UnpublishedLayer(ctx, ref, "sha256:"+digest); err != nil {
-		return err
-	}
-	pushed, err := chartpkg.Push(file, "oci://"+p.charts, p.plainHTTP, p.tree.Time)
+	pushed, err := chartpkg.Push(filepath.Join(p.dir, p.made.Chart), "oci://"+p.charts, p.plainHTTP, p.tree.Time)
 	if err != nil {
 		return err
 	}
 	return p.vouch(ctx, ref.Digest(pushed.Digest))
 }
 
-func chartName(file, version string) string { return strings.TrimSuffix(file, "-"+version+".tgz") }
-
 func (p *publisher) files(context.Context) error {
-	target := filepath.Join(p.site, "releases", p.made.Tag)
-	entries, err := os.ReadDir(p.dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if err := publishFile(filepath.Join(p.dir, entry.Name()), target); err != nil {
+	for _, name := range p.made.files {
+		if err := publishFile(filepath.Join(p.dir, name), p.released()); err != nil {
 			return err
 		}
 	}
@@ -255,40 +247,31 @@ func (p *publisher) files(context.Context) error {
 }
 
 func (p *publisher) repository(context.Context) error {
-	target := filepath.Join(p.site, "charts")
-	files, err := filepath.Glob(filepath.Join(p.dir, p.made.Chart+"*")) // and .prov
+	merged, err := p.index()
 	if err != nil {
 		return err
 	}
-	// The index first: it refuses another package under a published version.
-	index := filepath.Join(target, "index.yaml")
-	merged, err := chartpkg.Index(p.dir, p.chartURL, index, p.tree.Time)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		if err := publishFile(file, target); err != nil {
+	// The index last: what it names is there.
+	for _, file := range p.chartFiles() {
+		if err := publishFile(file, filepath.Join(p.site, "charts")); err != nil {
 			return err
 		}
 	}
-	return writePublic(index, merged)
+	return writePublic(p.indexFile(), merged)
 }
 
 // publishFile copies a file into a folder, which it makes; another file of the name that is there is an error.
 func publishFile(file, dir string) error {
+	published, err := publishedFile(file, dir)
+	if err != nil || published {
+		return err
+	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	target := filepath.Join(dir, filepath.Base(file))
-	if have, err := os.ReadFile(target); err == nil {
-		if !slices.Equal(have, data) {
-			return fmt.Errorf("%s is published and differs: a published version does not change", target)
-		}
-		return nil
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a public artefact
 		return err
 	}
-	return writePublic(target, data)
+	return writePublic(filepath.Join(dir, filepath.Base(file)), data)
 }

@@ -13,6 +13,7 @@ import (
 // releaseNotes are what changed, what there is and how to verify it, in Markdown. section may be nil.
 func releaseNotes(m *made, registry string, section *notes.Section) []byte {
 	var out strings.Builder
+	tag := strings.ReplaceAll("v"+m.Version, "+", "_") // as registries have it
 	fmt.Fprintf(&out, "# csccm v%s\n\n", m.Version)
 	if strings.Contains(m.Version, "-") {
 		out.WriteString("This is a pre-release: Helm takes it only when it is asked for (`--version` or `--devel`).\n\n")
@@ -28,13 +29,13 @@ func releaseNotes(m *made, registry string, section *notes.Section) []byte {
 		for _, p := range i.Platforms {
 			platforms = append(platforms, p.Platform)
 		}
-		fmt.Fprintf(&out, "| `%s/%s:%s` | `%s` | %s |\n", registry, i.Name, strings.ReplaceAll("v"+m.Version, "+", "_"), i.Digest, strings.Join(platforms, ", "))
+		fmt.Fprintf(&out, "| `%s/%s:%s` | `%s` | %s |\n", registry, i.Name, tag, i.Digest, strings.Join(platforms, ", "))
 	}
 	fmt.Fprintf(&out, "\nChart: `oci://%s/charts/cloudstack-ccm`, version %s. Archives of the programs, bills of materials (`*.cdx.json`),\n"+
 		"`SHA256SUMS` and `%s` are beside these notes.\n", registry, m.Version, "provenance.sigstore.json")
 	if m.Vulnerability == unchecked {
 		out.WriteString("\nKnown vulnerabilities were not checked when this release was made.\n")
 	}
-	fmt.Fprintf(&out, "\n## Verify\n\n```console\ncsccm verify image --public-key-file cosign.pub %s/cloudstack-ccm:v%s\ncsccm verify files --public-key-file cosign.pub SHA256SUMS\n```\n", registry, m.Version)
+	fmt.Fprintf(&out, "\n## Verify\n\n```console\ncsccm verify image --public-key-file cosign.pub %s/cloudstack-ccm:%s\ncsccm verify files --public-key-file cosign.pub SHA256SUMS\n```\n", registry, tag)
 	return []byte(out.String())
 }

@@ -11,5 +11,5 @@ type kubernetes struct {
 	Built string `json:"built"`
 }
 
-// supported is the one place for them: tests hold the chart's kubeVersion, go.mod and README to it.
+// supported is the one place for them: tests hold the chart's kubeVersion, go.mod, README and docs/support-policy.md to it.
 var supported = kubernetes{Minimum: "1.33", Built: "1.37"}

@@ -88,13 +88,15 @@ func newImagesCommand(g *globals) *cobra.Command {
 		Use:   "images",
 		Short: "List the container images, for a mirror",
 		Long: `List the images that the chart needs, one a line. With --registry each line has the
-image's name in a mirror too, in the form that copying tools read: SOURCE TARGET.`,
+image's name in a mirror too, in the form that copying tools read: SOURCE TARGET.
+save and load carry a whole release to a site without internet, signatures included.`,
 		Example: `  csccm images --kube-version v1.37.1
   csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
 		Args:        noArgs,
 		Annotations: outputs("text", "json", "yaml"),
 	}
 	f.add(cmd)
+	cmd.AddCommand(newImagesSaveCommand(g), newImagesLoadCommand(g))
 	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
 	completeFlag(cmd, "registry", cobra.NoFileCompletions)
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,7 +122,8 @@ checked if it is there.`,
 // are errors.
 func verdict(err error) error {
 	var missing *verify.MissingError
-	if errors.As(err, &missing) || errors.Is(err, verify.ErrSignature) || errors.Is(err, verify.ErrContent) {
+	if errors.As(err, &missing) || errors.Is(err, verify.ErrSignature) || errors.Is(err, verify.ErrContent) ||
+		errors.Is(err, verify.ErrVersion) || errors.Is(err, verify.ErrUnsigned) {
 		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
 	}
 	return err
@@ -138,17 +140,14 @@ func (g *globals) imageText(reports []*verify.ImageReport) error {
 	return table.Write(g.out, g.style(g.out))
 }
 
-// evidence names the kinds once each, in their order.
+// evidence names the kinds once each, sorted: registries list them in any order.
 func evidence(found []verify.Evidence) string {
 	var kinds []string
-	seen := map[string]bool{}
 	for _, e := range found {
-		if !seen[e.Kind] {
-			seen[e.Kind] = true
-			kinds = append(kinds, e.Kind)
-		}
+		kinds = append(kinds, e.Kind)
 	}
-	return strings.Join(kinds, ", ")
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ", ")
 }
 
 func yesNo(b bool) string {

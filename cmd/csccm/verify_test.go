@@ -36,6 +36,16 @@ func TestVerifyFiles(t *testing.T) {
 	r = csccm(t, "", environment(), "verify", "files", "--public-key-file", key, sums)
 	require.Equal(t, report.ExitCheckFailed, r.code)
 	require.Contains(t, r.err, "not the file that was signed")
+
+	require.NoError(t, os.Remove(sums+".sig"))
+	require.NoError(t, os.Remove(sums+".sigstore.json"))
+	r = csccm(t, "", environment(), "verify", "files", "--public-key-file", key, sums)
+	require.Equal(t, report.ExitCheckFailed, r.code)
+	require.Contains(t, r.err, "no signature beside it")
+
+	r = csccm(t, "", environment(), "verify", "image", "--public-key-file", key, "https://example.org/x")
+	require.Equal(t, report.ExitFailure, r.code)
+	require.Contains(t, r.err, "want HOST/PATH:TAG")
 }
 
 func TestVerifyUsage(t *testing.T) {

@@ -211,7 +211,7 @@ func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
 func pull(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
 	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
-	if loopback(host) {
+	if Loopback(host) {
 		options = append(options, registry.ClientOptPlainHTTP())
 	}
 	client, err := registry.NewClient(options...)
@@ -277,8 +277,8 @@ func findTag(client *registry.Client, name, chartVersion string) (string, error)
 	return strings.ReplaceAll(tag, "+", "_"), nil
 }
 
-// loopback tells whether a registry is on this machine, where plain HTTP is fine.
-func loopback(hostport string) bool {
+// Loopback tells whether a registry is on this machine, where plain HTTP is fine.
+func Loopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

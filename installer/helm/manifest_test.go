@@ -36,11 +36,11 @@ func TestManifest(t *testing.T) {
 func TestProblemsInWords(t *testing.T) {
 	t.Parallel()
 	schema := []byte(`{"properties": {
-		"a": {"properties": {"b": {"description": "a fruit"}}},
-		"list": {"items": {"description": "a network"}},
-		"map": {"additionalProperties": {"description": "a word"}},
+		"a": {"properties": {"b": {"patternErrorMessage": "a fruit"}}},
+		"list": {"items": {"patternErrorMessage": "a network"}},
+		"map": {"additionalProperties": {"patternErrorMessage": "a word"}},
 		"closed": {"additionalProperties": false},
-		"secret": {"description": "a URL", "writeOnly": true}
+		"secret": {"patternErrorMessage": "a URL", "writeOnly": true}
 	}}`)
 	for problem, want := range map[string]string{
 		"a.b: 'x' does not match pattern '^y$'":       "a.b: 'x' is not a fruit",

@@ -13,11 +13,12 @@ import (
 
 // valueSchema is the part of a JSON schema that says what a value should be.
 type valueSchema struct {
-	Description string                 `json:"description"`
-	WriteOnly   bool                   `json:"writeOnly"` // may hold a secret: it is not repeated
-	Properties  map[string]valueSchema `json:"properties"`
-	Items       *valueSchema           `json:"items"`
-	Additional  json.RawMessage        `json:"additionalProperties"` // false, or a schema
+	// Want is what a pattern stands for, in words; the keyword is that of editors.
+	Want       string                 `json:"patternErrorMessage"`
+	WriteOnly  bool                   `json:"writeOnly"` // may hold a secret: it is not repeated
+	Properties map[string]valueSchema `json:"properties"`
+	Items      *valueSchema           `json:"items"`
+	Additional json.RawMessage        `json:"additionalProperties"` // false, or a schema
 }
 
 // at finds the schema of a value by its path.
@@ -54,9 +55,9 @@ func inWords(err error, schema []byte) error {
 		}
 		switch s := root.at(m[1]); {
 		case s.WriteOnly:
-			values.Problems[i] = fmt.Sprintf("%s: want %s", m[1], s.Description)
-		case s.Description != "":
-			values.Problems[i] = fmt.Sprintf("%s: %s is not %s", m[1], m[2], s.Description)
+			values.Problems[i] = fmt.Sprintf("%s: want %s", m[1], s.Want)
+		case s.Want != "":
+			values.Problems[i] = fmt.Sprintf("%s: %s is not %s", m[1], m[2], s.Want)
 		}
 	}
 	return err

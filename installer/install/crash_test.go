@@ -43,10 +43,14 @@ func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after
 	})
 }
 
-// atEveryWrite tries n = 1, 2 ... until the last, each with a bench of its own.
+// atEveryWrite tries n = 1, 2 ... until the last, each with a bench of its own; with -short every fifth.
 func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 	t.Helper()
-	for n, last := 1, false; !last && !t.Failed(); n++ {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	for n, last := 1, false; !last && !t.Failed(); n += step {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) { last = try(t, n) })
 	}
 }

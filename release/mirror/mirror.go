@@ -58,6 +58,15 @@ func (o Options) names() []name.Option {
 	return nil
 }
 
+// reference is an item below a registry's path; oci:// may be before it.
+func (o Options) reference(registry, item string) (name.Reference, error) {
+	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, o.names()...)
+	if err != nil {
+		return nil, fmt.Errorf("registry %q: want HOST/PATH, such as registry.example.org/csccm: %w", registry, err)
+	}
+	return ref, nil
+}
+
 func (o Options) remote(ctx context.Context) []remote.Option {
 	all := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	if o.Transport != nil {
@@ -85,7 +94,7 @@ func Save(ctx context.Context, registry string, items []string, file string, o O
 	}
 	s := saver{Options: o, ctx: ctx, out: out}
 	for _, item := range items {
-		ref, err := name.ParseReference(strings.TrimSuffix(registry, "/")+"/"+item, o.names()...)
+		ref, err := o.reference(registry, item)
 		if err != nil {
 			return err
 		}
@@ -195,9 +204,12 @@ func Load(ctx context.Context, file, registry string, o Options) (loaded []strin
 	}
 	for _, d := range manifest.Manifests {
 		entry := d.Annotations[pathAnnotation]
-		ref, err := name.ParseReference(strings.TrimSuffix(registry, "/")+"/"+entry, o.names()...)
-		if err != nil || entry == "" {
-			return loaded, errors.Join(fmt.Errorf("%s: entry %q has no name", filepath.Base(file), entry), err)
+		if entry == "" {
+			return loaded, fmt.Errorf("%s is no archive of a release: an entry of it has no name", filepath.Base(file))
+		}
+		ref, err := o.reference(registry, entry)
+		if err != nil {
+			return loaded, err
 		}
 		o.say("load %s", ref)
 		if err := load(all, d, ref, o.remote(ctx)); err != nil {

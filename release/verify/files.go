@@ -29,6 +29,9 @@ const (
 // ErrContent is that a file is not the one that was signed.
 var ErrContent = errors.New("not the file that was signed")
 
+// ErrUnsigned is that nothing beside a file signs it.
+var ErrUnsigned = errors.New("no signature")
+
 // FileReport is what was found of downloaded files.
 type FileReport struct {
 	// Sums is the file with the digests, which the key signed.
@@ -149,7 +152,7 @@ func signedBeside(file string, text []byte, key *Key) error {
 		checked++
 	}
 	if checked == 0 {
-		return fmt.Errorf("%s: no signature beside it (%s.sigstore.json or %s.sig)", file, filepath.Base(file), filepath.Base(file))
+		return fmt.Errorf("%s: %w beside it (%s.sigstore.json or %s.sig)", file, ErrUnsigned, filepath.Base(file), filepath.Base(file))
 	}
 	return nil
 }

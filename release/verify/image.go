@@ -39,6 +39,8 @@ type ImageReport struct {
 	// Ref is what was asked for, Digest (sha256:HEX) what it is now: use it to pin what was verified.
 	Ref    string `json:"ref"`
 	Digest string `json:"digest"`
+	// Version is that of the release, by the signed provenance; empty without one.
+	Version string `json:"version,omitempty"`
 	// Evidence that holds; what other keys signed is not listed.
 	Evidence []Evidence `json:"evidence"`
 	// Platforms of an image for several: each is checked for a signature and a bill of materials of its own.
@@ -89,7 +91,8 @@ type imageVerifier struct {
 
 // Image verifies an image or an OCI chart in a registry, by tag or digest, with oci:// before it or not, and with
 // the credentials of `docker login` or `helm registry login`. Everything rests on the digest: that of the report is
-// the one that the evidence speaks of.
+// the one that the evidence speaks of. A tag that is a version must be the one that the provenance names: an old release
+// under a new tag has good signatures too.
 func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport, error) {
 	if o.Key == nil {
 		return nil, errors.New("no key to verify with")
@@ -98,7 +101,11 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	if o.PlainHTTP {
 		nameOptions = append(nameOptions, name.Insecure)
 	}
-	ref, err := name.ParseReference(strings.TrimPrefix(reference, "oci://"), nameOptions...)
+	plain := strings.TrimPrefix(reference, "oci://")
+	if strings.Contains(plain, "://") {
+		return nil, fmt.Errorf("%s: want HOST/PATH:TAG or oci://HOST/PATH:TAG", reference)
+	}
+	ref, err := name.ParseReference(plain, nameOptions...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +123,9 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	image := ref.Context().Digest(described.Digest.String())
 	report := &ImageReport{Ref: ref.Name(), Digest: described.Digest.String()}
 	if report.Evidence, err = v.check(image, v.Require); err != nil {
+		return report, err
+	}
+	if report.Version, err = released(ref, report.Evidence); err != nil {
 		return report, err
 	}
 	if !described.MediaType.IsIndex() {

@@ -273,3 +273,35 @@ func TestForms(t *testing.T) {
 	assert.JSONEq(t, `{"critical":{"identity":{"docker-reference":"example.org/x"},"image":{"docker-manifest-digest":"sha256:ab"},
 		"type":"cosign container image signature"},"optional":null}`, string(payload))
 }
+
+// An old release under a new tag has good signatures, and does not pass.
+func TestImageUnderTheTagOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	key := generate(t)
+	image, children := push(t, registry.WithReferrersSupport(true))
+	for _, signed := range append(children, image) {
+		require.NoError(t, attach.Sign(t.Context(), key, signed))
+	}
+	require.NoError(t, attach.Attest(t.Context(), key, image, verify.PredicateProvenance, map[string]any{
+		"buildDefinition": map[string]any{"externalParameters": map[string]string{"version": "1.2.3+x"}},
+	}))
+	index, err := remote.Index(image, remote.WithContext(t.Context()))
+	require.NoError(t, err)
+	for tag, good := range map[string]bool{
+		"v1.2.3_x": true, "1.2.3_x": true, "stable": true, "v1": true,
+		"v1.2.3": false, "v1.2.4_x": false, "2.0.0": false,
+	} {
+		ref := image.Context().Tag(tag)
+		require.NoError(t, remote.Tag(ref, index, remote.WithContext(t.Context())))
+		report, err := verify.Image(t.Context(), ref.String(), verify.ImageOptions{Key: key.Public()})
+		assert.Equal(t, "1.2.3+x", report.Version)
+		if good {
+			require.NoError(t, err, tag)
+			continue
+		}
+		require.ErrorIs(t, err, verify.ErrVersion, tag)
+		require.EqualError(t, err, ref.String()+": the image of another release: its signed provenance says version 1.2.3+x")
+	}
+	_, err = verify.Image(t.Context(), image.String(), verify.ImageOptions{Key: key.Public()})
+	require.NoError(t, err)
+}

@@ -187,7 +187,7 @@ func (d *demo) showResult(ctx context.Context) error {
 	if err := d.showRules(ctx); err != nil {
 		return err
 	}
-	d.say("There is no data path in this version of the simulator: nothing answers at the address yet, the rules are what there is to see.")
+	d.say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make e2e sends traffic.")
 	return nil
 }
 

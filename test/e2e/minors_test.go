@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,9 @@ import (
 // flagzSince is the minor from which kubelets show their flags without being asked to.
 const flagzSince plane.Minor = "1.36"
 
-// TestMinors installs on the API server of every supported minor: nodes are initialised, a Service gets its address,
-// doctor is content. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names them;
+// TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes; then by
+// csccm with nodes, which are initialised, a Service gets its address, doctor is content, and the Deployment becomes a
+// DaemonSet and a Deployment again. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names them;
 // what is left out is said.
 func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
@@ -48,6 +50,7 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 			if err != nil || version.GitVersion != minor.Release() {
 				t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
 			}
+			t.Run("chart", func(t *testing.T) { testChart(t, b) }) //nolint:paralleltest // before there are nodes
 			for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
 				o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
 				b.join(t, o)
@@ -65,7 +68,31 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 			if out, code := b.csccm(t, "", "status"); code != 0 || !strings.Contains(out, minor.Release()) {
 				t.Errorf("status on %s ended with %d:\n%s", minor.Release(), code, out)
 			}
+			t.Run("as a DaemonSet and back", func(t *testing.T) { testKinds(t, b) }) //nolint:paralleltest // the cluster is shared
 			t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
 		})
+	}
+}
+
+// TestSupportPolicyNamesTheMinors holds the pages that name the tested minors to those that are.
+func TestSupportPolicyNamesTheMinors(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, m := range plane.Minors() {
+		names = append(names, string(m))
+	}
+	slices.Sort(names)
+	for page, want := range map[string]string{
+		"support-policy.md": "| supported | the three latest minors: " + strings.Join(names, ", ") + " |",
+		"checks.md":         names[0] + " to " + names[len(names)-1] + " are tested",
+		"chart.md":          "every set of `ci/` on " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " (",
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("docs/%s does not say %q: %v", page, want, err)
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("%v are not three minors", names)
 	}
 }

@@ -107,21 +107,27 @@ func (b *bed) witness(t *testing.T) *witness {
 
 // watch sees each holder of the lease, however short it holds it.
 func (w *witness) watch(ctx context.Context, b *bed) {
+	b.watchLease(ctx, func(holder string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := len(w.holders); n == 0 || w.holders[n-1] != holder {
+			w.holders = append(w.holders, holder)
+		}
+	})
+}
+
+// watchLease calls seen with the holder at each write of the lease; "" is a lease that was given back. It ends with ctx, and
+// whenever the API server ends the watch.
+func (b *bed) watchLease(ctx context.Context, seen func(holder string)) {
 	events, err := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
 	if err != nil {
 		return
 	}
 	defer events.Stop()
 	for e := range events.ResultChan() {
-		l, ok := e.Object.(*coordinationv1.Lease)
-		if !ok || l.Spec.HolderIdentity == nil {
-			continue
+		if l, ok := e.Object.(*coordinationv1.Lease); ok && l.Spec.HolderIdentity != nil {
+			seen(*l.Spec.HolderIdentity)
 		}
-		w.mu.Lock()
-		if n := len(w.holders); n == 0 || w.holders[n-1] != *l.Spec.HolderIdentity {
-			w.holders = append(w.holders, *l.Spec.HolderIdentity)
-		}
-		w.mu.Unlock()
 	}
 }
 

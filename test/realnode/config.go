@@ -45,13 +45,17 @@ oom_score = 0
       BinaryName = "/usr/sbin/runc"
 `))
 
-// writeConfigs writes what the node's programs read.
-func (n *Node) writeConfigs() error {
+func (n *Node) writeContainerdConfig() error {
 	var toml strings.Builder
 	if err := containerdConfig.Execute(&toml, map[string]string{"Dir": n.Dir, "Pause": PauseImage}); err != nil {
 		return err
 	}
-	files := map[string]string{"containerd.toml": toml.String()}
+	return os.WriteFile(n.file("containerd.toml"), []byte(toml.String()), 0o600)
+}
+
+// writeConfigs writes what the node's programs of Kubernetes read.
+func (n *Node) writeConfigs() error {
+	files := map[string]string{}
 	for name, content := range map[string]any{
 		"kubelet.json": n.kubeletConfig(), "kube-proxy.json": n.proxyConfig(), "cni/10-pods.conflist": n.cniConfig(),
 	} {

@@ -60,35 +60,19 @@ const (
 
 // boot starts the node's programs, the first time or after a stop.
 func (n *Node) boot(ctx context.Context) (err error) {
-	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
-		if err := os.MkdirAll(filepath.Join(n.Dir, sub), 0o700); err != nil {
-			return err
-		}
-	}
-	for _, h := range hierarchies() {
-		if err := h.make(n.cgroup); err != nil {
-			return err
-		}
-	}
-	if n.machine, err = startMachine(ctx, n.Name, n.Dir); err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("node %s: %w", n.Name, err)
 			n.PowerOff()
 		}
 	}()
-	if err := n.network.plug(ctx, n.machine, n.NodeOptions); err != nil {
+	if err := n.power(ctx); err != nil {
 		return err
 	}
 	if err := n.writeConfigs(); err != nil {
 		return err
 	}
-	if err := n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")); err != nil {
-		return err
-	}
-	if err := n.waitContainerd(ctx); err != nil {
+	if err := n.runtime(ctx); err != nil {
 		return err
 	}
 	for _, archive := range n.images {
@@ -111,6 +95,35 @@ func (n *Node) boot(ctx context.Context) (err error) {
 		args = append(args, "--cloud-provider=external")
 	}
 	return n.multi(ctx, "kubelet", args...)
+}
+
+// power gives the node its folder, its cgroups, its process 1 and its link.
+func (n *Node) power(ctx context.Context) (err error) {
+	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
+		if err := os.MkdirAll(filepath.Join(n.Dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, h := range hierarchies() {
+		if err := h.make(n.cgroup); err != nil {
+			return err
+		}
+	}
+	if n.machine, err = startMachine(ctx, n.Name, n.Dir); err != nil {
+		return err
+	}
+	return n.network.plug(ctx, n.machine, n.NodeOptions)
+}
+
+// runtime starts containerd.
+func (n *Node) runtime(ctx context.Context) error {
+	if err := n.writeContainerdConfig(); err != nil {
+		return err
+	}
+	if err := n.machine.start(ctx, "containerd", "/usr/bin/containerd", "-c", n.file("containerd.toml")); err != nil {
+		return err
+	}
+	return n.waitContainerd(ctx)
 }
 
 // multi starts a program of the multi-call binary, which looks at its name.
@@ -159,6 +172,14 @@ func (n *Node) PowerOn(ctx context.Context) error {
 		return fmt.Errorf("node %s is on", n.Name)
 	}
 	return n.boot(ctx)
+}
+
+// Forgot tells with nil that the node's connection tracking holds no connection that waits for an answer of that
+// node's Pods. A port of the balancer that comes again within the two minutes until then is sent to the same Pod.
+func (n *Node) Forgot(ctx context.Context, gone *Node) error {
+	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
+	// A machine without this file has no such connections to show: grep fails then too.
+	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
 }
 
 // StopKubelet ends the kubelet alone: Pods run on, and nobody reports them.

@@ -101,7 +101,8 @@ func (s *source) run(dir, program string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+	// Without cgo as the product is, so that what is compiled for the one serves the other.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"COSIGN_PASSWORD="+password, "HELM_KEY_PASSPHRASE="+password)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs

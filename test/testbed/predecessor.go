@@ -90,7 +90,7 @@ func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string
 		name, protocol := r.Name, r.Protocol
 		switch r.PublicPort {
 		case 80:
-			name = strings.Replace(name, "-tcp-", "-", 1)
+			name = strings.Replace(name, "-tcp-80", "-80", 1) // they had no PROXY protocol
 		case 8080:
 			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
 		}

@@ -51,6 +51,8 @@ type Client struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	slots  chan struct{}
+	stop   sync.Once
+	last   Report
 
 	mu      sync.Mutex
 	current *record
@@ -69,32 +71,39 @@ func Start(ctx context.Context, part string, o Options) *Client {
 		o.Open = 1
 	}
 	c := &Client{o: o, slots: make(chan struct{}, crowd), current: newRecord(part, o.Targets, time.Now())}
-	ctx, c.cancel = context.WithCancel(ctx)
-	c.wg.Go(func() { c.send(ctx) })
+	begin, cancel := context.WithCancel(ctx)
+	c.cancel = cancel
+	c.wg.Go(func() { c.send(begin, ctx) })
 	for _, t := range o.Targets {
 		for range o.Open {
-			c.wg.Go(func() { c.keep(ctx, t) })
+			c.wg.Go(func() { c.keep(begin, t) })
 		}
 	}
 	return c
 }
 
-// Next ends the part and begins another one; requests count where they began.
-func (c *Client) Next(part string) Report {
+// Next ends the part and begins another one; requests count where they began, if they have ended.
+func (c *Client) Next(part string) Report { return c.next(part, time.Now()) }
+
+func (c *Client) next(part string, now time.Time) Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
 	r := c.current.end(now)
 	c.reports = append(c.reports, r)
 	c.current = newRecord(part, c.o.Targets, now)
 	return r
 }
 
-// Stop waits for the requests on their way and returns the last part.
+// Stop waits for the requests on their way, which count, and returns the last part. That wait is no gap.
+// Stopping again changes nothing.
 func (c *Client) Stop() Report {
-	c.cancel()
-	c.wg.Wait()
-	return c.Next("")
+	c.stop.Do(func() {
+		c.cancel()
+		now := time.Now()
+		c.wg.Wait()
+		c.last = c.next("", now)
+	})
+	return c.last
 }
 
 // Reports are those of all parts that have ended.
@@ -110,15 +119,15 @@ func (c *Client) part() *record {
 	return c.current
 }
 
-// send starts requests at the rate, to one target after the other. What a busy
-// machine holds up is made good for.
-func (c *Client) send(ctx context.Context) {
+// send starts requests at the rate, to one target after the other, until begin is done: those
+// on their way go on, and count. What a busy machine holds up is made good for.
+func (c *Client) send(begin, ctx context.Context) {
 	tick := time.NewTicker(max(time.Second/time.Duration(c.o.Rate), time.Millisecond))
 	defer tick.Stop()
 	began, sent := time.Now(), 0
 	for {
 		select {
-		case <-ctx.Done():
+		case <-begin.Done():
 			return
 		case now := <-tick.C:
 			due := int(now.Sub(began).Seconds() * float64(c.o.Rate))
@@ -150,7 +159,7 @@ func (c *Client) request(ctx context.Context, t Target) {
 	switch {
 	case err == nil:
 		part.answered(t.Name, backend, time.Now())
-	case ctx.Err() == nil: // else the client was stopped
+	case ctx.Err() == nil: // else all is over
 		part.failed(t.Name, plain(err))
 	}
 }
@@ -166,7 +175,7 @@ func (c *Client) keep(ctx context.Context, t Target) {
 			s, _ = c.open(ctx, t) // that nobody answers is what requests find
 		}
 		if s != nil {
-			if _, err := s.ask(c.o.Timeout); err != nil && ctx.Err() == nil {
+			if _, err := s.ask(c.o.Timeout); err != nil {
 				if s.asked > 1 { // one that never had an answer is a failed request, not a cut
 					c.part().cut(t.Name, plain(err))
 				}

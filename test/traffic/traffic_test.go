@@ -6,6 +6,7 @@ package traffic
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,26 @@ func TestLossIsSeen(t *testing.T) {
 	}
 	if r.LongestGap < 20*time.Second/defaultRate {
 		t.Errorf("longest gap %s", r.LongestGap)
+	}
+}
+
+// What is on its way when the client is stopped counts, and waiting for it is no gap.
+func TestStopLosesNothing(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	b, silent := backend(t, "one"), At("silent", l.Addr().String())
+	c := Start(t.Context(), "x", Options{Targets: []Target{At("a", b.Address()), silent}, Timeout: time.Second, Open: -1})
+	until(t, "some answers", func() bool { return c.now().Requests > 20 })
+	r := c.Stop()
+	if r.Failures == 0 || r.Answers["a one"] < 20 {
+		t.Errorf("%+v: want failures of what was on its way", r)
+	}
+	if r.LongestGap > r.Took || r.Took >= time.Second {
+		t.Errorf("the longest gap is %s, it took %s: the wait at the end counts", r.LongestGap, r.Took)
 	}
 }
 

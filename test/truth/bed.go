@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/traffic"
 )
 
 // place is a CloudStack with the VMs of a cluster.
@@ -89,6 +90,8 @@ type bed struct {
 	path     *datapath.Path
 	home     string
 	log      io.Writer
+	// clients are those that the scenario at work has started.
+	clients []*traffic.Client
 }
 
 func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *bed, err error) {

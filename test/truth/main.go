@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/csccm/csccm/test/plane"
@@ -38,6 +40,8 @@ type settings struct {
 	out    string
 	list   bool
 	rate   int
+	check  bool
+	again  bool
 }
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
@@ -48,6 +52,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
 	f.StringVar(&s.out, "out", "", "write the table to this Markdown file, unless --only leaves some out")
 	f.IntVar(&s.rate, "rate", 200, "requests a second of steady traffic; a machine that is busy otherwise may take only fewer")
+	f.BoolVar(&s.check, "check", false, "say in one line whether real nodes can run on this machine, and why not, and exit")
+	f.BoolVar(&s.again, "again", false, "run what failed once more, without the rest; what succeeds then has not failed")
 	f.BoolVar(&s.list, "list", false, "print the scenarios' names and exit")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -58,6 +64,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	var err error
 	if s.only, err = regexp.Compile(*only); err != nil {
 		return nil, fmt.Errorf("--only: %w", err)
+	}
+	if !slices.ContainsFunc(names(), s.only.MatchString) {
+		return nil, fmt.Errorf("--only: no scenario is called %q; --list names them", *only)
 	}
 	if *minor == "all" {
 		s.minors = plane.Minors()
@@ -78,32 +87,82 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if s.list {
-		for _, c := range chapters() {
-			for _, scenario := range c.scenarios {
-				_, _ = fmt.Fprintln(stdout, scenario.name)
-			}
+		_, _ = fmt.Fprintln(stdout, strings.Join(names(), "\n"))
+		return 0
+	}
+	_, in := realnode.Inside()
+	if in && s.check {
+		if err := realnode.Try(ctx); err != nil {
+			_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
+			return 1
 		}
 		return 0
 	}
-	if _, inside := realnode.Inside(); !inside {
-		code, err := outside(ctx, s, stderr)
-		if err != nil {
-			_, _ = fmt.Fprintln(stderr, "truth:", err)
-		}
-		return code
+	if in {
+		return inside(ctx, s, stdout, stderr)
 	}
-	return inside(ctx, s, stdout, stderr)
+	code, err := outside(ctx, s, stderr)
+	if err != nil && s.check {
+		_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
+	} else if err != nil {
+		_, _ = fmt.Fprintln(stderr, "truth:", err)
+	}
+	return code
 }
+
+// names are those of all scenarios.
+func names() []string {
+	var all []string
+	for _, c := range chapters() {
+		for _, s := range c.scenarios {
+			all = append(all, s.name)
+		}
+	}
+	return all
+}
+
+// oneLine is an error that has a program's output in it, in one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // outside builds everything, for which a network may be needed, and goes into the sandbox.
 func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
 	if err := realnode.Check(ctx, os.Getenv("E2E_INSTALL") == "1"); err != nil {
 		return 1, err
 	}
+	if s.check {
+		return realnode.Enter(ctx, stderr)
+	}
 	if err := prepare(ctx, s.minors, stderr); err != nil {
 		return 1, err
 	}
-	return realnode.Enter(ctx, stderr)
+	before := realnode.Look(ctx)
+	code, err := realnode.Enter(ctx, stderr)
+	left := leftBehind(realnode.Look(context.WithoutCancel(ctx)).Since(before))
+	_, _ = fmt.Fprintf(stderr, "\n%s\n", left)
+	if err == nil && s.writes() && ctx.Err() == nil {
+		err = appendTo(s.out, "\n## Afterwards\n\n"+left+"\n")
+	}
+	return code, err
+}
+
+// leftBehind says what a run has left on the machine.
+func leftBehind(since []string) string {
+	if len(since) == 0 {
+		return "Nothing is left on the machine: mounts, links, nftables, network namespaces, cgroups and folders are those of before,\nand no process of the run lives."
+	}
+	return "New on the machine, of the run or of somebody else: " + strings.Join(since, ", ") + "."
+}
+
+// writes tells whether the page is written: scenarios that are left out would be missing there.
+func (s *settings) writes() bool { return s.out != "" && s.only.String() == "" }
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) // #nosec G304 -- the user's
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // inside runs the scenarios on each minor and shows the table.
@@ -114,14 +173,23 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 		return 1
 	}
 	p.Rate = s.rate
-	var all []result
-	for _, minor := range s.minors {
-		for _, c := range chapters() {
-			all = append(all, c.run(ctx, p, minor, s.only, stderr)...)
-		}
+	all := each(s.minors, func(minor plane.Minor, c chapter) []result {
+		return c.run(ctx, p, minor, s.only, stderr)
+	})
+	if s.again && ctx.Err() == nil {
+		first := all
+		all = append(all, each(s.minors, func(minor plane.Minor, c chapter) []result {
+			left := c.unproven(minor, s.only, first)
+			if len(left) == 0 {
+				return nil
+			}
+			_, _ = fmt.Fprintf(stderr, "\nOnce more, as it failed on Kubernetes %s: %s\n", minor.Release(), strings.Join(left, "; "))
+			c.name += ", once more"
+			return c.run(ctx, p, minor, named(left), stderr)
+		})...)
 	}
 	_, _ = fmt.Fprint(stdout, table(all))
-	if s.out != "" && s.only.String() == "" && ctx.Err() == nil {
+	if s.writes() && ctx.Err() == nil {
 		if err := os.WriteFile(s.out, []byte(page(all)), 0o644); err != nil { // #nosec G306 -- documentation
 			_, _ = fmt.Fprintln(stderr, "truth:", err)
 			return 1
@@ -130,10 +198,19 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 	if ctx.Err() != nil {
 		return 130
 	}
-	for _, r := range all {
-		if r.err != nil {
-			return 1
-		}
+	if left := each(s.minors, func(minor plane.Minor, c chapter) []string { return c.unproven(minor, s.only, all) }); len(left) > 0 {
+		return 1
 	}
 	return 0
+}
+
+// each collects what every chapter gives on every minor.
+func each[T any](minors []plane.Minor, of func(plane.Minor, chapter) []T) []T {
+	var all []T
+	for _, minor := range minors {
+		for _, c := range chapters() {
+			all = append(all, of(minor, c)...)
+		}
+	}
+	return all
 }

@@ -6,10 +6,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/traffic"
 )
 
 func TestParse(t *testing.T) {
@@ -32,6 +35,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--minor", "1.20"}, nil, "no control plane of Kubernetes 1.20"},
 		{[]string{"--only", "("}, nil, "--only: "},
 		{[]string{"now"}, nil, "there are flags only"},
+		{[]string{"--only", "no such"}, nil, "--only: no scenario is called"},
 	} {
 		s, err := parse(c.args, io.Discard)
 		if c.err != "" {
@@ -72,13 +76,62 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
+// TestUnproven: a scenario is proven by one success, on its minor; what was not asked for need not be.
+func TestUnproven(t *testing.T) {
+	t.Parallel()
+	three := chapter{scenarios: []scenario{{name: "install"}, {name: "TCP (one)"}, {name: "UDP"}}}
+	broke := errors.New("it broke")
+	for _, c := range []struct {
+		name, only string
+		all        []result
+		want       []string
+	}{
+		{"all ran", "", []result{{scenario: "install"}, {scenario: "TCP (one)"}, {scenario: "UDP"}}, nil},
+		{"one failed", "", []result{{scenario: "install"}, {scenario: "TCP (one)", err: broke}, {scenario: "UDP"}}, []string{"TCP (one)"}},
+		{"and succeeds", "", []result{{scenario: "TCP (one)", err: broke}, {scenario: "UDP"}, {scenario: "install"}, {scenario: "TCP (one)"}}, nil},
+		{"no cluster", "", []result{{scenario: "three nodes", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
+		{"the first failed", "", []result{{scenario: "install", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
+		{"the rest of it failed", "UDP", []result{{scenario: "install", err: broke}}, []string{"UDP"}},
+		{"on another minor", "^UDP$", []result{{scenario: "UDP", minor: "1.35"}}, []string{"UDP"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range c.all {
+				c.all[i].minor = cmp.Or(c.all[i].minor, plane.Newest)
+			}
+			got := three.unproven(plane.Newest, regexp.MustCompile(c.only), c.all)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	only := named([]string{"TCP (one)", "UDP"})
+	for name, want := range map[string]bool{"TCP (one)": true, "UDP": true, "UDP, too": false, "TCP one": false, "": false} {
+		if got := only.MatchString(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}
+
 func TestTableAndPage(t *testing.T) {
 	t.Parallel()
 	all := []result{
-		{minor: "1.37", chapter: "c", scenario: "one", took: 3 * time.Second, note: "a | b"},
+		{minor: "1.37", chapter: "c", scenario: "one", took: 3 * time.Second, note: "a | b", cluster: 7 * time.Second, traffic: []traffic.Report{
+			{Name: "first", Requests: 10, Failures: 1, LongestGap: 1500 * time.Microsecond, Cut: 2}, {Requests: 20}}},
 		{minor: "1.37", chapter: "c", scenario: "second", took: time.Minute, err: errors.New("it broke\nwith details")},
 	}
-	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"; got != want {
+	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"+
+		"\nKubernetes v1.37.1: 2 scenarios, 1 failed, 30 requests of steady traffic, in 1m10s\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	other := append(slices.Clone(all), result{minor: "1.36", chapter: "c", scenario: "one", traffic: []traffic.Report{{Requests: 7}}})
+	want := "| requests / failures / longest gap | 1.37 | 1.36 |\n|---|---|---|\n" +
+		"| one: first | 10 / 1 / 2ms, 2 connections cut |  |\n| one | 20 / 0 / 0s | 7 / 0 / 0s |\n"
+	if got := trafficTable(other); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if got := page(all); !strings.Contains(got, "| one | ok | 3s | a \\| b |\n| second | **failed** | 1m0s | it broke |\n") || strings.Contains(got, "details") {

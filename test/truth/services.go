@@ -52,6 +52,28 @@ func (b *bed) members(ctx context.Context, to netip.AddrPort, want ...string) er
 	})
 }
 
+// up waits until the router has found every member of an address up: it takes a new one for up until its first check.
+func (b *bed) up(ctx context.Context, ip netip.Addr) error {
+	return b.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) error {
+		var all, down []string
+		for _, r := range b.path.Status().Rules {
+			if at, err := netip.ParseAddrPort(r.Public); err != nil || at.Addr() != ip {
+				continue
+			}
+			for _, m := range r.Members {
+				all = append(all, m.Address)
+				if !m.Up || m.Check != "ok" {
+					down = append(down, m.VM+" "+m.Address)
+				}
+			}
+		}
+		if len(all) == 0 || len(down) > 0 {
+			return fmt.Errorf("of %d members these are down: %v", len(all), down)
+		}
+		return nil
+	})
+}
+
 func (b *bed) scale(ctx context.Context, n int32) error {
 	if _, err := b.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
 		return err
@@ -104,7 +126,7 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := b.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "scaled down", false, to)
 	defer r.Stop()
 	if err := b.scale(ctx, 1); err != nil {
 		return "", err
@@ -215,13 +237,16 @@ func (b *bed) anyPod(ctx context.Context) (string, error) {
 	return "", errors.New("no Pod of echo runs")
 }
 
+// unplugged is the part of nodeLife in which requests that are on their way through the node are lost.
+const unplugged = "its plug pulled, VM stopped and destroyed"
+
 // nodeLife adds a node, drains it, stops its VM and destroys it, with requests all the time.
 func nodeLife(ctx context.Context, b *bed) (string, error) {
 	to, _, err := b.served(ctx, "nodes", nil)
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
 	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
@@ -241,7 +266,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
-	joined := r.Next("stopped and destroyed")
+	joined := r.Next(unplugged)
 	if err := joined.Err(); err != nil {
 		return "", err
 	}
@@ -313,7 +338,7 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, false, to)
+	r := b.steady(ctx, "", false, to)
 	defer r.Stop()
 	if err := errors.Join(restart(ctx, b), b.ended(ctx)); err != nil {
 		return "", err

@@ -7,9 +7,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/csccm/csccm/test/traffic"
 )
@@ -17,9 +15,9 @@ import (
 // linePort is a Service's second port, behind which echo speaks the lines of test/traffic.
 const linePort = 81
 
-// steady begins steady traffic to Services by their first port. Connections that stay
-// open are part of it, unless what happens may end them.
-func (b *bed) steady(ctx context.Context, open bool, to ...netip.AddrPort) *traffic.Client {
+// steady begins steady traffic to Services by their first port, with a part of that name: empty
+// if it is the only one. Connections that stay open are part of it, unless what happens may end them.
+func (b *bed) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
 	o := traffic.Options{Rate: b.programs.Rate}
 	if !open {
 		o.Open = -1
@@ -28,10 +26,7 @@ func (b *bed) steady(ctx context.Context, open bool, to ...netip.AddrPort) *traf
 		at := netip.AddrPortFrom(t.Addr(), linePort).String()
 		o.Targets = append(o.Targets, traffic.At(at, at))
 	}
-	return traffic.Start(ctx, "while", o)
-}
-
-// said is a report in short.
-func said(r traffic.Report) string {
-	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
+	c := traffic.Start(ctx, part, o)
+	b.clients = append(b.clients, c)
+	return c
 }

@@ -84,7 +84,7 @@ func (b *bed) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 	if err := age(ctx, client, rules); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, true, one, two)
+	r := b.steady(ctx, "", true, one, two)
 	defer r.Stop()
 	for _, args := range steps {
 		if out, err := b.csccm(ctx, args...); err != nil {

@@ -169,7 +169,8 @@ func (b *bed) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 	return a, err
 }
 
-// served makes a Service and waits until it answers.
+// served makes a Service and waits until it answers, from every member: a node of which the balancer's
+// first check came before kube-proxy knew the Service is out until the next ones.
 func (b *bed) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
 	if err := b.service(ctx, name, change); err != nil {
 		return netip.AddrPort{}, answer{}, err
@@ -179,6 +180,9 @@ func (b *bed) served(ctx context.Context, name string, change func(*corev1.Servi
 		return netip.AddrPort{}, answer{}, err
 	}
 	to := netip.AddrPortFrom(ip, 80)
+	if err := b.up(ctx, ip); err != nil {
+		return to, answer{}, err
+	}
 	a, err := b.answers(ctx, client1, to)
 	return to, a, err
 }

@@ -3,6 +3,7 @@ What a schema cannot say well: values of other charts for cloud controller manag
 combinations. Each message names what to write instead.
 */}}
 {{- define "cloudstack-ccm.validate" -}}
+{{- include "cloudstack-ccm.required" . -}}
 {{- $credentials := "credentials are no values of this chart, because Helm stores values in the cluster as they are; write the cloud-config into a Secret and name it in existingSecret.name and existingSecret.key (csccm install does both)" -}}
 {{- range $name := list "apiKey" "apiUrl" "cloudConfig" "cloudstack" "credentials" "secret" "secretKey" "cloud-config" -}}
 {{- if hasKey $.Values $name -}}
@@ -50,13 +51,50 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- /* Roles, probes, ports and volumes follow these values, not the flags. */ -}}
+{{- $flags := dict "ca-bundle" "caBundle.configMapName" "controllers" "controllers" "secure-port" "securePort"
+  "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" -}}
+{{- range $flag := keys $flags | sortAlpha -}}
+{{- range $arg := $.Values.extraArgs -}}
+{{- if or (eq $arg (printf "--%s" $flag)) (hasPrefix (printf "--%s=" $flag) $arg) -}}
+{{- fail (printf "value extraArgs: for --%s use %s, which other parts of the chart go by" $flag (get $flags $flag)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
+{{- range $arg := .Values.extraArgs -}}
+{{- if has $arg (list "--leader-elect=false" "--leader-elect=0" "--leader-elect=f") -}}
+{{- fail (printf "value extraArgs: %s needs a Deployment with replicaCount 1; without an election all Pods would work at once and undo each other's work" $arg) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (lt (int .Values.securePort) 1024) -}}
+{{- fail (printf "value securePort: %d is a privileged port of the node, which the Pods may not open; use 1024 or above" (int .Values.securePort)) -}}
+{{- end -}}
+{{- $variables := dict "POD_IP" "" -}}
+{{- if .Values.apiServer.host -}}
+{{- $variables = merge $variables (dict "KUBERNETES_SERVICE_HOST" "apiServer.host" "KUBERNETES_SERVICE_PORT" "apiServer.port") -}}
+{{- end -}}
+{{- if .Values.proxy.http -}}{{- $_ := set $variables "HTTP_PROXY" "proxy.http" -}}{{- end -}}
+{{- if .Values.proxy.https -}}{{- $_ := set $variables "HTTPS_PROXY" "proxy.https" -}}{{- end -}}
+{{- if or .Values.proxy.http .Values.proxy.https -}}{{- $_ := set $variables "NO_PROXY" "proxy.noProxy" -}}{{- end -}}
 {{- range $env := .Values.extraEnv -}}
-{{- if eq $env.name "POD_IP" -}}
-{{- fail "value extraEnv: POD_IP is set by the chart" -}}
+{{- if hasKey $variables $env.name -}}
+{{- fail (printf "value extraEnv: %s is set by the chart%s" $env.name (get $variables $env.name | printf ", by %s" | trimSuffix ", by ")) -}}
+{{- end -}}
+{{- end -}}
+{{- range $volume := .Values.extraVolumes -}}
+{{- if has $volume.name (list "cloud-config" "ca-bundle") -}}
+{{- fail (printf "value extraVolumes: the name %s is the chart's own volume's; use another" $volume.name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $mount := .Values.extraVolumeMounts -}}
+{{- if has (trimSuffix "/" (toString $mount.mountPath)) (list "/etc/cloudstack" "/etc/cloudstack-ca") -}}
+{{- fail (printf "value extraVolumeMounts: %s is where the chart mounts its own volumes; use another path" $mount.mountPath) -}}
 {{- end -}}
 {{- end -}}
 {{- range $value := list "podLabels" "commonLabels" -}}
-{{- range $key := keys (get $.Values $value) -}}
+{{- range $key := keys (default dict (get $.Values $value)) -}}
 {{- if or (eq $key "helm.sh/chart") (has $key (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by")) -}}
 {{- fail (printf "value %s: the label %s is set by the chart" $value $key) -}}
 {{- end -}}

@@ -227,7 +227,13 @@ podAntiAffinity:
 
 {{- define "cloudstack-ccm.spread" -}}
 {{- if .Values.topologySpreadConstraints }}
-{{- toYaml .Values.topologySpreadConstraints }}
+{{- range .Values.topologySpreadConstraints }}
+{{- $constraint := deepCopy . }}
+{{- if not .labelSelector }}
+{{- $_ := set $constraint "labelSelector" (dict "matchLabels" (include "cloudstack-ccm.selectorLabels" $ | fromYaml)) }}
+{{- end }}
+- {{ toYaml $constraint | nindent 2 | trim }}
+{{- end }}
 {{- else if eq .Values.kind "Deployment" }}
 {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
 - maxSkew: 1

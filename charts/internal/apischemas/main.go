@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each minor version of Kubernetes that it
-// supports, from the OpenAPI documents in Kubernetes' own module. It needs the Go module proxy, so "make generate" does not run
-// it; run it when a minor version comes or goes:
+// supports, from the OpenAPI documents in Kubernetes' own module, and the definitions of the Prometheus operator's kinds from
+// that one's module. It needs the Go module proxy, so "make generate" does not run it; run it when a version comes or goes:
 //
-//	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1
+//	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 prometheus-operator@v0.85.0
 package main
 
 import (
@@ -36,7 +36,13 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("want a folder and versions of Kubernetes, such as apischemas FOLDER v1.37.1")
 	}
 	for _, version := range args[1:] {
-		source, err := download(ctx, version)
+		if operator, ok := strings.CutPrefix(version, "prometheus-operator@"); ok {
+			if err := writeDefinitions(ctx, filepath.Join(args[0], "prometheus-operator.yaml"), operator); err != nil {
+				return err
+			}
+			continue
+		}
+		source, err := download(ctx, "k8s.io/kubernetes@"+version)
 		if err != nil {
 			return err
 		}
@@ -56,13 +62,13 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// download brings Kubernetes' module into the module cache and returns its folder there.
-func download(ctx context.Context, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+version) //nolint:gosec // named by who generates
-	cmd.Dir = os.TempDir()                                                                          // outside any module
+// download brings a module (path@version) into the module cache and returns its folder there.
+func download(ctx context.Context, name string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", name) //nolint:gosec // named by who generates
+	cmd.Dir = os.TempDir()                                                  // outside any module
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("download %s: %w: %s", version, err, bytes.TrimSpace(out))
+		return "", fmt.Errorf("download %s: %w: %s", name, err, bytes.TrimSpace(out))
 	}
 	var module struct{ Dir string }
 	return module.Dir, errors.Join(json.Unmarshal(out, &module))

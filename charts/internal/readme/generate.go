@@ -151,13 +151,15 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 	if err := enc.Encode(plain); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	shown := strings.TrimSpace(def.String())
-	if len(shown) > 100 {
-		shown = "see values.yaml"
-	} else {
-		shown = "`" + shown + "`"
+	return []Value{{Path: path, Default: strings.TrimSpace(def.String()), Text: text}}, nil
+}
+
+// Shown is the default in a table.
+func (v Value) Shown() string {
+	if len(v.Default) > 100 {
+		return "see values.yaml"
 	}
-	return []Value{{Path: path, Default: shown, Text: text}}, nil
+	return "`" + v.Default + "`"
 }
 
 // description takes the text from "# -- " to the end of the comment, as one line.

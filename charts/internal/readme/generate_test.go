@@ -39,12 +39,14 @@ e: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 	require.NoError(t, err)
 	assert.Equal(t, []Section{
 		{"One", []Value{
-			{"a", "`1`", "A number, on two lines."},
-			{"b.c", "`\"<x>\"`", "Below <b>."},
-			{"b.d", "`{}`", "A mapping that is one value."},
+			{"a", "1", "A number, on two lines."},
+			{"b.c", "\"<x>\"", "Below <b>."},
+			{"b.d", "{}", "A mapping that is one value."},
 		}},
-		{"Two", []Value{{"e", "see values.yaml", "Long."}}},
+		{"Two", []Value{{"e", `["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","aaaaaaaaaaaaa"]`, "Long."}}},
 	}, have)
+	assert.Equal(t, "`1`", have[0].Values[0].Shown())
+	assert.Equal(t, "see values.yaml", have[1].Values[0].Shown())
 }
 
 func TestSectionsWrong(t *testing.T) {
@@ -79,6 +81,7 @@ func TestRunChecksAndWrites(t *testing.T) {
 	require.Error(t, run([]string{dir, values}, false))
 	for name, text := range map[string]string{
 		"Chart.yaml": "name: x\n", "values.yaml": "## @section S\n# -- A.\na: b\n", "README.md": "old", "values.md": "old",
+		"values.schema.json": `{"properties": {"a": {"type": "string"}}}`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}

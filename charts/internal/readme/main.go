@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command readme writes README.md of a chart, and a page of its values, from the comments of its values.yaml.
+// Command readme writes README.md of a chart, a page of its values, and descriptions and defaults in its values.schema.json, from
+// its values.yaml.
 //
 //	readme [--check] CHART-FOLDER VALUES-PAGE
 package main
@@ -29,8 +30,13 @@ func run(args []string, check bool) error {
 		return errors.New("want two arguments, the chart's folder and the page of its values")
 	}
 	folder := os.DirFS(args[0])
-	for file, page := range map[string]string{filepath.Join(args[0], "README.md"): readmePage, args[1]: valuesPage} {
-		want, err := Generate(folder, page)
+	pages := map[string]func() ([]byte, error){
+		filepath.Join(args[0], "README.md"):          func() ([]byte, error) { return Generate(folder, readmePage) },
+		filepath.Join(args[0], "values.schema.json"): func() ([]byte, error) { return Schema(folder) },
+		args[1]: func() ([]byte, error) { return Generate(folder, valuesPage) },
+	}
+	for file, generate := range pages {
+		want, err := generate()
 		if err != nil {
 			return err
 		}

@@ -358,9 +358,11 @@ func TestDeadMember(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	b := newBed(t, Options{Clock: now})
-	up := func(i int) bool { return b.path.Status().Rules[0].Members[i].Up }
+	member := func(i int) MemberStatus { return b.path.Status().Rules[0].Members[i] }
+	up := func(i int) bool { return member(i).Up }
+	require.True(t, up(0) && member(0).Check == "", "a new member is up until its first check")
 	b.path.check()
-	require.True(t, up(0))
+	require.True(t, up(0) && member(0).Check == "ok")
 
 	gone := b.to["10.1.1.21:30080"]
 	dead, err := net.Listen("tcp", "127.0.0.1:0")

@@ -34,6 +34,7 @@ type member struct {
 	vm      string
 	running bool
 	health  health
+	check   string // how the last one ended
 	conns   map[net.Conn]struct{}
 
 	connections, failed, bytesIn, bytesOut atomic.Int64
@@ -101,11 +102,19 @@ func (m *member) isRunning() bool {
 	return m.running
 }
 
+const (
+	checkOK     = "ok"
+	checkFailed = "failed"
+)
+
 // checked counts a check.
 func (m *member) checked(ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.health = m.health.after(ok)
+	m.health, m.check = m.health.after(ok), checkFailed
+	if ok {
+		m.check = checkOK
+	}
 }
 
 func (m *member) isUp() bool {

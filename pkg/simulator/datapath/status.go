@@ -44,6 +44,7 @@ type MemberStatus struct {
 	Address     string `json:"address"`
 	Dial        string `json:"dial"`
 	Up          bool   `json:"up"`
+	Check       string `json:"check,omitempty"` // how the last check ended, ok or failed; none yet
 	Connections int64  `json:"connections"`
 	Failed      int64  `json:"failed"` // tries to connect
 	Active      int64  `json:"active"`
@@ -81,10 +82,10 @@ func (r *rule) status() RuleStatus {
 	}
 	for _, m := range r.current() {
 		m.mu.Lock()
-		vm, up := m.vm, m.health.up()
+		vm, up, check := m.vm, m.health.up(), m.check
 		m.mu.Unlock()
 		s.Members = append(s.Members, MemberStatus{
-			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.at(m.address), Up: up, Connections: m.connections.Load(),
+			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.at(m.address), Up: up, Check: check, Connections: m.connections.Load(),
 			Failed: m.failed.Load(), Active: m.active.Load(), BytesIn: m.bytesIn.Load(), BytesOut: m.bytesOut.Load(),
 		})
 	}

@@ -5,12 +5,14 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // Unpublished is an error if the tag is there with another digest (sha256:HEX).
@@ -20,28 +22,43 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 	case err != nil && notFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", tag, err)
+		return unanswered(tag, err)
 	case have.Digest.String() != digest:
 		return fmt.Errorf("%s is published with digest %s: a published version does not change", tag, have.Digest)
 	}
 	return nil
 }
 
-// UnpublishedLayer is an error if the tag is there without a layer of that digest, as a chart's package is one.
-func UnpublishedLayer(ctx context.Context, tag name.Tag, digest string) error {
+// UnpublishedLayers is an error if the tag is there with other layers than those of the digests (sha256:HEX). A chart's
+// are its package and its provenance file.
+func UnpublishedLayers(ctx context.Context, tag name.Tag, digests []string) error {
 	have, err := remote.Image(tag, options(ctx)...)
 	if err != nil {
 		if notFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%s: %w", tag, err)
+		return unanswered(tag, err)
 	}
 	manifest, err := have.Manifest()
 	if err != nil {
 		return fmt.Errorf("%s: %w", tag, err)
 	}
-	if !slices.ContainsFunc(manifest.Layers, func(l v1.Descriptor) bool { return l.Digest.String() == digest }) {
+	var published []string
+	for _, layer := range manifest.Layers {
+		published = append(published, layer.Digest.String())
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(published)), slices.Sorted(slices.Values(digests))) {
 		return fmt.Errorf("%s is published with other content: a published version does not change", tag)
 	}
 	return nil
+}
+
+// unanswered says how to log in where that is what the registry wants.
+func unanswered(tag name.Tag, err error) error {
+	var answer *transport.Error
+	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		return fmt.Errorf("%s: the registry answers %s: docker login %s, or a config.json in the folder DOCKER_CONFIG",
+			tag, http.StatusText(answer.StatusCode), tag.RegistryStr())
+	}
+	return fmt.Errorf("%s: %w", tag, err)
 }

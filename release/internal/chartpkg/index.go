@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +20,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Index returns the index.yaml of a chart repository for the packages in dir, merged over an existing index
+// Index returns the index.yaml of a chart repository for packages (files), merged over an existing index
 // (a file; empty or missing for none). baseURL goes before the packages' names; empty makes them relative to
 // index.yaml. when is the time of new entries. A version that was published stays as it was: another digest
 // for it is an error.
-func Index(dir, baseURL, existing string, when time.Time) ([]byte, error) {
+func Index(packages []string, baseURL, existing string, when time.Time) ([]byte, error) {
 	index := repo.NewIndexFile()
 	if existing != "" {
 		old, err := repo.LoadIndexFile(existing)
@@ -37,14 +36,6 @@ func Index(dir, baseURL, existing string, when time.Time) ([]byte, error) {
 			index = old
 		}
 	}
-	packages, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err != nil {
-		return nil, err
-	}
-	if len(packages) == 0 {
-		return nil, fmt.Errorf("%s holds no .tgz file", dir)
-	}
-	slices.Sort(packages)
 	for _, file := range packages {
 		if err := add(index, file, baseURL, when); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)

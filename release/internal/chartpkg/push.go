@@ -15,6 +15,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/registry"
+
+	"github.com/csccm/csccm/installer/helm"
 )
 
 // Pushed is where a chart went.
@@ -23,8 +25,10 @@ type Pushed struct {
 	Ref, Digest string
 }
 
-// Push puts a packaged chart, with the provenance file beside it if there is one, into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, with
-// the credentials of `helm registry login` or `docker login`. plainHTTP is for registries without TLS.
+// Push puts a packaged chart, with the provenance file beside it if there is one, into an OCI registry at folder
+// (oci://host/path), as folder/NAME:VERSION, with
+// the credentials of `helm registry login` or `docker login`. plainHTTP is for registries without TLS; those on loopback
+// are taken to have none, as for images.
 func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
 	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
 	if !isOCI || base == "" {
@@ -38,8 +42,10 @@ func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
 	if err != nil {
 		return Pushed{}, fmt.Errorf("%s: %w", file, err)
 	}
+	ref := fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(base, "/"), loaded.Metadata.Name, strings.ReplaceAll(loaded.Metadata.Version, "+", "_"))
+	host, _, _ := strings.Cut(base, "/")
 	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard)}
-	if plainHTTP {
+	if plainHTTP || helm.Loopback(host) {
 		options = append(options, registry.ClientOptPlainHTTP())
 	}
 	client, err := registry.NewClient(options...)
@@ -53,7 +59,6 @@ func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return Pushed{}, err
 	}
-	ref := fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(base, "/"), loaded.Metadata.Name, strings.ReplaceAll(loaded.Metadata.Version, "+", "_"))
 	result, err := client.Push(data, ref, pushing...)
 	if err != nil {
 		return Pushed{}, fmt.Errorf("push %s: %w", ref, err)

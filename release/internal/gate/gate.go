@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -73,16 +74,24 @@ func clean(tree source.Tree) Finding {
 	f := Finding{What: "clean tree", OK: tree.Revision != "" && len(tree.Changes) == 0, Detail: "commit " + tree.Commit}
 	switch {
 	case tree.Revision == "":
-		f.Detail = "this is no git repository"
+		// Or one that git does not trust, as in a job that runs as another user.
+		f.Detail = "this is no git repository (" + tree.NoGit + ")"
 	case !f.OK:
 		f.Detail = fmt.Sprintf("%d files differ from the commit (%s): commit or remove them", len(tree.Changes), strings.TrimSpace(tree.Changes[0]))
 	}
 	return f
 }
 
+// described is a version that git describe makes of a commit without a tag or of a changed tree, or that of no tag at all.
+var described = regexp.MustCompile(`-\d+-g[0-9a-f]+$|-dirty$|^v0\.0\.0-dev`)
+
 func tagged(tree source.Tree) Finding {
 	f := Finding{What: "tag", OK: slices.Contains(tree.Tags, tree.Tag()), Detail: tree.Tag()}
-	if !f.OK {
+	switch {
+	case f.OK:
+	case described.MatchString(tree.Tag()):
+		f.Detail = fmt.Sprintf("%s is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3", tree.Tag())
+	default:
 		f.Detail = fmt.Sprintf("the commit has no tag %s: git tag -s %s", tree.Tag(), tree.Tag())
 	}
 	return f

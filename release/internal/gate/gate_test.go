@@ -108,9 +108,25 @@ func TestGate(t *testing.T) {
 
 func TestNoRepository(t *testing.T) {
 	t.Parallel()
-	findings, err := Check(t.Context(), source.Tree{Version: "1.0.0"}, Conditions{Dir: t.TempDir()})
+	dir := t.TempDir()
+	findings, err := Check(t.Context(), read(t, dir), Conditions{Dir: dir})
 	require.ErrorIs(t, err, ErrRefused)
-	assert.Equal(t, "no  clean tree      this is no git repository", findings[0].String())
+	assert.Regexp(t, `^no  clean tree      this is no git repository \(git rev-parse: fatal: .*\)$`, findings[0].String())
+}
+
+func TestTagThatIsNone(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"1.2.3":                  "the commit has no tag v1.2.3: git tag -s v1.2.3",
+		"1.2.3-rc.1":             "the commit has no tag v1.2.3-rc.1: git tag -s v1.2.3-rc.1",
+		"1.2.3-dirty":            "v1.2.3-dirty is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
+		"1.2.3-rc.1-3-gabcdef01": "v1.2.3-rc.1-3-gabcdef01 is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
+		"0.0.0-dev":              "v0.0.0-dev is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
+	} {
+		f := tagged(source.Tree{Version: version, Tags: []string{"v1.0.0"}})
+		assert.False(t, f.OK)
+		assert.Equal(t, want, f.Detail)
+	}
 }
 
 func TestVulnerabilities(t *testing.T) {

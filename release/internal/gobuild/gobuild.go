@@ -42,9 +42,10 @@ func Flags(tree source.Tree) []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= " + strings.Join(set, " ")}
 }
 
-// Environment is what, beside the platform, must not depend on the machine.
+// Environment is what, beside the platform, must not depend on the machine. GOFLAGS has Go's default, because an empty one
+// lets that of `go env -w` through.
 func Environment() []string {
-	return []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
+	return []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // Build builds a main package (./cmd/cloudstack-ccm) of the module in dir for a platform into the file out.

@@ -52,6 +52,19 @@ func TestBuildIsReproducibleAndStamped(t *testing.T) {
 	assert.Equal(t, built[0], built[1], "two folders, the same bytes")
 }
 
+// What a maintainer has set by go env -w does not reach the build.
+//
+//nolint:paralleltest // sets environment variables
+func TestBuildHeedsNoSettingsOfTheMachine(t *testing.T) {
+	dir := module(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cmd/x/tagged.go"), []byte("//go:build mine\n\npackage main\n\nvar _ = nothing\n"), 0o644))
+	settings := filepath.Join(t.TempDir(), "env")
+	require.NoError(t, os.WriteFile(settings, []byte("GOFLAGS=-tags=mine\nGOWORK=/none\nCGO_ENABLED=1\n"), 0o600))
+	t.Setenv("GOENV", settings)
+	host := Platform{runtime.GOOS, runtime.GOARCH}
+	require.NoError(t, Build(t.Context(), dir, "./cmd/x", host, source.Tree{}, filepath.Join(dir, "out")))
+}
+
 func TestBuildSaysWhatTheCompilerSays(t *testing.T) {
 	t.Parallel()
 	dir := module(t)

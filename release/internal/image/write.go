@@ -99,11 +99,20 @@ func archiveOne(out *tar.Writer, dir, path string, entry fs.DirEntry, when time.
 	return err
 }
 
-// Push puts an index into a registry, with the credentials of `docker login`.
-func Push(ctx context.Context, index v1.ImageIndex, ref name.Tag) error {
+// Push puts an index into a registry, under a tag or under its digest alone, with the credentials of `docker login`.
+func Push(ctx context.Context, index v1.ImageIndex, ref name.Reference) error {
 	err := remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {
 		return fmt.Errorf("push %s: %w", ref.Name(), err)
+	}
+	return nil
+}
+
+// Tag gives an index that was pushed a tag.
+func Tag(ctx context.Context, index v1.ImageIndex, tag name.Tag) error {
+	err := remote.Tag(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return fmt.Errorf("tag %s: %w", tag.Name(), err)
 	}
 	return nil
 }

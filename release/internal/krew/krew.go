@@ -66,9 +66,11 @@ func Manifest(name string, tree source.Tree, archives []Archive) ([]byte, error)
 		Version:          tree.Tag(),
 		Homepage:         "https://github.com/csccm/csccm",
 		ShortDescription: "Install and check the CloudStack cloud controller",
-		Description: "Brings the cloud controller manager for Apache CloudStack into a cluster, checks that it works,\n" +
-			"and moves running clusters onto it.\n",
-		Caveats: "Starts with: kubectl csccm doctor\nIt makes no connection but to the cluster and to CloudStack.\n",
+		// krew-index wants lines of at most 80 characters.
+		Description: "Brings the cloud controller manager for Apache CloudStack into a cluster,\n" +
+			"checks that it works, and moves running clusters onto it.\n",
+		Caveats: "Starts with: kubectl csccm doctor\n" +
+			"It talks to the cluster, to CloudStack, and to registries that you name.\n",
 	}
 	for _, a := range archives {
 		bin := name

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/source"
@@ -30,11 +31,17 @@ func TestManifest(t *testing.T) {
 	} {
 		assert.Contains(t, string(out), want)
 	}
-	// krew-index refuses longer ones.
-	for line := range strings.Lines(string(out)) {
-		if short, ok := strings.CutPrefix(strings.TrimSpace(line), "shortDescription: "); ok {
-			assert.LessOrEqual(t, len(short), 50)
-		}
+	// What krew-index's validation asks for; the names of the platforms are krew's own list.
+	var m manifest
+	require.NoError(t, yaml.UnmarshalStrict(out, &m))
+	assert.LessOrEqual(t, len(m.Spec.ShortDescription), 50)
+	for line := range strings.Lines(m.Spec.Description + m.Spec.Caveats) {
+		assert.LessOrEqual(t, len(strings.TrimSpace(line)), 80, line)
+	}
+	for _, p := range m.Spec.Platforms {
+		assert.Regexp(t, `^(linux|darwin|windows)/(amd64|arm64)$`, p.Selector.MatchLabels["os"]+"/"+p.Selector.MatchLabels["arch"])
+		assert.Len(t, p.Selector.MatchLabels, 2)
+		assert.Equal(t, p.Bin, p.Files[0].From)
 	}
 	_, err = Manifest("csccm", source.Tree{}, nil)
 	require.EqualError(t, err, "krew manifest of csccm: no archives")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // Section is a version's part of the changelog.
@@ -58,10 +59,10 @@ func Find(changelog, version string) (*Section, error) {
 			if s.Version != name {
 				continue
 			}
-			switch {
-			case s.Text == "":
+			if s.Text == "" {
 				return nil, fmt.Errorf("changelog: section %s is empty", name)
-			case !pre && s.Date == "":
+			}
+			if _, err := time.Parse(time.DateOnly, s.Date); err != nil && !pre {
 				return nil, fmt.Errorf("changelog: the heading of %s has no date: ## [%s] - 2026-01-31", name, name)
 			}
 			return &s, nil

@@ -23,6 +23,10 @@ const changelog = `# Changelog
 
 ## [0.2.0]
 
+## [0.1.2] - tomorrow
+
+- x
+
 ## [0.1.1]
 
 - x
@@ -44,6 +48,7 @@ func TestFind(t *testing.T) {
 		"pre-release of what comes":   {version: "0.3.0-rc.1", text: "### Added\n\n- New\n  thing.\n- Other."},
 		"release without its section": {version: "0.3.0", err: "changelog has no section ## [0.3.0]"},
 		"empty":                       {version: "0.2.0", err: "changelog: section 0.2.0 is empty"},
+		"date that is none":           {version: "0.1.2", err: "changelog: the heading of 0.1.2 has no date: ## [0.1.2] - 2026-01-31"},
 		"without a date":              {version: "0.1.1", err: "changelog: the heading of 0.1.1 has no date: ## [0.1.1] - 2026-01-31"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,6 +28,8 @@ type Tree struct {
 	// Revision is the whole hash, Content that of the files (git's tree): it stays when a commit only has another
 	// message or parent. Both are empty outside of git.
 	Revision, Content string
+	// NoGit is why there is no revision, in git's words.
+	NoGit string
 	// Tags are those of the commit.
 	Tags []string
 	// Changes are what git status lists; empty for a clean tree.
@@ -66,7 +68,9 @@ func Read(ctx context.Context, dir, version string) (Tree, error) {
 	if tree.Version, err = Semantic(tree.Stamp); err != nil {
 		return Tree{}, err
 	}
-	if commit, err := git(ctx, dir, "rev-parse", "--short=12", "HEAD"); err == nil {
+	if commit, err := git(ctx, dir, "rev-parse", "--short=12", "HEAD"); err != nil {
+		tree.NoGit, _, _ = strings.Cut(err.Error(), "\n")
+	} else {
 		tree.Commit = commit
 		if err := tree.state(ctx, dir); err != nil {
 			return Tree{}, err

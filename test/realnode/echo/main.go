@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command echo is the Pod behind the Services of the scenarios: it says which Pod it is
-// and whom it takes its client for. Told to end, it says that it is not ready and
-// serves on for a while, as a program behind a load balancer should.
+// and whom it takes its client for. Told to end, it serves on for a while and stays ready, as a
+// program behind a load balancer should (docs/loadbalancers.md).
 //
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,13 +39,8 @@ func main() {
 }
 
 func run() error {
-	var ending atomic.Bool
 	mux := http.NewServeMux()
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ending.Load() {
-			http.Error(w, "ending", http.StatusServiceUnavailable)
-		}
-	})
+	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
 		_ = json.NewEncoder(w).Encode(map[string]string{
@@ -93,7 +87,6 @@ func run() error {
 		return err
 	case <-stop:
 	}
-	ending.Store(true)
 	select {
 	case err := <-failed:
 		return err

@@ -1,0 +1,138 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/version"
+	"github.com/csccm/csccm/release/mirror"
+)
+
+// carried is what csccm images save and load say.
+type carried struct {
+	SchemaVersion int    `json:"schemaVersion"`
+	File          string `json:"file"`
+	// Images are references, with tag; those that were loaded have a digest too.
+	Images []string `json:"images"`
+}
+
+func newImagesSaveCommand(g *globals) *cobra.Command {
+	var from, tag string
+	var o mirror.Options
+	cmd := &cobra.Command{
+		Use:   "save FILE.tar",
+		Short: "Write a release's images and chart, signatures included, into one archive",
+		Long: `Write all images of a release, its chart, and what is attached to them (signatures,
+provenance, bills of materials) into one archive, for csccm images load. It needs
+no cluster. Logins are those of docker login.`,
+		Example: `  csccm images save csccm.tar
+  csccm images save csccm.tar --version v1.2.3`,
+		Args:        wantOne("name one file to write, such as csccm.tar"),
+		Annotations: outputs("text", "json", "yaml"),
+	}
+	cmd.Flags().StringVar(&from, "from", "ghcr.io/csccm", "registry and path to read from")
+	cmd.Flags().StringVar(&tag, "version", "", "version of the release (default: that of this csccm)")
+	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
+	completeFlag(cmd, "from", cobra.NoFileCompletions)
+	completeFlag(cmd, "version", cobra.NoFileCompletions)
+	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
+		format, err := g.wantOutput("text", "json", "yaml")
+		if err != nil {
+			return err
+		}
+		release, err := releaseVersion(tag)
+		if err != nil {
+			return err
+		}
+		o.Progress = g.told()
+		items := mirror.Images(release)
+		if err := mirror.Save(ctx, from, items, args[0], o); err != nil {
+			return err
+		}
+		for i := range items {
+			items[i] = strings.TrimSuffix(from, "/") + "/" + items[i]
+		}
+		return g.carried(format, carried{1, args[0], items})
+	})
+	return cmd
+}
+
+func newImagesLoadCommand(g *globals) *cobra.Command {
+	var o mirror.Options
+	cmd := &cobra.Command{
+		Use:   "load FILE.tar REGISTRY/PATH",
+		Short: "Fill a registry from such an archive, and print what it has now",
+		Long: `Push what csccm images save wrote into another registry. Digests stay, so the same key
+verifies the images there. It needs no cluster. Logins are those of docker login.`,
+		Example: `  csccm images load csccm.tar registry.example.org/csccm
+  csccm verify image --public-key-file cosign.pub registry.example.org/csccm/cloudstack-ccm:v1.2.3
+  csccm install --chart oci://registry.example.org/csccm/charts/cloudstack-ccm --set image.repository=registry.example.org/csccm/cloudstack-ccm`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("name a file and a registry: csccm.tar registry.example.org/csccm")
+			}
+			return nil
+		},
+		Annotations: outputs("text", "json", "yaml"),
+	}
+	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
+	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
+		format, err := g.wantOutput("text", "json", "yaml")
+		if err != nil {
+			return err
+		}
+		o.Progress = g.told()
+		loaded, err := mirror.Load(ctx, args[0], args[1], o)
+		if err != nil {
+			return err
+		}
+		return g.carried(format, carried{1, args[0], loaded})
+	})
+	return cmd
+}
+
+// releaseVersion is a release's version without v; by default this program's own, if it is of a release.
+func releaseVersion(given string) (string, error) {
+	if given == "" {
+		if strings.HasPrefix(version.Version, "v0.0.0") {
+			return "", usagef("--version names the release: this csccm is of none (%s)", version.Version)
+		}
+		given = version.Version
+	}
+	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(given, "v"))
+	if err != nil {
+		return "", usagef("--version %q: want a version such as v1.2.3", given)
+	}
+	return parsed.String(), nil
+}
+
+// told shows each item on stderr.
+func (g *globals) told() func(string) {
+	return func(text string) { _, _ = fmt.Fprintln(g.errOut, text) }
+}
+
+func (g *globals) carried(format string, c carried) error {
+	if format != "text" {
+		return report.Encode(g.out, format, c)
+	}
+	_, err := fmt.Fprintln(g.out, strings.Join(c.Images, "\n"))
+	return err
+}
+
+// wantOne is exactly one argument.
+func wantOne(want string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s", want)
+		}
+		return nil
+	}
+}

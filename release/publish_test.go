@@ -1,0 +1,241 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/release/internal/chartpkg"
+	"github.com/csccm/csccm/release/verify"
+)
+
+// trial is a registry and a web site that refuse writes after some.
+type trial struct {
+	site, registry string
+	writes, limit  atomic.Int64
+	// password of the user ci, if the registry wants one.
+	password string
+}
+
+func newTrial(t *testing.T, limit int64) *trial {
+	t.Helper()
+	trial := &trial{site: t.TempDir()}
+	trial.limit.Store(limit)
+	handler := trialHandler(trial.site)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); trial.password != "" && (user != "ci" || password != trial.password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="trial"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && trial.writes.Add(1) > trial.limit.Load() {
+			http.Error(w, `{"errors":[{"code":"DENIED"}]}`, http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	trial.registry = strings.TrimPrefix(server.URL, "http://") + "/csccm"
+	return trial
+}
+
+const enough = 1 << 30
+
+func (tr *trial) publish(f *fixture, dir string, more ...string) error {
+	// Without --plain-http: a registry on loopback has no TLS.
+	_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key, "--registry", tr.registry, "--site", tr.site}, more...)...)
+	return err
+}
+
+func (tr *trial) tag(t *testing.T, item string) name.Tag {
+	t.Helper()
+	tag, err := name.NewTag(tr.registry + "/" + item)
+	require.NoError(t, err)
+	return tag
+}
+
+// images are below the registry's path.
+var images = []string{"cloudstack-ccm:v0.1.0-rc.1", "csccm:v0.1.0-rc.1", "cloudstack-sim:v0.1.0-rc.1"}
+
+const chart = "charts/cloudstack-ccm:0.1.0-rc.1"
+
+// Wherever a publication ends, no image has a tag but no signature, the web site shows nothing, and the same command
+// again completes it.
+//
+//nolint:paralleltest // sets environment variables
+func TestPublishThatIsBroken(t *testing.T) {
+	f := newFixture(t)
+	f.git("tag", "v0.1.0-rc.1")
+	f.must("test", "true")
+	dir, _ := f.make()
+	text, err := os.ReadFile(f.public)
+	require.NoError(t, err)
+	key, err := verify.ParseKey(text)
+	require.NoError(t, err)
+	options := verify.ImageOptions{Key: key, Require: []string{"signature", "provenance"}}
+	whole := newTrial(t, enough)
+	require.NoError(t, whole.publish(f, dir))
+	total := whole.writes.Load()
+	const points = 8
+	for point := range int64(points) {
+		limit := total * point / points
+		tr := newTrial(t, limit)
+		require.Error(t, tr.publish(f, dir), "after %d of %d writes", limit, total)
+		for _, image := range images {
+			if _, err := remote.Head(tr.tag(t, image), remote.WithContext(t.Context())); err == nil {
+				_, err := verify.Image(t.Context(), tr.registry+"/"+image, options)
+				require.NoError(t, err, "after %d of %d writes", limit, total)
+			}
+		}
+		assert.Empty(t, contents(t, tr.site))
+		tr.limit.Store(enough)
+		require.NoError(t, tr.publish(f, dir), "after %d of %d writes", limit, total)
+		for _, item := range append([]string{chart}, images...) {
+			_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
+			require.NoError(t, err, "after %d of %d writes", limit, total)
+		}
+		assert.Equal(t, contents(t, whole.site), contents(t, tr.site))
+	}
+}
+
+// What contradicts something published is found before anything is pushed, also in a dry run; what lies beside the
+// release stays there.
+//
+//nolint:paralleltest // sets environment variables
+func TestPublishAsksFirst(t *testing.T) {
+	f := newFixture(t)
+	f.git("tag", "v0.1.0-rc.1")
+	f.must("test", "true")
+	dir, _ := f.make()
+	again, _ := f.make() // the PGP signature differs
+	require.NoError(t, os.WriteFile(filepath.Join(again, "cloudstack-ccm-0.0.9.tgz"), []byte("not of this release"), 0o600))
+	other := filepath.Join(t.TempDir(), "cloudstack-ccm-0.1.0-rc.1.tgz")
+	packed, err := os.ReadFile(filepath.Join(dir, filepath.Base(other)))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(other, packed, 0o600))
+	const changed = "a published version does not change"
+
+	for name, occupy := range map[string]func(tr *trial) error{
+		"chart without its provenance file": func(tr *trial) error {
+			_, err := chartpkg.Push(other, "oci://"+tr.registry+"/charts", false, time.Unix(1700000000, 0))
+			return err
+		},
+		"file of the site": func(tr *trial) error {
+			folder := filepath.Join(tr.site, "releases", "v0.1.0-rc.1")
+			return os.WriteFile(filepath.Join(mkdir(t, folder), "notes.md"), nil, 0o600)
+		},
+		"chart of the site": func(tr *trial) error {
+			changed := "apiVersion: v1\nentries:\n  cloudstack-ccm:\n  - apiVersion: v2\n    name: cloudstack-ccm\n    version: 0.1.0-rc.1\n    digest: abc\n    urls: [x.tgz]\n"
+			return os.WriteFile(filepath.Join(mkdir(t, filepath.Join(tr.site, "charts")), "index.yaml"), []byte(changed), 0o600)
+		},
+	} {
+		tr := newTrial(t, enough)
+		require.NoError(t, occupy(tr), name)
+		before := contents(t, tr.site)
+		for _, more := range [][]string{{"--dry-run"}, nil} {
+			require.ErrorContains(t, tr.publish(f, dir, more...), changed, name)
+		}
+		for _, image := range images {
+			_, err := remote.Head(tr.tag(t, image), remote.WithContext(t.Context()))
+			require.Error(t, err, name)
+		}
+		assert.Equal(t, before, contents(t, tr.site), name)
+	}
+
+	// The site in the release's own folder, which is serve's default.
+	tr := newTrial(t, enough)
+	tr.site = filepath.Join(again, "site")
+	require.NoError(t, tr.publish(f, again))
+	require.NoError(t, tr.publish(f, again))
+	for file := range contents(t, tr.site) {
+		assert.NotContains(t, file, "0.0.9")
+	}
+	info, err := os.Stat(filepath.Join(tr.site, "charts", "index.yaml"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o644), info.Mode().Perm())
+	repository := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(tr.site, "charts"))))
+	t.Cleanup(repository.Close)
+	_, err = helm.Load(repository.URL, "")
+	require.Error(t, err, "a pre-release is for those who ask for it")
+	loaded, err := helm.Load(repository.URL, "0.1.0-rc.1")
+	require.NoError(t, err)
+	assert.Equal(t, "0.1.0-rc.1", loaded.Version())
+
+	for want, args := range map[string][]string{
+		"--chart-registry goes with --registry": {"--site", tr.site, "--chart-registry", tr.registry},
+		"--registry: want HOST/PATH":            {"--registry", "https://" + tr.registry},
+		"--chart-registry: want HOST/PATH":      {"--registry", tr.registry, "--chart-registry", "oci://" + tr.registry},
+	} {
+		_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A job that has the tag alone (a shallow clone, no branch), and its login in DOCKER_CONFIG instead of a home, makes the
+// same release and publishes it: images by one library, the chart by Helm's.
+//
+//nolint:paralleltest // sets environment variables
+func TestPublishFromAJob(t *testing.T) {
+	f := newFixture(t)
+	f.git("tag", "v0.1.0-rc.1")
+	f.must("test", "true")
+	dir, _ := f.make()
+	origin := f.dir
+	f.dir = filepath.Join(t.TempDir(), "job")
+	cmd := exec.CommandContext(t.Context(), "git", "clone", "-q", "--depth", "1", "--branch", "v0.1.0-rc.1", "file://"+origin, f.dir)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	f.must("test", "true")
+	again, _ := f.make()
+	first, second := contents(t, dir), contents(t, again)
+	for _, name := range []string{"cloudstack-ccm-0.1.0-rc.1.tgz", "csccm.yaml", "cloudstack-ccm_v0.1.0-rc.1.oci.tar", "release.json"} {
+		// Their sums: a difference would print megabytes.
+		assert.Equal(t, sha256.Sum256([]byte(first[name])), sha256.Sum256([]byte(second[name])), name)
+	}
+
+	tr := newTrial(t, enough)
+	tr.password = "geheim"
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: docker login 127.0.0.1:")
+	host, _, _ := strings.Cut(tr.registry, "/")
+	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("ci:geheim")))
+	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(login), 0o600))
+	require.NoError(t, tr.publish(f, again))
+	text, err := os.ReadFile(f.public)
+	require.NoError(t, err)
+	key, err := verify.ParseKey(text)
+	require.NoError(t, err)
+	for _, item := range append([]string{chart}, images...) {
+		_, err := verify.Image(t.Context(), tr.registry+"/"+item, verify.ImageOptions{Key: key})
+		require.NoError(t, err, item)
+	}
+	for name, text := range contents(t, tr.site) {
+		assert.NotContains(t, text, "geheim", name)
+	}
+}
+
+func mkdir(t *testing.T, dir string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o750))
+	return dir
+}

@@ -1,0 +1,121 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/csccm/csccm/release/internal/attach"
+	"github.com/csccm/csccm/release/internal/chartpkg"
+)
+
+// unpublished makes sure that nothing else is published under this version, anywhere: half of a release helps nobody.
+func (p *publisher) unpublished(ctx context.Context) error {
+	if p.registry != "" {
+		for _, i := range p.made.Images {
+			tag, err := p.imageTag(i)
+			if err != nil {
+				return err
+			}
+			if err := attach.Unpublished(ctx, tag, i.Digest); err != nil {
+				return err
+			}
+		}
+		if err := p.unpublishedChart(ctx); err != nil {
+			return err
+		}
+	}
+	if p.site == "" {
+		return nil
+	}
+	for _, file := range p.made.files {
+		if _, err := publishedFile(filepath.Join(p.dir, file), p.released()); err != nil {
+			return err
+		}
+	}
+	_, err := p.index()
+	return err
+}
+
+func (p *publisher) unpublishedChart(ctx context.Context) error {
+	tag, err := p.chartTag()
+	if err != nil {
+		return err
+	}
+	var digests []string
+	for _, file := range p.chartFiles() {
+		digest, err := digestOf(file)
+		if err != nil {
+			return err
+		}
+		digests = append(digests, "sha256:"+digest)
+	}
+	return attach.UnpublishedLayers(ctx, tag, digests)
+}
+
+func (p *publisher) imageTag(i madeImage) (name.Tag, error) {
+	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), p.nameOptions()...)
+	if err != nil {
+		return tag, fmt.Errorf("--registry: want HOST/PATH, such as ghcr.io/csccm: %w", err)
+	}
+	return tag, nil
+}
+
+func (p *publisher) chartTag() (name.Tag, error) {
+	chart := strings.TrimSuffix(p.made.Chart, "-"+p.made.Version+".tgz")
+	tag, err := name.NewTag(p.charts+"/"+chart+":"+strings.ReplaceAll(p.tree.Version, "+", "_"), p.nameOptions()...)
+	if err != nil {
+		return tag, fmt.Errorf("--chart-registry: want HOST/PATH, such as ghcr.io/csccm/charts: %w", err)
+	}
+	return tag, nil
+}
+
+// released is the folder of the release's files in the site.
+func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.made.Tag) }
+
+// chartFiles are the packaged chart and, if there is one, its provenance file.
+func (p *publisher) chartFiles() []string {
+	files := []string{filepath.Join(p.dir, p.made.Chart)}
+	if slices.Contains(p.made.files, p.made.Chart+".prov") {
+		files = append(files, files[0]+".prov")
+	}
+	return files
+}
+
+func (p *publisher) indexFile() string { return filepath.Join(p.site, "charts", "index.yaml") }
+
+// index is the chart repository's index with this release's chart; another one of its version is an error.
+func (p *publisher) index() ([]byte, error) {
+	return chartpkg.Index(p.chartFiles()[:1], p.chartURL, p.indexFile(), p.tree.Time)
+}
+
+// publishedFile tells whether a file is in a folder already; another one of its name is an error.
+func publishedFile(file, dir string) (bool, error) {
+	target := filepath.Join(dir, filepath.Base(file))
+	have, err := os.ReadFile(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(have, want) {
+		return false, fmt.Errorf("%s is published and differs: a published version does not change", target)
+	}
+	return true, nil
+}

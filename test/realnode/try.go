@@ -1,0 +1,42 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+)
+
+// Try starts a node without Kubernetes, in the sandbox that this process runs in, and says what the machine does not
+// let it have: namespaces, cgroups, links, nftables, containerd.
+func Try(ctx context.Context) error {
+	n, err := bare(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.PowerOff()
+	if err := n.machine.run(ctx, "/usr/sbin/nft", "add", "table", "inet", "csccm-try"); err != nil {
+		return err
+	}
+	return n.runtime(ctx)
+}
+
+// bare is a node on a network, on which nothing runs.
+func bare(ctx context.Context) (*Node, error) {
+	dir, _ := Inside()
+	network, err := newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24"))
+	if err != nil {
+		return nil, err
+	}
+	o := NodeOptions{Name: "n1", Number: 1, Address: netip.MustParseAddr("10.1.1.21")}
+	n := &Node{NodeOptions: o, Dir: filepath.Join(dir, o.Name), network: network, cgroup: filepath.Join(filepath.Base(dir), o.Name)}
+	if err := n.power(ctx); err != nil {
+		n.PowerOff()
+		return nil, err
+	}
+	return n, nil
+}
