@@ -29,12 +29,14 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		SilenceErrors:     true, // main prints them, with the remedy
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
+		// Two letters swapped are two changes.
+		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			cluster.NameCommand(g.kube, topCommand(cmd))
 			return g.validate()
 		},
-		Args:              noArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(s.in)
 	root.SetOut(s.out)
