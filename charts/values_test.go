@@ -162,7 +162,7 @@ func TestMissingValues(t *testing.T) {
 		"proxy":                           {"proxy": nil},
 	} {
 		_, err := renderWith(values, c)
-		assert.ErrorContains(t, err, value+" is missing; after an older chart use helm upgrade --reset-then-reuse-values")
+		require.ErrorContains(t, err, value+" is missing; after an older chart use helm upgrade --reset-then-reuse-values")
 	}
 	for _, value := range []string{"affinity", "commonLabels", "initContainers", "podLabels", "priorityClassName", "resources", "tolerations"} {
 		render(t, map[string]any{value: nil})
