@@ -119,11 +119,15 @@ func faults() []fault {
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "delete deployments.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.env.Replaces = []check.Object{{Kind: "Deployment", Namespace: system, Name: "cloud-controller-manager"}}
-			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "delete" && a.Resource == "deployments" })
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool {
+				return a.Verb == "delete" && a.Resource == "deployments"
+			})
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "create daemonsets.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.env.Manifest = chartObjects + "---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cloudstack-ccm}\n"
-			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "create" && a.Resource == "daemonsets" })
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool {
+				return a.Verb == "create" && a.Resource == "daemonsets"
+			})
 		}},
 		{code: "K8S-003", outcome: check.Warning, says: "get nodes/proxy", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Subresource == "proxy" })

@@ -69,6 +69,7 @@ func (p Place) text() string {
 		return "everywhere"
 	case Release:
 		return "namespace of the release"
+	case System, Heartbeats:
 	}
 	return string(p)
 }
