@@ -94,6 +94,8 @@ func TestValuesOfAParentChart(t *testing.T) {
 type schema struct {
 	Type                 any               `json:"type"`
 	Comment              string            `json:"$comment"`
+	Description          string            `json:"description"`
+	Default              any               `json:"default"`
 	AdditionalProperties any               `json:"additionalProperties"`
 	Properties           map[string]schema `json:"properties"`
 	Items                *schema           `json:"items"`
@@ -137,6 +139,60 @@ func compare(t *testing.T, path string, s schema, values map[string]any) {
 		}
 		assert.Contains(t, values, key, "%s%s is in the schema and not in values.yaml", path, key)
 	}
+}
+
+// "helm upgrade --reuse-values" leaves out what an older chart did not have, which Helm then takes for null.
+func TestMissingValues(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(charts.Name, "templates", "_required.tpl"))
+	require.NoError(t, err)
+	var listed []string
+	for _, m := range regexp.MustCompile(`"([a-z][A-Za-z.]+)"[ \n]`).FindAllSubmatch(raw, -1) {
+		if name := string(m[1]); name != "map" {
+			listed = append(listed, name)
+		}
+	}
+	assert.Equal(t, withDefault("", readSchema(t)), listed, "what templates/_required.tpl has to list")
+
+	c := load(t)
+	for value, values := range map[string]map[string]any{
+		"kind":                            {"kind": nil},
+		"nodes.deletionLimit":             {"nodes": nil},
+		"loadBalancers.manageNetworkACLs": {"loadBalancers": map[string]any{"manageNetworkACLs": nil}},
+		"proxy":                           {"proxy": nil},
+	} {
+		_, err := renderWith(values, c)
+		require.ErrorContains(t, err, value+" is missing; after an older chart use helm upgrade --reset-then-reuse-values")
+	}
+	for _, value := range []string{"affinity", "commonLabels", "initContainers", "podLabels", "priorityClassName", "resources", "tolerations"} {
+		render(t, map[string]any{value: nil})
+	}
+}
+
+// withDefault are the values whose default is more than nothing, and sections of values without one, sorted.
+func withDefault(prefix string, s schema) (all []string) {
+	for name, property := range s.Properties {
+		path := prefix + name
+		switch def := property.Default.(type) {
+		case bool, float64:
+			all = append(all, path)
+		case string:
+			if def != "" && path != "priorityClassName" { // null is a way to have none
+				all = append(all, path)
+			}
+		case nil:
+			if property.Properties == nil || property.Comment != "" {
+				continue
+			}
+			below := withDefault(path+".", property)
+			if len(below) == 0 {
+				below = []string{path}
+			}
+			all = append(all, below...)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func TestReadmeIsFresh(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/prompt"
@@ -43,6 +44,8 @@ type globals struct {
 	// alike, so that --context or --as mean the same for both.
 	kube *genericclioptions.ConfigFlags
 
+	clock clock.Clock
+
 	output         string
 	color          report.ColorMode
 	yes            bool
@@ -53,7 +56,7 @@ type globals struct {
 }
 
 func newGlobals(s streams) *globals {
-	g := &globals{streams: s}
+	g := &globals{streams: s, clock: clock.RealClock{}}
 	g.kube = cluster.NewFlags()
 	g.color = report.ColorAuto
 	return g

@@ -134,6 +134,7 @@ func TestUsageErrors(t *testing.T) {
 		err  string
 	}{
 		"unknown command":      {[]string{"instal"}, `unknown command "instal", did you mean install?`},
+		"swapped letters":      {[]string{"statsu"}, `unknown command "statsu", did you mean status?`},
 		"unknown flag":         {[]string{"install", "--bogus"}, "unknown flag: --bogus"},
 		"password in argv":     {[]string{"install", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
 		"argument":             {[]string{"install", "word-canary"}, "csccm install takes no arguments"},

@@ -13,29 +13,50 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/rights"
 )
 
-// Every kind of the chart by default is on the list that K8S-003 asks about.
-func TestInstallRightsCoverTheChart(t *testing.T) {
+// Every kind of the chart, whatever its values, is in the table of csccm's rights: for those who make it and for those who
+// delete it.
+func TestRightsCoverTheChart(t *testing.T) {
 	t.Parallel()
-	c := execute(t, "template", "--kube-version", "v1.37.1")
+	c := execute(t, "template", "--kube-version", "v1.37.1", "--set", "networkPolicy.enabled=true", "--set", "grafanaDashboard.enabled=true",
+		"--set", "serviceMonitor.enabled=true", "--set", "hostNetwork=false", "--set", "prometheusRule.enabled=true")
 	require.Equal(t, 0, c.code, c.errOut)
-	kinds := 0
-	for _, doc := range strings.Split(c.out, "\n---") {
+	daemonSet := execute(t, "template", "--kube-version", "v1.37.1", "--set", "kind=DaemonSet", "--set", "podMonitor.enabled=true", "--set", "podMonitor.tokenSecret.name=t")
+	require.Equal(t, 0, daemonSet.code, daemonSet.errOut)
+	var kinds []rights.Kind
+	for _, doc := range strings.Split(c.out+"\n---\n"+daemonSet.out, "\n---") {
 		var o struct{ APIVersion, Kind string }
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &o))
-		if o.Kind == "" || o.Kind == "Pod" { // helm test's, which an installation does not make
+		if o.Kind == "" || o.Kind == "Pod" { // helm test's, which no command makes
 			continue
 		}
-		kinds++
-		gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		for _, verb := range []string{"create", "get", "patch"} {
-			require.True(t, slices.ContainsFunc(check.InstallRights(), func(r check.Right) bool {
-				return r.Verb == verb && r.Group == gvk.Group && r.Resource == resource.Resource && r.Subresource == ""
-			}), "%s %s", verb, resource)
+		resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
+		kinds = append(kinds, rights.Kind{Group: resource.Group, Resource: resource.Resource})
+	}
+	require.Greater(t, len(kinds), 20)
+	for command, verbs := range map[string][]string{"install": {"get", "create", "patch"}, "upgrade": {"get", "create", "patch", "delete"}, "uninstall": {"get", "delete"}} {
+		needed, _ := rights.Requests(command, "infra", kinds)
+		for _, k := range kinds {
+			for _, verb := range verbs {
+				require.True(t, slices.ContainsFunc(needed, func(r rights.Request) bool {
+					return r.Verb == verb && r.Group == k.Group && r.Resource == k.Resource
+				}), "%s: %s %v", command, verb, k)
+			}
 		}
 	}
-	require.Greater(t, kinds, 5)
+}
+
+// Each command of the table is one of csccm's.
+func TestRightsNameCommands(t *testing.T) {
+	t.Parallel()
+	root := newRootCommand(streams{})
+	for _, r := range rights.Table() {
+		for _, name := range r.Commands {
+			cmd, _, err := root.Find([]string{name})
+			require.NoError(t, err)
+			require.Equal(t, name, cmd.Name())
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -28,9 +29,14 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		SilenceErrors:     true, // main prints them, with the remedy
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return g.validate() },
-		Args:              noArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Two letters swapped are two changes.
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			cluster.NameCommand(g.kube, topCommand(cmd))
+			return g.validate()
+		},
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(s.in)
 	root.SetOut(s.out)
@@ -68,6 +74,17 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newCompletionCommand(g),
 	)
 	return root
+}
+
+// topCommand is the name of the command below csccm itself that cmd is, or is a part of. A <TAB> is completion's.
+func topCommand(cmd *cobra.Command) string {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	if strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) {
+		return "completion"
+	}
+	return cmd.Name()
 }
 
 // noArgs is cobra.NoArgs with a usage exit code; on the root it names the

@@ -63,7 +63,7 @@ func (g *globals) watch(ctx context.Context, interval time.Duration, format stri
 		head := ""
 		switch text := format == "text" || format == "short"; {
 		case text && style.TTY:
-			head = clearScreen + style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", interval, time.Now().Format(time.TimeOnly))) + "\n\n"
+			head = clearScreen + style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", interval, g.clock.Now().Format(time.TimeOnly))) + "\n\n"
 		case text && !first:
 			head = "\n"
 		case format == "yaml":
@@ -75,7 +75,7 @@ func (g *globals) watch(ctx context.Context, interval time.Duration, format stri
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(interval):
+		case <-g.clock.After(interval):
 		}
 	}
 }

@@ -71,6 +71,7 @@ func probed(p *corev1.Pod) bool {
 const (
 	contactMade     = "CloudStack can be used"
 	contactFailed   = "CloudStack cannot be used"
+	contactAgain    = "CloudStack answers again"
 	errPrefix       = "cloudstack "
 	errUnreached    = "cannot reach the API"
 	errNoAnswer     = "no answer in time"
@@ -83,45 +84,92 @@ const (
 	podAnyContactFx = "the controller's log says more: kubectl -n NAMESPACE logs POD"
 )
 
+// contactOf is what one Pod's log says of the way to CloudStack.
+type contactOf struct {
+	pod      string
+	last     *podlog.Line // that tells whether CloudStack is reached; nil without one
+	failure  *podlog.Line // the newest that tells that it is not
+	failures int          // recently
+}
+
+func contactIn(log *logOf, now time.Time) contactOf {
+	c := contactOf{pod: log.pod}
+	for i := range log.lines {
+		l := &log.lines[i]
+		broken := unreachable(l)
+		if broken && now.Sub(l.At) <= recentlyEnough {
+			c.failures++
+		}
+		if broken || l.Message == contactFailed {
+			c.failure = l
+		}
+		if broken || l.Message == contactFailed || l.Message == contactMade || l.Message == contactAgain {
+			c.last = l
+		}
+	}
+	return c
+}
+
+// works tells whether the newest line is no failure.
+func (c *contactOf) works() bool { return c.last != c.failure }
+
 // decideContact tells whether the controller reaches CloudStack from where it runs, by what it wrote: it
 // makes calls all the time, so silence about failures means that they work.
 func decideContact(logs []logOf, now time.Time) Finding {
-	var last *podlog.Line
-	var pod string
-	failures, lines := 0, 0
-	for _, log := range logs {
-		lines += len(log.lines)
-		for j := range log.lines {
-			l := &log.lines[j]
-			verdict := l.Message == contactMade || l.Message == contactFailed
-			broken := unreachable(l)
-			if broken && now.Sub(l.At) <= recentlyEnough {
-				failures++
-			}
-			if (verdict || broken) && (last == nil || !l.At.Before(last.At)) {
-				last, pod = l, log.pod
-			}
+	if len(logs) == 0 {
+		return skip("the release has no Pod that runs")
+	}
+	var down, over, last *contactOf
+	lines := 0
+	for i := range logs {
+		lines += len(logs[i].lines)
+		c := contactIn(&logs[i], now)
+		if c.last == nil {
+			continue
+		}
+		recent := c.failure != nil && now.Sub(c.failure.At) <= recentlyEnough
+		switch {
+		case !c.works() && (recent || c.last.Message == contactFailed):
+			down = &c
+		case recent && c.last.Message == contactAgain:
+			over = &c
+		}
+		if last == nil || !c.last.At.Before(last.last.At) {
+			last = &c
 		}
 	}
 	switch {
-	case len(logs) == 0:
-		return skip("the release has no Pod that runs")
-	case last == nil && lines == 0:
+	case lines == 0:
 		return unknown("the controller's log of the last hour is empty")
+	case down != nil:
+		return down.broken(now)
+	case over != nil:
+		return warn("CloudStack was not reached for %s, until %s ago; that is over", over.last.Get("after"), ago(over.last, now)).
+			about(Object{Kind: "Pod", Name: over.pod, Message: oneLine(over.failure.Get("err"))}).
+			evidence("at", over.last.At.Format(time.RFC3339)).fix("none needed; look into it if it comes again")
 	case last == nil:
 		return ok("no failed call in %s of the log", count(lines, "line"))
-	case last.Message == contactMade:
-		return ok("%s", strings.TrimSpace(contactMade+": "+last.Get("scope"))).evidence("Pod", pod).evidence("at", last.At.Format(time.RFC3339))
-	case last.Message != contactFailed && now.Sub(last.At) > recentlyEnough:
-		return ok("no failed call for %s", now.Sub(last.At).Round(time.Minute)).evidence("last failure", last.Get("err"))
+	case last.last.Message == contactMade:
+		return ok("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).evidence("Pod", last.pod).evidence("at", last.last.At.Format(time.RFC3339))
 	}
-	why := last.Get("err")
+	f := ok("no failed call for %s", now.Sub(last.last.At).Round(time.Minute))
+	if last.failure != nil {
+		f = f.evidence("last failure", last.failure.Get("err"))
+	}
+	return f
+}
+
+func ago(l *podlog.Line, now time.Time) time.Duration { return now.Sub(l.At).Round(time.Second) }
+
+// broken is the finding about a Pod that does not reach CloudStack.
+func (c *contactOf) broken(now time.Time) Finding {
+	why := c.last.Get("err")
 	if why == "" {
-		why = last.Message
+		why = c.last.Message
 	}
-	f := bad("%s", oneLine(why)).about(Object{Kind: "Pod", Name: pod, Message: fmt.Sprintf("%s ago, %s in %s",
-		now.Sub(last.At).Round(time.Second), count(failures, "failed call"), recentlyEnough)})
-	if fix := last.Get("remedy"); fix != "" && !unreachable(last) {
+	f := bad("%s", oneLine(why)).about(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
+		ago(c.last, now), count(c.failures, "failed call"), recentlyEnough)})
+	if fix := c.last.Get("remedy"); fix != "" && !unreachable(c.last) {
 		return f.fix("%s", fix)
 	}
 	return f.fix("%s", contactFix(why))

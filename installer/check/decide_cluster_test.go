@@ -21,6 +21,7 @@ import (
 	kversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/rights"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -137,15 +138,18 @@ func TestDecideKubeletVersions(t *testing.T) {
 
 func TestDecidePermissions(t *testing.T) {
 	t.Parallel()
-	rights := InstallRights()
-	denied := make([]bool, len(rights))
-	expect{OK, "all", nil}.verify(t, decidePermissions(rights, denied, nil, "kube-system"))
-	for i, r := range rights {
-		denied[i] = r.String() == "get nodes/proxy" || r.String() == "create secrets"
+	secrets := rights.Request{Verb: "create", Resource: "secrets", Namespace: "infra"}
+	roles := rights.Request{Verb: "patch", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+	kubelets := rights.Request{Verb: "get", Resource: "nodes/proxy"}
+	needed, optional := []rights.Request{secrets, roles}, []rights.Request{kubelets}
+	decide := func(refused []Object, denied ...rights.Request) Finding {
+		return decidePermissions(needed, optional, denied, refused)
 	}
-	f := decidePermissions(rights, denied, nil, "infra")
-	expect{"", "the caller may not: create secrets in infra, get nodes/proxy", nil}.verify(t, f)
-	require.Equal(t, "patch roles.rbac.authorization.k8s.io", Right{"patch", "rbac.authorization.k8s.io", "roles", "", true}.String())
+	role := []Object{{Kind: "ClusterRole", Name: "r", Message: "no"}}
+	expect{OK, "all 3 rights", nil}.verify(t, decide(nil))
+	expect{"", "the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io", nil}.verify(t, decide(nil, secrets, kubelets, roles))
+	expect{"", "would refuse 1 object", []string{"ClusterRole r: no"}}.verify(t, decide(role, kubelets))
+	expect{Warning, "the caller may not: get nodes/proxy", nil}.verify(t, decide(nil, kubelets))
 }
 
 func packed(t *testing.T, text string) []byte {

@@ -5,6 +5,8 @@ package check
 
 import (
 	"errors"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -37,6 +39,18 @@ func TestDecideContact(t *testing.T) {
 	expect{"", "no such host", []string{"Pod p: 1m0s ago, 1 failed call"}}.verify(t, f)
 	require.Equal(t, podNameFix, f.Remedy)
 	expect{OK, contactMade, nil}.verify(t, decide(cannot, wrote(0, 'I', contactMade)))
+	again := func(ago time.Duration) podlog.Line {
+		return wrote(ago, 'I', contactAgain, podlog.Value{Key: "after", Text: "1m2s"})
+	}
+	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
+	f = decide(can, failed, again(3*time.Minute))
+	expect{Warning, "not reached for 1m2s, until 3m0s ago; that is over", []string{"Pod p: no such host"}}.verify(t, f)
+	require.Equal(t, "none needed; look into it if it comes again", f.Remedy)
+	expect{"", "no such host", []string{"Pod p: 1m0s ago, 2 failed calls"}}.verify(t, decide(failed, again(3*time.Minute), cannot))
+	expect{OK, "no failed call for 14m0s", nil}.verify(t, decide(wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14*time.Minute)))
+	expect{OK, "no failed call for 1m0s", nil}.verify(t, decide(again(time.Minute))) // the failures are in lines that were not read
+	f = decideContact([]logOf{{"a", []podlog.Line{failed}}, {"b", []podlog.Line{can, failed, again(time.Minute)}}}, now)
+	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.verify(t, f) // what one Pod reaches says nothing of another
 	expect{OK, "no failed call for 20m0s", nil}.verify(t, decide(wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))))
 	expect{OK, "", nil}.verify(t, decide(wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))))
 	f = decide(wrote(time.Minute, 'E', contactFailed, failedWith("cloudstack listZones: 401"), podlog.Value{Key: "remedy", Text: "check api-key"}))
@@ -47,6 +61,16 @@ func TestDecideContact(t *testing.T) {
 		"cannot reach the API: dial tcp 192.0.2.1:443: i/o timeout": podNetworkFix, "something else": podAnyContactFx,
 	} {
 		require.Equal(t, fix, contactFix(text))
+	}
+}
+
+// The check goes by the controller's own words.
+func TestContactWords(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../pkg/provider/contact.go")
+	require.NoError(t, err)
+	for _, words := range []string{contactMade, contactFailed, contactAgain} {
+		require.Contains(t, string(source), strconv.Quote(words))
 	}
 }
 

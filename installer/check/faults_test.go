@@ -97,6 +97,15 @@ type ahead struct {
 
 func (a ahead) ClockOffset() (time.Duration, bool) { return a.by, true }
 
+// deny has the API server say no about some of the caller's rights.
+func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
+	w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
+		review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		review.Status.Allowed = !which(review.Spec.ResourceAttributes)
+		return true, review, nil
+	})
+}
+
 func faults() []fault {
 	return []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
@@ -106,11 +115,18 @@ func faults() []fault {
 			w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: "v1.20.0"}
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "patch nodes", preflight: true, inject: func(_ *testing.T, w *world) {
-			w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
-				review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-				review.Status.Allowed = review.Spec.ResourceAttributes.Verb != "patch"
-				return true, review, nil
-			})
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "patch" })
+		}},
+		{code: "K8S-003", outcome: check.Failed, says: "delete deployments.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
+			w.env.Replaces = []check.Object{{Kind: "Deployment", Namespace: system, Name: "cloud-controller-manager"}}
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "delete" && a.Resource == "deployments" })
+		}},
+		{code: "K8S-003", outcome: check.Failed, says: "create daemonsets.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
+			w.env.Manifest = chartObjects + "---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cloudstack-ccm}\n"
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "create" && a.Resource == "daemonsets" })
+		}},
+		{code: "K8S-003", outcome: check.Warning, says: "get nodes/proxy", preflight: true, inject: func(_ *testing.T, w *world) {
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Subresource == "proxy" })
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "no-new-roles", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.env.Manifest = chartObjects

@@ -65,7 +65,7 @@ func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot) []suspect 
 		if err != nil || len(meta.NodeAddresses) == 0 {
 			continue
 		}
-		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: isKubelet(kubelet.LastWriter(n, `"f:addresses"`))}
+		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: kubelet.WritesAddresses(n)}
 		if s.have != s.want {
 			out = append(out, s)
 		}
@@ -122,8 +122,4 @@ func addressText(addresses []corev1.NodeAddress) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
-}
-
-func isKubelet(manager string) bool {
-	return manager == "kubelet" || manager == "k3s" || manager == "rke2"
 }

@@ -9,121 +9,95 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/csccm/csccm/installer/rights"
 )
-
-// Right is something the caller of an installation does.
-type Right struct {
-	Verb, Group, Resource, Subresource string
-	Namespaced                         bool
-}
-
-func (r Right) String() string {
-	what := r.Resource
-	if r.Subresource != "" {
-		what += "/" + r.Subresource
-	}
-	if r.Group != "" {
-		what += "." + r.Group
-	}
-	return r.Verb + " " + what
-}
-
-// API groups of the rights.
-const (
-	groupApps      = "apps"
-	groupRBAC      = "rbac.authorization.k8s.io"
-	groupCoord     = "coordination.k8s.io"
-	groupPolicy    = "policy"
-	groupAdmission = "admissionregistration.k8s.io"
-)
-
-// InstallRights is all that an installation does by itself: read the cluster, ask kubelets, taint nodes, write the
-// Secret, Helm's records, the journal and the CA, and apply the chart's kinds. Tests hold the list against the
-// calls of an installation and the kinds of the chart.
-func InstallRights() []Right {
-	rights := []Right{
-		{"list", "", "nodes", "", false},
-		{"get", "", "nodes", "", false},
-		{"patch", "", "nodes", "", false},
-		{"get", "", "nodes", "proxy", false},
-		{"get", "", "namespaces", "", false},
-		{"list", "", "services", "", false},
-		{"list", "", "events", "", false},
-		{"list", "", "pods", "", true},
-		{"get", "", "pods", "log", true},
-		{"list", groupCoord, "leases", "", true},
-		{"list", groupApps, "deployments", "", false},
-		{"list", groupApps, "daemonsets", "", false},
-		{"list", groupApps, "replicasets", "", true},
-		{"list", "", "secrets", "", true},
-		{"delete", "", "secrets", "", true}, // Helm's oldest record
-	}
-	for _, o := range []Right{
-		{"", "", "secrets", "", true},
-		{"", "", "configmaps", "", true}, // the journal, the snapshot of tainted nodes, the CA
-		{"", "", "serviceaccounts", "", true},
-		{"", groupApps, "deployments", "", true},
-		{"", groupRBAC, "clusterroles", "", false},
-		{"", groupRBAC, "clusterrolebindings", "", false},
-		{"", groupRBAC, "roles", "", true},
-		{"", groupRBAC, "rolebindings", "", true},
-		{"", groupPolicy, "poddisruptionbudgets", "", true},
-		{"", groupAdmission, "validatingadmissionpolicies", "", false},
-		{"", groupAdmission, "validatingadmissionpolicybindings", "", false},
-	} {
-		for _, verb := range []string{"create", "get", "patch", "update"} {
-			o.Verb = verb
-			rights = append(rights, o)
-		}
-	}
-	return rights
-}
 
 // reviewsAtOnce bounds the calls of the permission check.
 const reviewsAtOnce = 8
 
 func runPermissions(ctx context.Context, e *Env) Finding {
-	rights := InstallRights()
-	denied := make([]bool, len(rights))
+	wanted, err := parseManifest(e.Manifest)
+	if err != nil {
+		return unread(&unreadError{"the manifest", err})
+	}
+	needed, optional := e.requests(ctx, wanted)
+	denied, err := e.denied(ctx, slices.Concat(needed, optional))
+	if err != nil {
+		return unread(&unreadError{"the permissions", err})
+	}
+	refused, err := e.refusedObjects(ctx, wanted)
+	if err != nil {
+		return unread(err)
+	}
+	return decidePermissions(needed, optional, denied, refused)
+}
+
+// requests are what an installation asks for: of the chart's kinds those that it has; where it takes another
+// controller's place, what a takeover asks for too.
+func (e *Env) requests(ctx context.Context, wanted []unstructured.Unstructured) (needed, optional []rights.Request) {
+	var kinds []rights.Kind
+	for i := range wanted {
+		kind, _ := meta.UnsafeGuessKindToResource(wanted[i].GroupVersionKind())
+		kinds = append(kinds, rights.Kind{Group: kind.Group, Resource: kind.Resource})
+	}
+	commands := []string{"install"}
+	if len(e.Replaces) > 0 {
+		commands = append(commands, "takeover")
+	}
+	for _, c := range commands {
+		n, o := rights.Requests(c, e.Namespace, kinds)
+		needed, optional = append(needed, n...), append(optional, o...)
+	}
+	if _, err := e.facts.namespace.get(ctx); isNotFound(err) {
+		needed = append(needed, rights.Request{Verb: "create", Resource: "namespaces"})
+	}
+	return needed, optional
+}
+
+// denied are those of the requests that the API server would not let the caller make.
+func (e *Env) denied(ctx context.Context, requests []rights.Request) ([]rights.Request, error) {
+	no := make([]bool, len(requests))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(reviewsAtOnce)
-	for i, r := range rights {
+	for i, r := range requests {
 		group.Go(func() error {
-			a := &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource}
-			if r.Namespaced {
-				a.Namespace = e.Namespace
-			}
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
+			resource, subresource, _ := strings.Cut(r.Resource, "/")
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace,
+				},
+			}}
 			answer, err := e.Cluster.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(gctx, review, metav1.CreateOptions{})
 			if err != nil {
 				return e.Cluster.Explain(err)
 			}
-			denied[i] = !answer.Status.Allowed
+			no[i] = !answer.Status.Allowed
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return unread(&unreadError{"the permissions", err})
+		return nil, err
 	}
-	refused, err := e.refusedObjects(ctx)
-	if err != nil {
-		return unread(err)
+	var out []rights.Request
+	for i, r := range requests {
+		if no[i] && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
-	return decidePermissions(rights, denied, refused, e.Namespace)
+	return out, nil
 }
 
 // refusedObjects are the objects of the manifest that the API server would not take from the caller:
 // admission webhooks, quotas and policies refuse what the caller's rights allow.
-func (e *Env) refusedObjects(ctx context.Context) ([]Object, error) {
-	if e.Manifest == "" || e.Cluster.REST == nil {
+func (e *Env) refusedObjects(ctx context.Context, wanted []unstructured.Unstructured) ([]Object, error) {
+	if len(wanted) == 0 || e.Cluster.REST == nil {
 		return nil, nil
-	}
-	wanted, err := parseManifest(e.Manifest)
-	if err != nil {
-		return nil, &unreadError{"the manifest", err}
 	}
 	client, err := e.objects()
 	if err != nil {
@@ -156,24 +130,25 @@ func (e *Env) refusedObjects(ctx context.Context) ([]Object, error) {
 	return out, nil
 }
 
-func decidePermissions(rights []Right, denied []bool, refused []Object, namespace string) Finding {
-	var missing []string
-	for i, r := range rights {
-		if !denied[i] {
-			continue
+func decidePermissions(needed, optional, denied []rights.Request, refused []Object) Finding {
+	var missing, lost []string
+	for _, r := range denied {
+		if slices.Contains(needed, r) {
+			missing = append(missing, r.String())
+		} else {
+			lost = append(lost, r.String())
 		}
-		text := r.String()
-		if r.Namespaced {
-			text += " in " + namespace
-		}
-		missing = append(missing, text)
-	}
-	if len(missing) == 0 && len(refused) > 0 {
-		return bad("the API server would refuse %s of the chart", count(len(refused), "object")).about(refused...)
-	}
-	if len(missing) == 0 {
-		return ok("all %d rights of an installation", len(rights))
 	}
 	slices.Sort(missing)
-	return bad("the caller may not: %s", strings.Join(missing, ", ")).about(refused...)
+	slices.Sort(lost)
+	switch {
+	case len(missing) > 0:
+		return bad("the caller may not: %s", strings.Join(missing, ", ")).about(refused...)
+	case len(refused) > 0:
+		return bad("the API server would refuse %s of the chart", count(len(refused), "object")).about(refused...)
+	case len(lost) > 0:
+		return warn("the caller may not: %s", strings.Join(lost, ", ")).
+			fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
+	}
+	return ok("all %d rights of an installation", len(needed)+len(optional))
 }

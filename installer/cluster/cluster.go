@@ -57,6 +57,16 @@ func NewFlags() *genericclioptions.ConfigFlags {
 	return f
 }
 
+// NameCommand adds to the user agent of the flags' connections which command they serve: the API server's audit
+// log shows it.
+func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
+	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
+		c = tune(c)
+		c.UserAgent += " (" + command + ")"
+		return c
+	}
+}
+
 func tune(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = qps, burst
 	c.UserAgent = "csccm/" + csccm.Version
@@ -69,6 +79,9 @@ func tune(c *rest.Config) *rest.Config {
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	if flags == nil {
 		flags = NewFlags()
+	}
+	if flags.WrapConfigFn == nil {
+		flags.WrapConfigFn = tune
 	}
 	c := &Cluster{Flags: flags, Namespace: DefaultNamespace}
 	if flags.Namespace != nil && *flags.Namespace != "" {
@@ -87,7 +100,6 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	if c.REST, err = flags.ToRESTConfig(); err != nil {
 		return nil, explainConfig(err)
 	}
-	c.REST = tune(rest.CopyConfig(c.REST))
 	if c.Kube, err = kubernetes.NewForConfig(c.REST); err != nil {
 		return nil, explainConfig(err)
 	}

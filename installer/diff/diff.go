@@ -16,10 +16,12 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
@@ -144,7 +146,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 	case apierrors.IsNotFound(err):
 		out.Action = Create
 		result, err = resource.Create(ctx, wanted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if missingNamespace(err, out.Namespace) {
+		if missingNamespace(err, out.Namespace) || missingRole(err, gvk) {
 			return out, nil // it is made first
 		}
 	case err == nil:
@@ -213,6 +215,12 @@ func missingNamespace(err error, namespace string) bool {
 	}
 	d := status.Status().Details
 	return d != nil && d.Kind == "namespaces" && d.Name == namespace
+}
+
+// missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the API
+// server wants to know whether they hold what is in it.
+func missingRole(err error, binding schema.GroupVersionKind) bool {
+	return apierrors.IsNotFound(err) && binding.Group == rbacv1.GroupName && strings.HasSuffix(binding.Kind, "RoleBinding")
 }
 
 // refused tells an answer about the object from a failure to ask.

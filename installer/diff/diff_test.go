@@ -105,6 +105,7 @@ func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Node"}, meta.RESTScopeRoot)
+	m.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}, meta.RESTScopeRoot)
 	return m
 }
 
@@ -184,4 +185,13 @@ func TestRefused(t *testing.T) {
 	changes, err = c.Manifests(t.Context(), "", configMap)
 	require.NoError(t, err)
 	require.NoError(t, Refused(changes))
+
+	// So are the roles that its bindings name.
+	fake.PrependReactor("create", "clusterrolebindings", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, "new")
+	})
+	changes, err = c.Manifests(t.Context(), "", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: new}\n")
+	require.NoError(t, err)
+	require.NoError(t, Refused(changes))
+	require.Equal(t, Create, changes[0].Action)
 }

@@ -22,8 +22,7 @@ type ApplyRequest struct {
 	// Values go over those of the deployed revision, which go over the chart's defaults.
 	Values map[string]any
 	// ResetValues forgets the values of the deployed revision.
-	ResetValues     bool
-	CreateNamespace bool
+	ResetValues bool
 	// TakeOwnership adopts objects that exist and belong to no release or to another one.
 	TakeOwnership bool
 	// Description is kept with the revision; empty for Helm's own.
@@ -84,7 +83,6 @@ func (c *Client) install(ctx context.Context, cfg *action.Configuration, req App
 	install := action.NewInstall(cfg)
 	install.ReleaseName = req.Name
 	install.Namespace = c.namespace
-	install.CreateNamespace = req.CreateNamespace
 	install.TakeOwnership = req.TakeOwnership
 	install.Description = req.Description
 	install.Timeout = actionTimeout

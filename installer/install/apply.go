@@ -54,7 +54,7 @@ func (in *Installer) applyChart(ctx context.Context) error {
 		return nil
 	}
 	release, err := in.Helm.Apply(ctx, helm.ApplyRequest{
-		Name: p.Release, Chart: in.Options.Chart, Values: in.Options.Values, CreateNamespace: true, Description: "csccm install",
+		Name: p.Release, Chart: in.Options.Chart, Values: in.Options.Values, Description: "csccm install",
 	})
 	if err != nil {
 		in.Progress.Fail("")

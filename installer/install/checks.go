@@ -30,30 +30,52 @@ func (in *Installer) preflight(ctx context.Context) error {
 	return in.runChecks(ctx, env, check.PhasePreflight)
 }
 
-// ChecksError is a check that does not pass.
+// briefly is how much of a message is said again at the end.
+const briefly = 160
+
+// ChecksError is checks that do not pass.
 type ChecksError struct {
 	Failed []check.Result
 	Phase  check.Phase
 }
 
-func (e *ChecksError) Error() string {
+func (e *ChecksError) codes(separator string) string {
 	codes := make([]string, len(e.Failed))
 	for i := range e.Failed {
 		codes[i] = e.Failed[i].Code
 	}
-	if e.Phase == check.PhasePreflight {
-		return fmt.Sprintf("nothing was installed: %s failed: %s", strings.Join(codes, ", "), e.Failed[0].Message)
-	}
-	return fmt.Sprintf("installed, but %s failed: %s", strings.Join(codes, ", "), e.Failed[0].Message)
+	return strings.Join(codes, separator)
 }
 
-// Remedy is that of the first failed check.
-func (e *ChecksError) Remedy() string {
-	r := e.Failed[0].Remedy
+func (e *ChecksError) Error() string {
+	what := "installed, but "
 	if e.Phase == check.PhasePreflight {
-		r += fmt.Sprintf(" (or pass over it with --skip-check %s)", e.Failed[0].Code)
+		what = "nothing was installed: "
 	}
-	return strings.TrimSpace(r)
+	what += e.codes(", ") + " failed"
+	if len(e.Failed) == 1 {
+		return what + ": " + e.Failed[0].Message
+	}
+	for i := range e.Failed {
+		c := &e.Failed[i]
+		what += "\n  " + c.Code + ": " + report.Cut(c.Message, briefly)
+		if c.Remedy != "" {
+			what += "\n    fix: " + c.Remedy
+		}
+	}
+	return what
+}
+
+// Remedy is that of the failed check; of several, Error has said each.
+func (e *ChecksError) Remedy() string {
+	fix, it := e.Failed[0].Remedy, "it"
+	if len(e.Failed) > 1 {
+		fix, it = "one after the other; csccm doctor looks again", "them"
+	}
+	if e.Phase == check.PhasePreflight {
+		fix += fmt.Sprintf(" (or pass over %s with --skip-check %s)", it, e.codes(","))
+	}
+	return strings.TrimSpace(fix)
 }
 
 // ExitCode is that of a failed check.

@@ -299,6 +299,17 @@ func TestJudgeLadder(t *testing.T) {
 		{"RKE2 with its own option", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name", "external"), Flagz: off, CloudControllerDisabled: true}, External, "--cloud-provider-name=external"},
 		{"RKE2 with another provider's name", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name=harvester"), Flagz: off}, Unknown, ""},
 		{"managedFields: the kubelet writes the addresses", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet") }), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: k3s is kubelet and all", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("cloudstack-ccm", "k3s") }), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: k3s with its own controller", Facts{Node: with(func(n *corev1.Node) {
+			n.ManagedFields = addressesBy("k3s")
+			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
+		}), Flagz: off}, External, "provided-node-ip"},
+		{"managedFields: k3s told to start the kubelet as external says more", Facts{Node: with(func(n *corev1.Node) {
+			n.ManagedFields = addressesBy("k3s")
+			n.Annotations["k3s.io/node-args"] = `["agent","--kubelet-arg","cloud-provider=external"]`
+		}), Flagz: off}, External, "--kubelet-arg"},
+		{"managedFields: RKE2's kubelet has its own name", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("rke2", "kubelet") }), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: RKE2's own controller", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet", "cloud-controller-manager") }), Flagz: off}, Unknown, ""},
 		{"managedFields: with --node-ip an external kubelet writes them too", Facts{Node: with(func(n *corev1.Node) {
 			n.ManagedFields = addressesBy("kubelet")
 			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"

@@ -234,9 +234,10 @@ func fromNode(n *corev1.Node) []Evidence {
 
 // fromManagedFields reads who wrote the addresses last; status.addresses is an atomic list, so it has one
 // owner. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip,
-// which the annotation would show.
+// which the annotation would show. In k3s the kubelet and the built-in cloud controller are one process with one
+// name; where that controller runs, kubelets are external and have a --node-ip.
 func fromManagedFields(n *corev1.Node) []Evidence {
-	if LastWriter(n, `"f:addresses"`) != "kubelet" || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
+	if !WritesAddresses(n) || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
 		return nil
 	}
 	if _, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
@@ -245,9 +246,19 @@ func fromManagedFields(n *corev1.Node) []Evidence {
 	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
 }
 
-// LastWriter is the manager that wrote a field last, by the node's managedFields; "" where they do not say.
+// WritesAddresses tells whether the kubelet wrote the node's addresses last. A manager is named after the program:
+// k3s, servers and agents alike, is one with the kubelet in it; RKE2 starts the kubelet itself.
+func WritesAddresses(n *corev1.Node) bool {
+	switch lastWriter(n, `"f:addresses"`) {
+	case "kubelet", "k3s":
+		return true
+	}
+	return false
+}
+
+// lastWriter is the manager that wrote a field last, by the node's managedFields; "" where they do not say.
 // field is as managedFields write it, in quotes: "f:addresses".
-func LastWriter(n *corev1.Node, field string) string {
+func lastWriter(n *corev1.Node, field string) string {
 	manager, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
 		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), field) {

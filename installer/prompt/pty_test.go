@@ -65,9 +65,27 @@ func (s *screen) talk(t *testing.T, person func(*expect.Console), questions func
 	<-done
 }
 
-// drawn answers a drawn prompt: survey shows it before it takes over the
-// keyboard, and until then the terminal itself would swallow keys such as ^C.
+// whereIsCursor is what a prompt for a line asks the terminal before it reads keys: for its size, then for the place. What
+// is typed before it has both answers is lost among them.
+const whereIsCursor = "\x1b[6n"
+
+// drawn answers a drawn prompt for a line.
 func (s *screen) drawn(t *testing.T, text, keys string) {
+	t.Helper()
+	for _, shown := range []string{text, whereIsCursor, whereIsCursor} {
+		if _, err := s.con.ExpectString(shown); err != nil {
+			t.Errorf("waiting for %q of %q: %v", shown, text, err)
+			return
+		}
+	}
+	if _, err := s.con.Send(keys); err != nil {
+		t.Errorf("typing %q: %v", keys, err)
+	}
+}
+
+// chosen answers a drawn list: it is shown before it takes over the keyboard, and until then the terminal itself would
+// swallow keys such as ^C.
+func (s *screen) chosen(t *testing.T, text, keys string) {
 	t.Helper()
 	if _, err := s.con.ExpectString(text); err != nil {
 		t.Errorf("waiting for %q: %v", text, err)
@@ -88,7 +106,7 @@ func (s *screen) drawn(t *testing.T, text, keys string) {
 	}
 }
 
-// type of a step: wait for a text, then type.
+// expectThenSend answers a plain prompt, which hides the keys, where it must, before it asks.
 func expectThenSend(t *testing.T, c *expect.Console, text, keys string) {
 	t.Helper()
 	if _, err := c.ExpectString(text); err != nil {
@@ -115,7 +133,7 @@ func TestSurveyOnTerminal(t *testing.T) {
 		s.drawn(t, "API URL:", "nonsense\r")
 		s.drawn(t, "must start with http", "\x15http://127.0.0.1:8080\r") // ^U clears the line
 		s.drawn(t, "Password:", "hunter2-canary\r")
-		s.drawn(t, "Use existing keys", "\x1b[B\r") // down, enter
+		s.chosen(t, "Use existing keys", "\x1b[B\r") // down, enter
 		s.drawn(t, "Go on?", "y\r")
 	}, func() {
 		url, errs[0] = p.Input(ctx, prompt.Question{Message: "API URL", Validate: func(s string) error {

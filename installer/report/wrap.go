@@ -70,3 +70,13 @@ func (s Style) Indented(first string, indent int, text string) string {
 	}
 	return b.String()
 }
+
+// Cut shortens text to a width; 0 or less means no limit.
+func Cut(text string, width int) string {
+	const dots = "..."
+	runes := []rune(text)
+	if width <= len(dots) || len(runes) <= width {
+		return text
+	}
+	return string(runes[:width-len(dots)]) + dots
+}

@@ -64,7 +64,7 @@ func (v *view) line(y report.Symbol, title, format string, args ...any) {
 	indent := v.Style.SymbolWidth() + 1 + titleWidth
 	text := fmt.Sprintf(format, args...)
 	if !v.All {
-		text = cut(text, v.Style.Width-indent)
+		text = report.Cut(text, v.Style.Width-indent)
 	}
 	v.b.WriteString(v.Style.Indented(v.Style.Symbol(y)+" "+v.Style.Paint(report.Strong, title)+pad, indent, text))
 }
@@ -198,7 +198,7 @@ func (v *view) problems() {
 			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
 			text := c.Code + " " + c.Message
 			if !v.All { // a line each
-				text = cut(text, st.Width-st.SymbolWidth()-1)
+				text = report.Cut(text, st.Width-st.SymbolWidth()-1)
 			}
 			v.b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
 		}
@@ -234,7 +234,7 @@ func fit(t *report.Table, width int, drop []string) {
 			widest = max(widest, len([]rune(row[column])))
 		}
 		for _, row := range t.Rows {
-			row[column] = cut(row[column], max(widest-over, least))
+			row[column] = report.Cut(row[column], max(widest-over, least))
 		}
 	}
 }
@@ -255,16 +255,6 @@ func codes(all []string, every bool) string {
 		return orElse(strings.Join(all, " "), "-")
 	}
 	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], " "), len(all)-enough)
-}
-
-// cut shortens text to a width; 0 or less means no limit.
-func cut(text string, width int) string {
-	const dots = "..."
-	runes := []rune(text)
-	if width <= len(dots) || len(runes) <= width {
-		return text
-	}
-	return string(runes[:width-len(dots)]) + dots
 }
 
 func ago(c *Controller) string {

@@ -93,6 +93,8 @@ type Observation struct {
 	Code     int // HTTP status; 0 when no answer came
 	Kind     Kind
 	OK       bool
+	// Silent: no answer came, though the caller waited for one.
+	Silent   bool
 	Try      int // 1 for the first try of a call
 	Duration time.Duration
 }

@@ -4,6 +4,8 @@
 package cloudstack
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -63,6 +65,7 @@ func (c *Client) observe(command string, try int, d time.Duration, res result) {
 		o := Observation{Command: command, Code: res.status, OK: res.err == nil, Try: try, Duration: d}
 		if res.err != nil {
 			o.Kind = res.err.Kind
+			o.Silent = res.status == 0 && !errors.Is(res.err.Err, context.Canceled)
 		}
 		c.observer(o)
 	}

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -43,6 +45,36 @@ func (p *Provider) contact(ctx context.Context) {
 		}
 		pause = min(2*pause, contactLastPause)
 	}
+}
+
+// outage tells when calls are answered again after some that were not: a log of failures alone does not show that
+// they are over.
+type outage struct {
+	clock clock.PassiveClock
+	over  func(after time.Duration)
+
+	mu    sync.Mutex
+	since time.Time // zero while calls are answered
+}
+
+// observe is the client's observer. An error that CloudStack sends is an answer too.
+func (o *outage) observe(x cloudstack.Observation) {
+	if !x.Silent && x.Code == 0 {
+		return // the caller gave up, which says nothing
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case x.Silent && o.since.IsZero():
+		o.since = o.clock.Now()
+	case !x.Silent && !o.since.IsZero():
+		o.over(o.clock.Since(o.since))
+		o.since = time.Time{}
+	}
+}
+
+func logOutage(after time.Duration) {
+	klog.InfoS("CloudStack answers again", "after", after.Round(time.Second))
 }
 
 // tryContact makes the calls that the Nodes need as well; what it learns stays in the inventory.

@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -101,6 +102,49 @@ func TestContactTriesUntilCloudStackIsThere(t *testing.T) {
 	c.Step(contactLastPause)
 	<-done
 }
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	c, _ := fakeClockOptions()
+	var over []time.Duration
+	o := &outage{clock: c, over: func(after time.Duration) { over = append(over, after) }}
+	down := errors.New("connection refused")
+	way := roundTripper(func(*http.Request) (*http.Response, error) {
+		if down != nil {
+			return nil, down
+		}
+		return &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody}, nil
+	})
+	client, err := cloudstack.NewClient(&cloudstack.Config{APIURL: "http://cs.example.org/client/api", APIKey: "a", SecretKey: "b"},
+		cloudstack.WithTransport(way), cloudstack.WithJitter(func(time.Duration) time.Duration { return 0 }), cloudstack.WithObserver(o.observe))
+	require.NoError(t, err)
+	call := func(ctx context.Context) {
+		_, err := client.ListZones(ctx)
+		require.Error(t, err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	down = context.Canceled
+	cancel()
+	call(cancelled) // nobody waits for this answer
+	down = nil
+	call(t.Context())
+	require.Empty(t, over)
+	down = errors.New("connection refused")
+	call(t.Context())
+	c.Step(time.Minute)
+	call(t.Context()) // still
+	require.Empty(t, over)
+	c.Step(2 * time.Second)
+	down = nil
+	call(t.Context()) // refused, but by CloudStack
+	call(t.Context())
+	require.Equal(t, []time.Duration{time.Minute + 2*time.Second}, over)
+}
+
+// roundTripper is a way to CloudStack.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestContactEndsWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,14 @@ func DefaultOptions() Options {
 	}
 }
 
+// withDefaults fills in what a caller may leave out.
+func (o Options) withDefaults() Options { //nolint:gocritic // a copy is what it makes
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
 // AddFlags adds the settings to the flags of cloudstack-ccm; the values that o has are the defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProviderIDFormat, "provider-id-format", o.ProviderIDFormat,

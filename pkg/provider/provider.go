@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -101,7 +101,9 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	if o.WriteGate != nil {
 		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
 	}
-	client, err := cloudstack.NewClient(cfg, clientOptions...)
+	o = o.withDefaults()
+	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver((&outage{clock: o.Clock, over: logOutage}).observe))
+	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +117,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 
 // assemble makes the parts that Nodes need.
 func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o = o.withDefaults()
 	form, err := node.ParseForm(o.ProviderIDFormat)
 	if err != nil {
 		return nil, err

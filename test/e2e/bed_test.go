@@ -283,6 +283,22 @@ func (b *bed) balanced(t *testing.T, name string, ports ...int32) {
 	}
 }
 
+// remove deletes a Service and waits until the controller lets it go.
+func (b *bed) remove(t *testing.T, name string) {
+	t.Helper()
+	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+	if err := services.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, "Service "+name+" to go", func(ctx context.Context) error {
+		_, err := services.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.New("still there")
+	})
+}
+
 func servicePorts(ports []int32) []corev1.ServicePort {
 	var all []corev1.ServicePort
 	for _, p := range ports {

@@ -65,16 +65,7 @@ func TestChain(t *testing.T) {
 	step("a VM is stopped", func(t *testing.T) { testStopped(t, b, ip) })
 	step("a VM is destroyed", func(t *testing.T) { testDestroyed(t, b, ip) })
 	step("the Service is deleted", func(t *testing.T) {
-		if err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		b.eventually(t, "the Service to go", func(ctx context.Context) error {
-			_, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "web", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return errors.New("still there")
-		})
+		b.remove(t, "web")
 		wantOnlyWorldsAddresses(t, b)
 	})
 	step("only calls that a User may make", func(t *testing.T) { testPrivileges(t, b) })

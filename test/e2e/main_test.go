@@ -10,8 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,12 +37,11 @@ func TestMain(m *testing.M) {
 func prepare(m *testing.M) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	flag.Parse()
 	_, there, err := plane.Cached(ctx, plane.Newest)
 	if err != nil {
 		return 0, err
 	}
-	if !there && testing.Short() {
+	if !there && slices.Contains(os.Args, "-test.short=true") {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
 		return m.Run(), nil
 	}
@@ -61,9 +59,6 @@ func prepare(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := parallel(); err != nil {
-		return 0, err
-	}
 	code := m.Run()
 	// What a test leaves out nobody uses, so only a whole run can find what is granted in vain.
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
@@ -71,15 +66,4 @@ func prepare(m *testing.M) (int, error) {
 		return 0, err
 	}
 	return code, nil
-}
-
-// parallel lets twice as many tests run at once as there are processors, unless -parallel says otherwise: a test
-// waits for its cluster most of the time.
-func parallel() error {
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
-	if asked {
-		return nil
-	}
-	return flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 }

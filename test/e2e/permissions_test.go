@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/rights"
 )
 
 // permission is one thing that a role allows, such as "patch services/status".
@@ -35,11 +36,12 @@ func (p permission) String() string {
 // audited is what the API servers of all beds say that the controller and csccm did.
 type audited struct {
 	mu     sync.Mutex
-	used   map[string]map[permission]int // by who: controller, csccm
+	used   map[permission]int // by the controller
+	asked  map[asked]int      // by csccm's commands
 	denied map[string]int
 }
 
-var audit = audited{used: map[string]map[permission]int{}, denied: map[string]int{}}
+var audit = audited{used: map[permission]int{}, asked: map[asked]int{}, denied: map[string]int{}}
 
 // auditEvent is the part of a line of the audit log that counts here.
 type auditEvent struct {
@@ -49,6 +51,9 @@ type auditEvent struct {
 	User      struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	Impersonated *struct {
+		Groups []string `json:"groups"`
+	} `json:"impersonatedUser"`
 	ObjectRef *struct {
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
@@ -57,6 +62,11 @@ type auditEvent struct {
 		Name        string `json:"name"`
 	} `json:"objectRef"`
 	Annotations map[string]string `json:"annotations"`
+}
+
+// is tells whether csccm acted as somebody of a group.
+func (e *auditEvent) is(group string) bool {
+	return e.Impersonated != nil && slices.Contains(e.Impersonated.Groups, group)
 }
 
 // who is the controller's account, or csccm; empty for everybody else.
@@ -110,14 +120,18 @@ func (a *audited) read(file string) error {
 		if forbidden && who == "controller" && len(gone) > 0 {
 			continue
 		}
+		if forbidden && e.Verb == "patch" && e.is(rights.Reader) {
+			continue // of a dry run, which a reader goes without
+		}
 		if forbidden {
 			a.denied[fmt.Sprintf("%s: %s (%s)", who, p, e.URI)]++
 			continue
 		}
-		if a.used[who] == nil {
-			a.used[who] = map[permission]int{}
+		if who == "controller" {
+			a.used[p]++
+		} else if command := e.command(); command != "" {
+			a.asked[asked{command, rights.Request{Verb: e.Verb, Group: p.group, Resource: resource, Namespace: e.ObjectRef.Namespace}}]++
 		}
-		a.used[who][p]++
 	}
 	return lines.Err()
 }
@@ -158,9 +172,9 @@ func granted() ([]permission, error) {
 	return all, nil
 }
 
-// unused are the permissions that a run may leave unused, with the reason why they are granted.
-func unused() (map[string]string, error) {
-	raw, err := os.ReadFile(filepath.Join("testdata", "unused-permissions.txt"))
+// unused are the permissions that a run may leave unused, by a file in testdata, with the reason why they are there.
+func unused(file string) (map[string]string, error) {
+	raw, err := os.ReadFile(filepath.Join("testdata", file)) // #nosec G304 -- a file of the test
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +186,7 @@ func unused() (map[string]string, error) {
 		}
 		p, reason, ok := strings.Cut(line, ": ")
 		if !ok {
-			return nil, fmt.Errorf("unused-permissions.txt: %q has no reason", line)
+			return nil, fmt.Errorf("%s: %q has no reason", file, line)
 		}
 		out[p] = reason
 	}
@@ -184,7 +198,7 @@ func unused() (map[string]string, error) {
 func (a *audited) judge(whole bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.used) == 0 && !whole {
+	if len(a.used) == 0 && len(a.asked) == 0 && !whole {
 		return nil
 	}
 	var errs []error
@@ -195,13 +209,13 @@ func (a *audited) judge(whole bool) error {
 	if err != nil {
 		return err
 	}
-	reasons, err := unused()
+	reasons, err := unused("unused-permissions.txt")
 	if err != nil {
 		return err
 	}
 	fmt.Println("permissions of the chart's roles, and how often the controller used them:")
 	for _, p := range all {
-		n := a.used["controller"][p]
+		n := a.used[p]
 		reason, excepted := reasons[p.String()]
 		delete(reasons, p.String())
 		fmt.Printf("  %6d  %s  %s\n", n, p, reason)
@@ -213,17 +227,11 @@ func (a *audited) judge(whole bool) error {
 		errs = append(errs, fmt.Errorf("testdata/unused-permissions.txt names %q, which the chart does not grant", p))
 	}
 	fmt.Println("beyond them, by the roles of Kubernetes that it is bound to:")
-	for p, n := range a.used["controller"] {
+	for p, n := range a.used {
 		if !slices.Contains(all, p) {
 			fmt.Printf("  %6d  %s\n", n, p)
 		}
 	}
-	fmt.Println("csccm used:")
-	var lines []string
-	for p, n := range a.used["csccm"] {
-		lines = append(lines, fmt.Sprintf("  %6d  %s", n, p))
-	}
-	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[8:], b[8:]) })
-	fmt.Println(strings.Join(lines, "\n"))
+	errs = append(errs, a.judgeCommands(whole)...)
 	return errors.Join(errs...)
 }

@@ -374,4 +374,8 @@ func (s *stream) outage(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	out, code := s.csccm(t, "", "doctor", "--only", "CS-006")
+	if text := strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(text, "that is over") {
+		t.Errorf("after the outage doctor ended with %d:\n%s", code, out)
+	}
 }

@@ -72,10 +72,14 @@ A machine without CPU to spare loses some too, as an answer that takes longer co
 `)
 	b.WriteString(trafficTable(all))
 	b.WriteString(`
-Requests may be lost in two parts alone, when a node dies at once. ` + "First " + dying + `, kube-proxy
-on the other nodes sends a share of them to the Pods that died with it. Then ` + remembered + `
-(two minutes at most): a port of the balancer that comes again meanwhile leads to the same dead Pod. Neither CloudStack nor a
-cloud controller manager has a hand in that; the balancer's own check has taken the node out by then, and a Service with
+Requests may be lost in these parts alone:
+
+- ` + unplugged + `: what is on its way through a node when it dies, drained or not.
+- ` + dying + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
+- ` + remembered + ` (two minutes at most): a port of the balancer that comes again
+  meanwhile leads to the same dead Pod.
+
+Neither CloudStack nor a cloud controller manager has a hand in that; the balancer's own check takes a dead node out, and a Service with
 ` + "`externalTrafficPolicy: Local`" + ` loses only what is on its way.
 `)
 	chapter := ""

@@ -237,6 +237,9 @@ func (b *bed) anyPod(ctx context.Context) (string, error) {
 	return "", errors.New("no Pod of echo runs")
 }
 
+// unplugged is the part of nodeLife in which requests that are on their way through the node are lost.
+const unplugged = "its plug pulled, VM stopped and destroyed"
+
 // nodeLife adds a node, drains it, stops its VM and destroys it, with requests all the time.
 func nodeLife(ctx context.Context, b *bed) (string, error) {
 	to, _, err := b.served(ctx, "nodes", nil)
@@ -263,7 +266,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
-	joined := r.Next("stopped and destroyed")
+	joined := r.Next(unplugged)
 	if err := joined.Err(); err != nil {
 		return "", err
 	}

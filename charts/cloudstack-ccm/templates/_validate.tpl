@@ -3,6 +3,7 @@ What a schema cannot say well: values of other charts for cloud controller manag
 combinations. Each message names what to write instead.
 */}}
 {{- define "cloudstack-ccm.validate" -}}
+{{- include "cloudstack-ccm.required" . -}}
 {{- $credentials := "credentials are no values of this chart, because Helm stores values in the cluster as they are; write the cloud-config into a Secret and name it in existingSecret.name and existingSecret.key (csccm install does both)" -}}
 {{- range $name := list "apiKey" "apiUrl" "cloudConfig" "cloudstack" "credentials" "secret" "secretKey" "cloud-config" -}}
 {{- if hasKey $.Values $name -}}
@@ -93,7 +94,7 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- range $value := list "podLabels" "commonLabels" -}}
-{{- range $key := keys (get $.Values $value) -}}
+{{- range $key := keys (default dict (get $.Values $value)) -}}
 {{- if or (eq $key "helm.sh/chart") (has $key (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by")) -}}
 {{- fail (printf "value %s: the label %s is set by the chart" $value $key) -}}
 {{- end -}}

@@ -1,0 +1,116 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/installer/status"
+)
+
+// rounds is an output that may be read while a command writes.
+type rounds struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (r *rounds) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.Write(p)
+}
+
+func (r *rounds) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.String()
+}
+
+// Each round of a watch reads the cluster anew: it shows what has changed, goes on while the API server is away, and ends
+// with ^C.
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	const (
+		one = `{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}`
+		two = `{"metadata":{"name":"demo-worker-2"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}`
+	)
+	for _, format := range []string{"json", "text"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			a := newFakeCluster(t)
+			a.set("/api/v1/nodes", "["+one+"]")
+			_, file, secretKey := cloudConfig(t)
+			var out, errOut rounds
+			g := newGlobals(streams{out: &out, errOut: &errOut, getenv: environment()})
+			c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+			g.clock, g.kube.APIServer, g.output = c, &a.url, format
+			f := &statusFlags{failOn: "error", release: "cloudstack-ccm", cloudConfig: file, watch: watchFlags{on: true, interval: 5 * time.Second}}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- f.run(ctx, g) }()
+
+			round := func() {
+				t.Helper()
+				require.Eventually(t, c.HasWaiters, time.Minute, time.Millisecond)
+			}
+			round()
+			a.set("/api/v1/nodes", "["+one+","+two+"]")
+			c.Step(5*time.Second - time.Millisecond)
+			require.True(t, c.HasWaiters(), "the interval is not over")
+			before := out.String()
+			c.Step(time.Millisecond)
+			round()
+			require.Contains(t, out.String()[len(before):], "demo-worker-2")
+			require.NotContains(t, before, "demo-worker-2")
+			a.set("/version", "gone")
+			c.Step(5 * time.Second)
+			round()
+			cancel(errInterrupted)
+			require.Equal(t, 130, exitCode(<-ended))
+			require.NotContains(t, out.String()+errOut.String(), secretKey)
+			if format != "json" {
+				require.Equal(t, 3, strings.Count(out.String(), "Controller"), out.String())
+				return
+			}
+			decoder := json.NewDecoder(strings.NewReader(out.String()))
+			var nodes []int
+			for {
+				var s status.Status
+				err := decoder.Decode(&s)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				nodes = append(nodes, s.Nodes.Total)
+			}
+			require.Equal(t, []int{1, 2}, nodes[:2])
+			require.Len(t, nodes, 3)
+		})
+	}
+}
+
+func TestStatusUsage(t *testing.T) {
+	t.Parallel()
+	for text, args := range map[string][]string{
+		"--interval 500ms is too short": {"--watch", "--interval", "500ms"},
+		"-o \"junit\" is none of":       {"-o", "junit"},
+		"--fail-on \"all\" is none of":  {"--fail-on", "all"},
+	} {
+		c := execute(t, append([]string{"status", "--server", "http://127.0.0.1:1"}, args...)...)
+		require.Equal(t, 2, c.code, c.errOut)
+		require.Contains(t, c.errOut, text)
+		require.Empty(t, c.out)
+	}
+}

@@ -1,0 +1,74 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The marks between which the table stands in docs/security.md.
+const (
+	TableStart = "<!-- rights of csccm: written by go generate ./installer/rights -->\n"
+	TableEnd   = "<!-- end -->\n"
+)
+
+// Markdown is the table for docs/security.md. Rights that differ by their kinds of objects alone share a line.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(TableStart)
+	b.WriteString("| resource | verbs | where | commands | for | if missing |\n|---|---|---|---|---|---|\n")
+	table := Table()
+	done := make([]bool, len(table))
+	for i := range table {
+		if done[i] {
+			continue
+		}
+		r := &table[i]
+		var resources []string
+		group := ""
+		for j := i; j < len(table); j++ {
+			if o := &table[j]; !done[j] && alike(r, o) {
+				resources, done[j] = append(resources, strings.TrimPrefix(o.name(), group)), true
+				group = o.Group + " " // said once
+			}
+		}
+		why := r.Why
+		if r.When != "" && !r.Chart {
+			why += ", if " + r.When
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", strings.Join(resources, ", "), strings.Join(r.Verbs, ", "), r.Place.text(),
+			strings.Join(r.Commands, ", "), why, r.Without)
+	}
+	b.WriteString(TableEnd)
+	return b.String()
+}
+
+// alike tells whether two rights differ by their kind of object alone.
+func alike(a, b *Right) bool {
+	return slices.Equal(a.Verbs, b.Verbs) && slices.Equal(a.Commands, b.Commands) && a.Place == b.Place && a.Why == b.Why && a.Without == b.Without &&
+		a.Chart == b.Chart && (a.Chart || a.When == b.When)
+}
+
+func (r *Right) name() string {
+	name := r.Resource
+	if r.Group != "" {
+		name = r.Group + " " + name
+	}
+	if r.Chart && r.When != "" {
+		name += " (" + r.When + ")"
+	}
+	return name
+}
+
+func (p Place) text() string {
+	switch p {
+	case Everywhere:
+		return "everywhere"
+	case Release:
+		return "namespace of the release"
+	}
+	return string(p)
+}
