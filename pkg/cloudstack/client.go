@@ -89,10 +89,10 @@ func WithJitter(f func(limit time.Duration) time.Duration) Option {
 
 // Observation is one HTTP exchange as WithObserver's function sees it.
 type Observation struct {
-	Command  string
-	Code     int // HTTP status; 0 when no answer came
-	Kind     Kind
-	OK       bool
+	Command string
+	Code    int // HTTP status; 0 when no answer came
+	Kind    Kind
+	OK      bool
 	// Silent: no answer came, though the caller waited for one.
 	Silent   bool
 	Try      int // 1 for the first try of a call

@@ -80,7 +80,7 @@ func DefaultOptions() Options {
 }
 
 // withDefaults fills in what a caller may leave out.
-func (o Options) withDefaults() Options { //nolint:gocritic // a copy is what it makes
+func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
