@@ -27,7 +27,7 @@ type fakeCloud struct {
 	idErr   error                                   // of look-ups by id
 	hidden  func(vm cloudstack.VirtualMachine) bool // what whole lists, although complete, leave out
 	lists   int
-	byID    int
+	byID    []string // the ids that were asked for
 }
 
 func (f *fakeCloud) set(change func(f *fakeCloud)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
@@ -35,7 +35,7 @@ func (f *fakeCloud) set(change func(f *fakeCloud)) { f.mu.Lock(); defer f.mu.Unl
 func (f *fakeCloud) counts() (lists, byID int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lists, f.byID
+	return f.lists, len(f.byID)
 }
 
 func (f *fakeCloud) ListVirtualMachines(_ context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error) {
@@ -51,7 +51,7 @@ func (f *fakeCloud) ListVirtualMachines(_ context.Context, q cloudstack.VMQuery)
 		}
 		return list, f.listErr
 	}
-	f.byID++
+	f.byID = append(f.byID, q.ID)
 	for _, vm := range f.vms {
 		if vm.ID == q.ID {
 			return []cloudstack.VirtualMachine{vm}, f.idErr
