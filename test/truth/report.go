@@ -28,11 +28,11 @@ func table(all []result) string {
 			chapter = head
 			b.WriteString(head)
 		}
-		verdict, note := "ok", r.note
+		verdict := "ok"
 		if r.err != nil {
-			verdict, note = "FAIL", firstLine(r.err.Error())
+			verdict = "FAIL"
 		}
-		_, _ = fmt.Fprintf(&b, "  %-4s  %-*s  %5s  %s\n", verdict, width, r.scenario, r.took.Round(time.Second), note)
+		_, _ = fmt.Fprintf(&b, "  %-4s  %-*s  %5s  %s\n", verdict, width, r.scenario, r.took.Round(time.Second), r.seen())
 	}
 	b.WriteString("\n")
 	for _, m := range minorsOf(all) {
@@ -88,11 +88,11 @@ Neither CloudStack nor a cloud controller manager has a hand in that; the balanc
 			chapter = head
 			b.WriteString(head)
 		}
-		verdict, note := "ok", r.note
+		verdict := "ok"
 		if r.err != nil {
-			verdict, note = "**failed**", firstLine(r.err.Error())
+			verdict = "**failed**"
 		}
-		_, _ = fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.scenario, verdict, r.took.Round(time.Second), cell(note))
+		_, _ = fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.scenario, verdict, r.took.Round(time.Second), cell(r.seen()))
 	}
 	return b.String()
 }
@@ -177,6 +177,14 @@ func said(r traffic.Report) string {
 
 // cell is a text that does not end a table's cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+// seen is the note, or the first line of what went wrong.
+func (r *result) seen() string {
+	if r.err == nil {
+		return r.note
+	}
+	return firstLine(r.err.Error())
+}
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
