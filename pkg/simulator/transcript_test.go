@@ -59,7 +59,7 @@ var changing = []struct {
 }{
 	{uuidPattern, "id-%d"},
 	{regexp.MustCompile(`\b02:01(:[0-9a-f]{2}){4}\b`), "mac-%d"},
-	{regexp.MustCompile(`\b[A-Za-z0-9_-]{86}`), "key-%d"},
+	{regexp.MustCompile(`[A-Za-z0-9_-]{86}`), "key-%d"},
 	{regexp.MustCompile(`\bvlan://\d+`), "vlan-%d"},
 }
 
