@@ -7,6 +7,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -81,6 +82,9 @@ func (k *kubeVersion) add(cmd *cobra.Command) {
 // get is the flag's version, or the cluster's.
 func (k *kubeVersion) get(ctx context.Context, g *globals) (string, error) {
 	if *k != "" {
+		if _, err := semver.NewVersion(string(*k)); err != nil {
+			return "", usagef("--kube-version %q: want a version such as v1.37.1", string(*k))
+		}
 		return string(*k), nil
 	}
 	c, err := g.cluster(ctx)

@@ -13,13 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // takeoverFlags are the flags of takeover alone.
@@ -89,6 +87,22 @@ func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, erro
 	return append([]string{takeover.All}, names...), err
 }
 
+// consentNames checks the form of what --accept and --pin name.
+func consentNames(accept, pin []string) error {
+	for _, list := range []struct {
+		flag  string
+		names []string
+	}{{"--accept", accept}, {"--pin", pin}} {
+		for _, n := range list.names {
+			namespace, name, _ := strings.Cut(n, "/")
+			if n != takeover.All && (namespace == "" || name == "" || strings.Contains(name, "/")) {
+				return usagef("%s %q is neither NAMESPACE/NAME of a Service nor %s", list.flag, n, takeover.All)
+			}
+		}
+	}
+	return nil
+}
+
 // takeoverState says how far a takeover has come.
 type takeoverState string
 
@@ -118,31 +132,29 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if f.dir == "" {
 		f.dir = stateDir(g.getenv)
 	}
-	c, err := g.cluster(ctx)
-	if err != nil {
+	if err := consentNames(f.accept, f.pin); err != nil {
 		return err
 	}
-	cs, err := openCloud(ctx, c, f.cloudConfig)
+	c, cs, err := g.connect(ctx, f.cloudConfig)
 	if err != nil {
 		return err
 	}
 	defer cs.close()
-	facts, err := takeover.Detect(ctx, takeover.Source{
+	source := takeover.Source{
 		Kube: c.Kube, API: cs.client, Config: cs.config, Release: f.release, Namespace: c.Namespace, ClusterID: f.clusterID,
-	})
+	}
+	facts, err := takeover.Detect(ctx, source)
 	if err != nil {
 		return c.Explain(err)
-	}
-	project, err := inventory.New(cs.client, inventory.Options{ProjectID: cs.config.ProjectID}).ProjectID(ctx)
-	if err != nil {
-		return err
 	}
 	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
 	progress := g.progress()
 	defer progress.Close()
-	t := &takeover.Taker{
-		Kube: c.Kube, API: cs.client, Jobs: cs.client.Jobs(), ProjectID: project, APIURL: cs.config.APIURL, Server: c.Server, Namespace: c.Namespace,
-		Clock: clock.RealClock{}, Progress: progress, Plan: result.Plan, Accept: f.accept, Pin: f.pin, KeepOld: f.keepOld, Dir: f.dir,
+	t, err := takeover.NewTaker(ctx, source, result.Plan, takeover.Options{
+		Server: c.Server, Clock: g.clock, Progress: progress, Accept: f.accept, Pin: f.pin, KeepOld: f.keepOld, Dir: f.dir,
+	})
+	if err != nil {
+		return err
 	}
 	run := &takeoverRun{g: g, f: f, taker: t, result: result, format: format}
 	return run.run(ctx)

@@ -71,6 +71,11 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Equal(t, map[string]string{"instanceTypeFormat": "upstream"}, r.Values)
 	requireSameYAML(t, c.out, append(base, "--dry-run", "--accept", "all"))
 
+	// A name that is no Service's would keep nothing.
+	c = execute(t, append(base, "--yes", "--accept", "all", "--pin", "default/docmented")...)
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Contains(t, c.errOut, "no Service of type LoadBalancer of the controller's: default/docmented; nothing was changed")
+
 	// Without --yes nothing happens either.
 	c = execute(t, append(base, "--accept", "all")...)
 	require.Equal(t, 0, c.code, c.errOut)

@@ -59,7 +59,9 @@ func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) 
 	}
 	var data []byte
 	var err error
-	switch scheme, _, remote := strings.Cut(ref, "://"); {
+	scheme, _, remote := strings.Cut(ref, "://")
+	fail := func(err error) error { return &LoadError{Ref: redact(ref), Remote: remote, Err: err} }
+	switch {
 	case !remote:
 		return loadPath(ref)
 	case scheme == "http" || scheme == "https":
@@ -67,31 +69,32 @@ func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) 
 	case scheme == registry.OCIScheme:
 		data, err = pull(ctx, ref, chartVersion, plainHTTP)
 	default:
-		return nil, fmt.Errorf("chart %s: scheme %s is none of http, https, oci", redact(ref), scheme)
+		return nil, &LoadError{Ref: redact(ref), Err: fmt.Errorf("scheme %s is none of http, https, oci", scheme)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", redact(ref), err)
+		return nil, fail(err)
 	}
 	loaded, err := loader.LoadArchive(bytes.NewReader(data))
 	if err == nil {
 		err = validate(loaded)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", redact(ref), err)
+		return nil, fail(err)
 	}
 	return &Chart{chart: loaded, Source: redact(ref)}, nil
 }
 
 func loadPath(name string) (*Chart, error) {
-	if _, err := os.Stat(name); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", name, err)
+	_, err := os.Stat(name)
+	if err != nil {
+		return nil, &LoadError{Ref: name, Err: err}
 	}
 	loaded, err := loader.Load(name)
 	if err == nil {
 		err = validate(loaded)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", name, err)
+		return nil, &LoadError{Ref: name, Err: err}
 	}
 	return &Chart{chart: loaded, Source: name}, nil
 }

@@ -26,6 +26,7 @@ type API interface {
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
+	Jobs() *cloudstack.JobWaiter
 }
 
 // Source is where Detect looks.

@@ -132,8 +132,9 @@ func leaseOf(args []string) *LeaseName {
 // LeaseOf is the lease that the controller of a rendered chart will use.
 func LeaseOf(manifest string) LeaseName {
 	for document := range strings.SplitSeq(manifest, "\n---") {
+		// What is read of it a Deployment and a DaemonSet have alike.
 		var d appsv1.Deployment
-		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" {
+		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
 		w := ofDeployment(&d)

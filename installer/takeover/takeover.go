@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
@@ -182,6 +183,33 @@ const All = "all"
 func Named(list []string, service string) bool {
 	return slices.Contains(list, All) || slices.Contains(list, service)
 }
+
+// unknown are the names that are no Service's of the plan.
+func (p *Plan) unknown(lists ...[]string) []string {
+	var out []string
+	for _, name := range slices.Concat(lists...) {
+		if name != All && !slices.ContainsFunc(p.Services, func(s ServicePlan) bool { return s.Service == name }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// UnknownServiceError is consent to changes of what is not there.
+type UnknownServiceError struct{ Names []string }
+
+func (e *UnknownServiceError) Error() string {
+	return fmt.Sprintf("--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing was changed", strings.Join(e.Names, ", "))
+}
+
+// Remedy tells where the names are.
+func (e *UnknownServiceError) Remedy() string {
+	return "correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all"
+}
+
+// ExitCode is that of wrong usage.
+func (e *UnknownServiceError) ExitCode() int { return report.ExitUsage }
 
 // ConsentError is a takeover that would change what nobody agreed to.
 type ConsentError struct{ Services []*ServicePlan }

@@ -212,6 +212,25 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	require.ErrorContains(t, b.sync("m1"), "k8s-net")
 }
 
+// A node of another network does not keep the Services that are served from following the nodes of theirs.
+func TestNodeOfAnotherNetworkJoins(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80})
+	b.mustSync("w1", "w2")
+	ip := b.ip()
+	for _, restart := range []bool{false, true} {
+		if restart {
+			b.restart()
+		}
+		b.events()
+		b.mustSync("w1", "s1", "w3")
+		assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Equal(t, ip, b.ip())
+		assert.Contains(t, of(b.dump(), ip)[2], "[w1 w3]")
+	}
+}
+
 func TestZoneOfAService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
