@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/verify"
@@ -273,6 +276,25 @@ func TestPublishFromAJob(t *testing.T) {
 	for name, text := range contents(t, tr.site) {
 		assert.NotContains(t, text, "geheim", name)
 	}
+}
+
+// What users are told to add is where the chart repository's index is written to.
+func TestPagesNameTheRepository(t *testing.T) {
+	t.Parallel()
+	root, err := pages.Root()
+	require.NoError(t, err)
+	all, err := pages.ReadAll(root)
+	require.NoError(t, err)
+	commands, err := pages.Commands(all, "helm")
+	require.NoError(t, err)
+	seen := 0
+	for _, c := range commands {
+		if len(c.Args) > 4 && slices.Equal(c.Args[1:3], []string{"repo", "add"}) && strings.HasPrefix(c.Args[4], "https://") {
+			seen++
+			assert.Equal(t, filepath.Base(filepath.Dir(new(publisher).indexFile())), path.Base(c.Args[4]), c.Page)
+		}
+	}
+	assert.Equal(t, 2, seen)
 }
 
 func mkdir(t *testing.T, dir string) string {
