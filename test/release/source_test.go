@@ -21,6 +21,7 @@ type source struct {
 	t                            *testing.T
 	dir, program                 string
 	key, public, secret, keyring string
+	env                          []string
 }
 
 const (
@@ -104,6 +105,7 @@ func (s *source) run(dir, program string, args ...string) string {
 	// Without cgo as the product is, so that what is compiled for the one serves the other.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"COSIGN_PASSWORD="+password, "HELM_KEY_PASSPHRASE="+password)
+	cmd.Env = append(cmd.Env, s.env...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
