@@ -65,7 +65,7 @@ var table = []Definition{
 	},
 	{
 		Name: Network, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share",
+		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
 	},

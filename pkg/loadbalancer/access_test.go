@@ -164,6 +164,12 @@ func TestReasonsOfACLItems(t *testing.T) {
 	assert.False(t, ownsACLItem(reason, "c1", "other"))
 	cluster, uid, ok := aclOwner(reason)
 	assert.Equal(t, []any{"c1", svc.UID, true}, []any{cluster, uid, ok})
+	cluster, uid, ok = aclOwner(aclReason("The Cluster (2)", Service{UID: "u-1", Namespace: "default", Name: "web"}))
+	assert.Equal(t, []any{"The Cluster (2)", "u-1", true}, []any{cluster, uid, ok})
+	for _, odd := range []string{"(csccm )", "(csccm x)", "(csccm  x)", "(csccm x )"} {
+		_, _, ok = aclOwner(odd)
+		assert.False(t, ok, odd)
+	}
 	_, _, ok = aclOwner("by hand (see ticket 7)")
 	assert.False(t, ok)
 	svc.Name = strings.Repeat("n", 400)
