@@ -5,7 +5,9 @@ package main
 
 import (
 	"context"
+	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -15,6 +17,7 @@ import (
 // chartFlags choose a chart and its values; commands that render or apply one share them.
 type chartFlags struct {
 	chart, chartVersion string
+	plainHTTP           bool
 	valueFiles          []string
 	set, setString      []string
 }
@@ -22,6 +25,7 @@ type chartFlags struct {
 func (f *chartFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
 	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
+	flags.BoolVar(&f.plainHTTP, "plain-http", false, "the registry of --chart has no TLS")
 	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
 	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")
 	flags.StringArrayVar(&f.setString, "set-string", nil, "chart value that is a string, name=value; may be repeated")
@@ -33,6 +37,9 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
+	if f.plainHTTP && !strings.HasPrefix(f.chart, "oci://") {
+		return nil, nil, usagef("--plain-http needs --chart oci://...")
+	}
 	if f.chart == "" {
 		if f.chartVersion != "" {
 			return nil, nil, usagef("--version needs --chart; the chart that csccm carries has one version")
@@ -40,7 +47,7 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 		chart, err := helm.Embedded()
 		return chart, values, err
 	}
-	chart, err := helm.LoadContext(ctx, f.chart, f.chartVersion)
+	chart, err := helm.LoadContext(ctx, f.chart, f.chartVersion, f.plainHTTP)
 	return chart, values, err
 }
 
@@ -58,6 +65,9 @@ func (f *chartFlags) typed() []string {
 	if f.chartVersion != "" {
 		out = append(out, "--version", f.chartVersion)
 	}
+	if f.plainHTTP {
+		out = append(out, "--plain-http")
+	}
 	return out
 }
 
@@ -72,6 +82,9 @@ func (k *kubeVersion) add(cmd *cobra.Command) {
 // get is the flag's version, or the cluster's.
 func (k *kubeVersion) get(ctx context.Context, g *globals) (string, error) {
 	if *k != "" {
+		if _, err := semver.NewVersion(string(*k)); err != nil {
+			return "", usagef("--kube-version %q: want a version such as v1.37.1", string(*k))
+		}
 		return string(*k), nil
 	}
 	c, err := g.cluster(ctx)

@@ -47,12 +47,8 @@ func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error 
 	if err != nil {
 		return err
 	}
-	c, err := g.cluster(ctx)
-	if err != nil {
-		return err
-	}
 	var facts *cks.Facts
-	cs, err := openCloud(ctx, c, cloudConfig)
+	c, cs, err := g.connect(ctx, cloudConfig)
 	switch {
 	case errors.Is(err, errNoCredentials): // the report says so
 		facts, err = cks.Gather(ctx, c, nil, nil, "", release)

@@ -26,47 +26,77 @@ type cloud struct {
 // errNoCredentials is returned by openCloud when there is neither a file nor a Secret.
 var errNoCredentials = errors.New("no CloudStack credentials")
 
-// openCloud takes the credentials of a cloud-config file, or of the controller's Secret when file
-// is "". It makes no call to CloudStack.
-func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, error) {
-	out := &cloud{close: func() {}}
+// connect reaches the cluster, and CloudStack with the credentials of a cloud-config file or, when file
+// is "", of the controller's Secret. A file is judged first: that needs no network. Without credentials
+// the cluster comes along with errNoCredentials. It makes no call to CloudStack.
+func (g *globals) connect(ctx context.Context, file string) (*cluster.Cluster, *cloud, error) {
+	var cs *cloud
+	var err error
 	if file != "" {
-		f, err := os.Open(file) // #nosec G304 -- the user names it
-		if err != nil {
-			return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
+		if cs, err = cloudOfFile(file); err != nil {
+			return nil, nil, err
 		}
-		defer func() { _ = f.Close() }()
-		if out.config, err = cloudstack.ParseConfig(f); err != nil {
-			return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
-		}
-		out.from = file
-	} else {
-		s, err := credentials.ReadSecret(ctx, c.Kube, c.Namespace)
-		if err != nil {
-			return nil, c.Explain(err)
-		}
-		if !s.Exists {
-			return nil, &credentials.Error{
-				What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: errNoCredentials,
-				Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
-			}
-		}
-		if s.Problem != nil {
-			return nil, &credentials.Error{
-				What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
-				Fix: "correct the Secret, give --cloud-config FILE, or run csccm install --overwrite-secret",
-			}
-		}
-		if out.config, out.close, err = s.LocalConfig(ctx, c.Kube); err != nil {
-			return nil, err
-		}
-		out.from = fmt.Sprintf("Secret %s/%s", s.Namespace, s.Name)
 	}
-	client, err := cloudstack.NewClient(out.config)
+	c, err := g.cluster(ctx)
+	if err == nil && cs == nil {
+		cs, err = cloudOfSecret(ctx, c)
+	}
+	return c, cs, err
+}
+
+// openCloud is CloudStack with the credentials of a cloud-config file, or of the controller's Secret when
+// file is "". It makes no call to CloudStack.
+func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, error) {
+	if file != "" {
+		return cloudOfFile(file)
+	}
+	return cloudOfSecret(ctx, c)
+}
+
+func cloudOfFile(file string) (*cloud, error) {
+	f, err := os.Open(file) // #nosec G304 -- the user names it
 	if err != nil {
-		out.close()
-		return nil, &credentials.Error{What: out.from, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
-	out.client = client
-	return out, nil
+	defer func() { _ = f.Close() }()
+	config, err := cloudstack.ParseConfig(f)
+	if err != nil {
+		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
+	}
+	return (&cloud{config: config, from: file, close: func() {}}).opened()
+}
+
+func cloudOfSecret(ctx context.Context, c *cluster.Cluster) (*cloud, error) {
+	s, err := credentials.ReadSecret(ctx, c.Kube, c.Namespace)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	if !s.Exists {
+		return nil, &credentials.Error{
+			What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: errNoCredentials,
+			Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
+		}
+	}
+	if s.Problem != nil {
+		return nil, &credentials.Error{
+			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
+			Fix: "correct the Secret, give --cloud-config FILE, or run csccm install --overwrite-secret",
+		}
+	}
+	out := &cloud{from: fmt.Sprintf("Secret %s/%s", s.Namespace, s.Name)}
+	if out.config, out.close, err = s.LocalConfig(ctx, c.Kube); err != nil {
+		return nil, err
+	}
+	return out.opened()
+}
+
+// opened has the client too.
+func (c *cloud) opened() (*cloud, error) {
+	client, err := cloudstack.NewClient(c.config)
+	if err != nil {
+		c.close()
+		return nil, &credentials.Error{What: c.from, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+	}
+	c.client = client
+	return c, nil
 }

@@ -6,11 +6,17 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func newCompletionCommand(g *globals) *cobra.Command {
@@ -118,4 +124,124 @@ func contextNames(g *globals) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// releaseNames are the Helm releases of the controller's namespace.
+func releaseNames(g *globals) cobra.CompletionFunc {
+	return completeFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+		list, err := kube.CoreV1().Secrets(*g.kube.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Labels["name"])
+		}
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	})
+}
+
+// takesFile tells whether a flag's value is a path.
+func takesFile(flag string) bool {
+	switch flag {
+	case "cloud-config", "cmk-config", "kubeconfig", "values", "chart", "file", "journal", "undo", "snapshot", "cache-dir",
+		"certificate-authority", "client-certificate", "client-key":
+		return true
+	}
+	return strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-dir")
+}
+
+// completeRest gives what no completion was made for its own: releases are those of the cluster, and a shell offers
+// its files only where a path is wanted.
+func completeRest(g *globals, cmd *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{cmd.NonInheritedFlags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if _, known := cmd.GetFlagCompletionFunc(f.Name); known {
+				return
+			}
+			switch {
+			case f.Name == "release":
+				completeFlag(cmd, f.Name, releaseNames(g))
+			case !takesFile(f.Name):
+				completeFlag(cmd, f.Name, cobra.NoFileCompletions)
+			}
+		})
+	}
+	switch cmd.Name() {
+	case "files": // of a release
+	case "save", "load":
+	default:
+		if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		completeRest(g, sub)
+	}
+}
+
+// completeFromCloud lists names out of CloudStack with the credentials that the command line gives so far, else those of
+// the cluster's Secret. Without any there are none; nothing is asked for and stdin is not read.
+func (f *installFlags) completeFromCloud(g *globals, list func(context.Context, *cloudstack.Client) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		client, end, err := f.cloudSoFar(ctx, g)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer end()
+		names, err := list(ctx, client)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *cloudstack.Client, end func(), err error) {
+	f.adminPasswordStdin = false
+	if err := f.secrets(g); err != nil {
+		return nil, nil, err
+	}
+	c := &f.options.Credentials
+	keys := c.Keys
+	if c.AdminKeys.APIKey != "" {
+		keys = c.AdminKeys
+	}
+	if c.APIURL == "" || keys.APIKey == "" {
+		k, err := cluster.New(g.kube)
+		if err != nil {
+			return nil, nil, err
+		}
+		cs, err := cloudOfSecret(ctx, k)
+		if err != nil {
+			return nil, nil, err
+		}
+		return cs.client, cs.close, nil
+	}
+	config := cloudstack.DefaultConfig()
+	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify
+	config.APIKey, config.SecretKey = keys.APIKey, keys.SecretKey
+	client, err = cloudstack.NewClient(&config)
+	return client, func() {}, err
+}
+
+func zoneNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
+	zones, err := client.ListZones(ctx)
+	var names []string
+	for i := range zones {
+		names = append(names, zones[i].Name)
+	}
+	return names, err
+}
+
+func projectNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
+	projects, err := client.ListProjects(ctx)
+	var names []string
+	for i := range projects {
+		names = append(names, projects[i].Name)
+	}
+	return names, err
 }

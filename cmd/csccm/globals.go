@@ -162,6 +162,12 @@ func (g *globals) withTimeout(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, g.timeout, fmt.Errorf("%w after %s (--timeout)", errTimeout, g.timeout))
 }
 
+// waitedTooLong tells whether client-go gave a call up before its deadline, because its turn would come after that. The
+// limiter has no type for it.
+func waitedTooLong(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
+}
+
 // runE adapts a command's body: --timeout, and its cause instead of a bare
 // "context deadline exceeded".
 func (g *globals) runE(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
@@ -169,6 +175,9 @@ func (g *globals) runE(body func(ctx context.Context, args []string) error) func
 		ctx, cancel := g.withTimeout(cmd.Context())
 		defer cancel()
 		err := body(ctx, args)
+		if deadline, bounded := ctx.Deadline(); bounded && waitedTooLong(err) && time.Until(deadline) < time.Second {
+			return fmt.Errorf("%w after %s (--timeout): %w", errTimeout, g.timeout, err)
+		}
 		if err != nil && ctx.Err() != nil {
 			if cause := context.Cause(ctx); cause != nil && exitCode(err) == report.ExitFailure {
 				return fmt.Errorf("%w: %w", cause, err)

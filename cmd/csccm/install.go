@@ -97,6 +97,8 @@ func newInstallCommand(g *globals) *cobra.Command {
 	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
 	completeFlag(cmd, "pin", services)
+	completeFlag(cmd, "zone", f.completeFromCloud(g, zoneNames))
+	completeFlag(cmd, "project", f.completeFromCloud(g, projectNames))
 	return cmd
 }
 
@@ -155,9 +157,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
 
 	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
-	for _, name := range []string{"zone", "account", "project", "domain", "user", "region", "api-url"} {
-		completeFlag(cmd, name, cobra.NoFileCompletions)
-	}
 }
 
 // complete reads files, environment and stdin, and checks what can be checked
@@ -177,8 +176,17 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
 	}
+	if err := positive("--node-timeout", o.PerNode, true); err != nil {
+		return err
+	}
+	if err := positive("--rollout-timeout", o.RolloutTimeout, true); err != nil {
+		return err
+	}
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
 		return usagef("--skip-check: %w", err)
+	}
+	if err := consentNames(o.Accept, o.Pin); err != nil {
+		return err
 	}
 	if o.SnapshotDir == "" {
 		o.SnapshotDir = stateDir(g.getenv)

@@ -65,7 +65,8 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 
   # back to the old names
   csccm migrate-rules --undo csccm-migrate-rules-20260101T120000Z.jsonl`,
-		Args: noArgs,
+		Args:        noArgs,
+		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
@@ -98,6 +99,9 @@ type migration struct {
 	cluster *cluster.Cluster
 	cloud   *cloud
 	project string
+	// header and back are what the journal of --undo says.
+	header migrate.Header
+	back   []migrate.Step
 }
 
 func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
@@ -112,10 +116,10 @@ func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
 		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
 	}
 	m := &migration{g: g, f: f, format: format}
-	if m.cluster, err = g.cluster(ctx); err != nil {
+	if err := m.readFiles(); err != nil {
 		return err
 	}
-	if m.cloud, err = openCloud(ctx, m.cluster, f.cloudConfig); err != nil {
+	if m.cluster, m.cloud, err = g.connect(ctx, f.cloudConfig); err != nil {
 		return err
 	}
 	defer m.cloud.close()
@@ -128,6 +132,27 @@ func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
 		return err
 	}
 	return m.carryOut(ctx, plan)
+}
+
+// readFiles reads and checks what needs no connection.
+func (m *migration) readFiles() error {
+	if m.f.journal != "" {
+		if _, err := os.Lstat(m.f.journal); err == nil {
+			return &remediedError{usagef("--journal %s exists already; it is not overwritten", m.f.journal), "name a file that is new with --journal"}
+		}
+	}
+	if m.f.undo == "" {
+		return nil
+	}
+	file, err := os.Open(m.f.undo)
+	if err != nil {
+		return &remediedError{usagef("--undo: %w", err), "name the journal that the run to undo has named, which you may read"}
+	}
+	defer func() { _ = file.Close() }()
+	if m.header, m.back, err = migrate.ReadJournal(file); err != nil {
+		return &remediedError{usagef("--undo %s: %w", m.f.undo, err), "name the journal that the run to undo has named"}
+	}
+	return nil
 }
 
 func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate.Plan, error) {
@@ -165,20 +190,14 @@ func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate
 
 // undoPlan makes the steps back from a journal.
 func (m *migration) undoPlan() (migrate.Plan, error) {
-	file, err := os.Open(m.f.undo)
-	if err != nil {
-		return migrate.Plan{}, fmt.Errorf("--undo: %w", err)
+	if h := &m.header; h.APIURL != m.cloud.config.APIURL || h.ProjectID != m.project {
+		return migrate.Plan{}, &remediedError{
+			fmt.Errorf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
+				m.f.undo, h.APIURL, h.ProjectID, m.cloud.config.APIURL, m.project),
+			"name the journal of this CloudStack, or give its credentials with --cloud-config",
+		}
 	}
-	defer func() { _ = file.Close() }()
-	h, steps, err := migrate.ReadJournal(file)
-	if err != nil {
-		return migrate.Plan{}, fmt.Errorf("--undo %s: %w", m.f.undo, err)
-	}
-	if h.APIURL != m.cloud.config.APIURL || h.ProjectID != m.project {
-		return migrate.Plan{}, fmt.Errorf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
-			m.f.undo, h.APIURL, h.ProjectID, m.cloud.config.APIURL, m.project)
-	}
-	return migrate.Plan{Items: []migrate.Item{}, Steps: steps}, nil
+	return migrate.Plan{Items: []migrate.Item{}, Steps: m.back}, nil
 }
 
 // allowed refuses to change the rules of a provider that still works: it would make them anew.
@@ -290,15 +309,7 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 func (m *migration) show(p *migrate.Plan) error {
 	out, style := m.g.out, m.g.style(m.g.out)
 	if m.f.undo != "" {
-		t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
-		for _, s := range p.Steps {
-			becomes := s.To
-			if s.Action == migrate.ActionCreate {
-				becomes = "made again"
-			}
-			t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
-		}
-		return t.Write(out, style)
+		return migrate.WriteBack(out, style, p.Steps)
 	}
 	t := report.Table{Header: []string{"RULE", "ADDRESS", "MEMBERS", "SERVICE", "ACTION"}}
 	foreign := 0

@@ -26,6 +26,7 @@ type operationFlags struct {
 	journal        string
 	dryRun         string
 	rolloutTimeout time.Duration
+	rollout        bool // the command waits for one
 }
 
 func (f *operationFlags) add(cmd *cobra.Command) {
@@ -36,7 +37,16 @@ func (f *operationFlags) add(cmd *cobra.Command) {
 }
 
 func (f *operationFlags) addRollout(cmd *cobra.Command) {
+	f.rollout = true
 	cmd.Flags().DurationVar(&f.rolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
+}
+
+// positive refuses a time that leaves nothing to wait for; a command without the flag has none.
+func positive(flag string, d time.Duration, has bool) error {
+	if has && d <= 0 {
+		return usagef("%s %s must be more than 0", flag, d)
+	}
+	return nil
 }
 
 func addDryRun(cmd *cobra.Command, to *string) {
@@ -67,13 +77,21 @@ func journalPath(g *globals, flag, command string) string {
 	return filepath.Join(stateDir(g.getenv), command+"-"+time.Now().UTC().Format("20060102T150405.000Z")+".jsonl")
 }
 
+// read judges the flags; that needs no connection.
+func (f *operationFlags) read(g *globals) (format string, dry, server bool, err error) {
+	if format, err = g.wantOutput("text", "json", "yaml"); err != nil {
+		return "", false, false, err
+	}
+	if err = positive("--rollout-timeout", f.rolloutTimeout, f.rollout); err != nil {
+		return "", false, false, err
+	}
+	dry, server, err = dryRunOf(f.dryRun)
+	return format, dry, server, err
+}
+
 // env connects and makes what the command runs with.
 func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*operation.Env, error) {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return nil, err
-	}
-	dry, server, err := dryRunOf(f.dryRun)
+	format, dry, server, err := f.read(g)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ Exit codes, the same in every format and other than those of the other commands:
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release whose settings count")
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return planError(&usageError{err}) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return planError(flagError(cmd, err)) })
 	cmd.RunE = g.runE(func(ctx context.Context, args []string) error { return planError(runPlan(ctx, g, f, args)) })
 	return cmd
 }
@@ -80,7 +81,7 @@ func planError(err error) error {
 	var said *report.ExitError
 	switch {
 	case errors.As(err, &usage):
-		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: usage.err}, "see csccm plan --help"}
+		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: usage.err}, cmp.Or(remedyOf(nil, err), "see csccm plan --help")}
 	case exitCode(err) == exitToDo && !errors.As(err, &said):
 		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: err}, remedyOf(nil, err)}
 	}
@@ -92,16 +93,16 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	if err != nil {
 		return err
 	}
-	c, err := g.cluster(ctx)
+	services, err := plan.Select(names)
 	if err != nil {
-		return err
+		return &usageError{err}
 	}
-	cs, err := openCloud(ctx, c, f.cloudConfig)
+	c, cs, err := g.connect(ctx, f.cloudConfig)
 	if err != nil {
 		return err
 	}
 	defer cs.close()
-	r, err := makePlan(ctx, g, f, c, cs, names)
+	r, err := makePlan(ctx, g, f, c, cs, services)
 	if err != nil {
 		return c.Explain(err)
 	}
@@ -110,14 +111,15 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	}
 	switch {
 	case r.Summary.Failed > 0:
-		return fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+		return &remediedError{err, remedyOf(nil, r.Cause())}
 	case r.ToDo():
 		return &report.ExitError{Code: exitToDo}
 	}
 	return nil
 }
 
-func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud, names []string) (*plan.Report, error) {
+func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud, services plan.Selection) (*plan.Report, error) {
 	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, f.release)
 	if err != nil {
 		return nil, err
@@ -135,15 +137,11 @@ func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster,
 	}
 	progress.Step("looking at the Services")
 	settings := plan.Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}
-	r, err := plan.Make(ctx, c.Kube, previewer, settings, names)
+	r, err := plan.Make(ctx, c.Kube, previewer, settings, services)
 	if err == nil {
 		progress.Done("%d", len(r.Services))
 	}
 	progress.Close()
-	var selection *plan.SelectionError
-	if errors.As(err, &selection) && selection.Form {
-		return nil, &usageError{err}
-	}
 	return r, err
 }
 

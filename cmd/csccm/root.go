@@ -4,10 +4,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/pkg/version"
@@ -41,7 +44,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.errOut)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	g.addFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
 
@@ -73,6 +76,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)
+	completeRest(g, root)
 	return root
 }
 
@@ -101,6 +105,29 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	}
 	// Not repeated: it may be a secret in the wrong place.
 	return usagef("%s takes no arguments beside its flags", cmd.CommandPath())
+}
+
+// flagError is a flag that is not as it must be; for one that does not exist it names those that may be meant.
+func flagError(cmd *cobra.Command, err error) error {
+	usage := &usageError{err}
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return usage
+	}
+	// cobra knows what is near for names of commands.
+	names := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
+	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+			}
+		})
+	}
+	near := names.SuggestionsFor(missing.GetSpecifiedName())
+	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // a letter is near to everything
+		return usage
+	}
+	return &remediedError{usage, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath())}
 }
 
 const outputsAnnotation = "csccm.io/outputs"

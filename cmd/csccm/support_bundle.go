@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +67,11 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if f.file == "-" && g.output != "" {
 		return usagef("--file - puts the archive on stdout: not with -o")
 	}
+	if f.file != "" && f.file != "-" {
+		if err := newFile(f.file); err != nil {
+			return err
+		}
+	}
 	c, err := cluster.New(g.kube)
 	if err != nil {
 		return err
@@ -107,11 +114,30 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 
 const otherFile = "name a file in a folder that takes it with --file"
 
+// newFile tells before all the checks what would keep a file from being made after them.
+func newFile(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fileExists(path)
+	}
+	folder, err := os.Stat(filepath.Dir(path))
+	if err == nil && !folder.IsDir() {
+		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
+	}
+	return nil
+}
+
+func fileExists(path string) error {
+	return &remediedError{usagef("--file %s exists already; it is not overwritten", path), "name another file with --file"}
+}
+
 // writeNew makes a file that nobody else reads; it is whole or not there, and replaces none.
 func writeNew(path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
 	if errors.Is(err, os.ErrExist) {
-		return &remediedError{usagef("--file %s exists already; it is not overwritten", path), "name another file with --file"}
+		return fileExists(path)
 	}
 	if err != nil {
 		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}

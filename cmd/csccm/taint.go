@@ -87,6 +87,8 @@ func (f *taintFlags) validate(g *globals) error {
 		return usagef("--yes and --dry-run exclude each other")
 	case f.maxParallel < 1:
 		return usagef("--max-parallel %d must be 1 or more", f.maxParallel)
+	case f.perNode <= 0:
+		return positive("--node-timeout", f.perNode, true)
 	case f.snapshot != "" && !f.undo:
 		return usagef("--snapshot is for --undo")
 	}
@@ -119,14 +121,10 @@ func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
 	if err := f.validate(g); err != nil {
 		return err
 	}
-	c, err := g.cluster(ctx)
-	if err != nil {
-		return err
-	}
 	if f.undo {
-		return undoTaint(ctx, g, f, c, format)
+		return undoTaint(ctx, g, f, format)
 	}
-	cs, err := openCloud(ctx, c, f.cloudConfig)
+	c, cs, err := g.connect(ctx, f.cloudConfig)
 	if err != nil {
 		return err
 	}
@@ -270,10 +268,22 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 }
 
 // undoTaint sets the nodes back.
-func undoTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, format string) error {
-	s, err := taint.ReadSnapshot(ctx, c.Kube, c.Namespace, f.snapshot)
+func undoTaint(ctx context.Context, g *globals, f *taintFlags, format string) error {
+	var s *taint.Snapshot
+	var err error
+	if f.snapshot != "" { // judged first: that needs no network
+		if s, err = taint.ReadSnapshotFile(f.snapshot); err != nil {
+			return &remediedError{usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken"}
+		}
+	}
+	c, err := g.cluster(ctx)
 	if err != nil {
-		return c.Explain(err)
+		return err
+	}
+	if s == nil {
+		if s, err = taint.ReadSnapshot(ctx, c.Kube, c.Namespace); err != nil {
+			return c.Explain(err)
+		}
 	}
 	if f.snapshot != "" && s.Server != c.Server {
 		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)

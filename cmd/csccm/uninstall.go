@@ -36,6 +36,9 @@ credentials (unless --delete-secret is given) and the user in CloudStack.`,
 	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
 		e, err := f.env(ctx, g, cmd.Name())
 		if err != nil {
 			return err

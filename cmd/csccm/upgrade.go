@@ -40,7 +40,10 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
 	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
-		var err error
+		_, _, _, err := f.read(g) // before a chart is asked for in the network
+		if err != nil {
+			return err
+		}
 		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}

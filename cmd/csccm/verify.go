@@ -47,6 +47,9 @@ pass (exit code 3). cosign verifies the same signatures.`,
 	return cmd
 }
 
+// evidenceKinds are what a release attaches to each image.
+var evidenceKinds = []string{"signature", "provenance", "sbom"}
+
 func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.Command {
 	var o verify.ImageOptions
 	cmd := &cobra.Command{
@@ -60,6 +63,11 @@ func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 			format, err := g.wantOutput("text", "json", "yaml")
 			if err != nil {
 				return err
+			}
+			for _, kind := range o.Require {
+				if !slices.Contains(evidenceKinds, kind) {
+					return usagef("--require %q is none of %s", kind, strings.Join(evidenceKinds, ", "))
+				}
 			}
 			if o.Key, err = key(); err != nil {
 				return err
@@ -78,7 +86,8 @@ func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 			return g.imageText(reports)
 		}),
 	}
-	cmd.Flags().StringSliceVar(&o.Require, "require", []string{"signature", "provenance"}, "evidence that must be there: signature, provenance")
+	cmd.Flags().StringSliceVar(&o.Require, "require", []string{"signature", "provenance"}, "evidence that must be there: "+strings.Join(evidenceKinds, ", "))
+	completeFlag(cmd, "require", fixedCompletion(evidenceKinds...))
 	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
 	return cmd
 }

@@ -9,7 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -92,6 +95,13 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	if err != nil {
 		return nil, explainConfig(err)
 	}
+	name := raw.CurrentContext
+	if flags.Context != nil && *flags.Context != "" {
+		name = *flags.Context
+	}
+	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
+		return nil, &Error{What: fmt.Sprintf("kubeconfig: context %q does not exist", name), Fix: "name one with --context: " + strings.Join(names, ", ")}
+	}
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0
 	server := flags.APIServer != nil && *flags.APIServer != ""
 	if inCluster && !server && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
@@ -137,7 +147,15 @@ func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
 // Ping asks the API server for its version. Its errors are *Error.
 func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
-	return info, c.Explain(err)
+	err = c.Explain(err)
+	var known *Error
+	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
+		err = &Error{
+			What: fmt.Sprintf("Kubernetes API %s: what answers is no Kubernetes API: %v", c.Server, err),
+			Fix:  "check the server URL of this context; a proxy or a login page may answer in its place", Err: err,
+		}
+	}
+	return info, err
 }
 
 // Explain turns an error of the API server or of the way there into an *Error with a remedy; nil

@@ -105,7 +105,7 @@ func TestNewErrors(t *testing.T) {
 	f.Context = &unknown
 	_, err = New(f)
 	require.ErrorContains(t, err, "three")
-	require.Contains(t, remedyOf(t, err), "context")
+	require.Contains(t, remedyOf(t, err), "--context: ")
 
 	broken := filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("apiVersion: [\n"), 0o600))
@@ -157,6 +157,8 @@ func TestPing(t *testing.T) {
 		{name: "unauthorised", handler: answer(401, status("401", "Unauthorized", "Unauthorized")), err: "401", fix: "log in again"},
 		{name: "forbidden", handler: answer(403, status("403", "Forbidden", "user alice cannot get path /version")), err: "403", fix: "administrator"},
 		{name: "unknown authority", handler: answer(200, `{}`), strip: true, err: "unknown authority", fix: "certificate-authority-data"},
+		{name: "HTML", handler: answer(200, "<html>Log in</html>"), err: "is no Kubernetes API", fix: "a proxy or a login page"},
+		{name: "another API", handler: answer(404, `{"errorcode":404}`), err: "is no Kubernetes API", fix: "server URL"},
 		{name: "hangs", handler: func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-hang:

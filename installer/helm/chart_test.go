@@ -60,6 +60,13 @@ func TestLoadWrong(t *testing.T) {
 			t.Parallel()
 			_, err := Load(tc.ref, "")
 			require.ErrorContains(t, err, tc.want)
+			if tc.ref == "" {
+				return
+			}
+			var e *LoadError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, 2, e.ExitCode(), "the command line is wrong")
+			require.Contains(t, e.Remedy(), "--chart")
 		})
 	}
 }

@@ -4,11 +4,53 @@
 package helm
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/installer/report"
 )
+
+// LoadError says that there is no chart where one was named, or none that can be used.
+type LoadError struct {
+	Ref string // without a password
+	// Remote: a server was asked for it.
+	Remote bool
+	Err    error
+}
+
+func (e *LoadError) Error() string { return fmt.Sprintf("chart %s: %v", e.Ref, e.cause()) }
+
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// cause leaves out the path, which the message names already.
+func (e *LoadError) cause() error {
+	var p *os.PathError
+	if errors.As(e.Err, &p) && p.Path == e.Ref {
+		return p.Err
+	}
+	return e.Err
+}
+
+// Remedy says what would be a chart.
+func (e *LoadError) Remedy() string {
+	const without = "; without --chart the chart that csccm carries is taken"
+	if e.Remote {
+		return "correct --chart and --version, and see that this machine reaches the server" + without
+	}
+	return "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart" + without
+}
+
+// ExitCode is that of wrong usage for a path: nothing but the command line is wrong.
+func (e *LoadError) ExitCode() int {
+	if e.Remote {
+		return report.ExitFailure
+	}
+	return report.ExitUsage
+}
 
 // OwnershipError says that an object of the chart exists already and is not this release's.
 type OwnershipError struct {

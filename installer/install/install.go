@@ -82,7 +82,6 @@ type CloudStack interface {
 	credentials.User
 	check.API
 	takeover.API
-	Jobs() *cloudstack.JobWaiter
 }
 
 // AdminSession is an administrator's session; Logout ends it.

@@ -11,7 +11,6 @@ import (
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -79,10 +78,11 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 		return nil
 	}
 	in.Progress.Step("What the other provider has made")
-	f, err := takeover.Detect(ctx, takeover.Source{
-		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config,
-		Release: in.Options.Release, Namespace: in.Cluster.Namespace, ClusterID: in.Options.ClusterID,
-	})
+	o := &in.Options
+	source := takeover.Source{
+		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config, Release: o.Release, Namespace: in.Cluster.Namespace, ClusterID: o.ClusterID,
+	}
+	f, err := takeover.Detect(ctx, source)
 	if err != nil {
 		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
@@ -95,16 +95,12 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 		in.Progress.Fail("")
 		return err
 	}
-	project, err := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID}).ProjectID(ctx)
+	in.taker, err = takeover.NewTaker(ctx, source, plan, takeover.Options{
+		Server: in.Cluster.Server, Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
+	})
 	if err != nil {
 		in.Progress.Fail("")
 		return err
-	}
-	o := &in.Options
-	in.taker = &takeover.Taker{
-		Kube: in.Cluster.Kube, API: in.cloud, Jobs: in.cloud.Jobs(), ProjectID: project, APIURL: in.config.APIURL, Server: in.Cluster.Server,
-		Namespace: in.Cluster.Namespace, Clock: in.Clock, Progress: in.Progress, Plan: plan,
-		Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
 	}
 	in.Progress.Done("%s, %s", count(len(plan.Services), "Service"), count(ruleCount(plan), "rule"))
 	return nil

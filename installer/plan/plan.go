@@ -51,6 +51,8 @@ type Service struct {
 	Actions []Action `json:"actions"`
 	// Error says why there is no plan: a read failed.
 	Error string `json:"error,omitempty"`
+
+	cause error // of Error
 }
 
 // Action is a step towards what the Service asks for.
@@ -82,11 +84,7 @@ type Previewer interface {
 
 // Make plans for the Services that the controller works on and that were selected. What fails for one Service is in
 // its plan; the error is of the whole: the cluster cannot be read, or a name names nothing.
-func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings Settings, names []string) (*Report, error) {
-	selected, err := parseSelection(names)
-	if err != nil {
-		return nil, err
-	}
+func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings Settings, selected Selection) (*Report, error) {
 	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -127,9 +125,19 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy loadba
 		}
 	}
 	if err != nil {
-		out.Error = err.Error()
+		out.Error, out.cause = err.Error(), err
 	}
 	return out
+}
+
+// Cause is the first error of a Service that could not be looked at; nil where all could.
+func (r *Report) Cause() error {
+	for _, s := range r.Services {
+		if s.cause != nil {
+			return s.cause
+		}
+	}
+	return nil
 }
 
 // mark notes which actions the policy holds back.
@@ -173,14 +181,14 @@ func sum(services []*Service) Summary {
 // it would ask for.
 func (s *Service) todo() bool { return len(s.Actions) > 0 || s.Pending > 0 }
 
-// selection is what the command line names.
-type selection []string
+// Selection is what the command line names.
+type Selection []string
 
-// parseSelection takes NAMESPACE/NAME, and NAMESPACE/ for all of a namespace. None means all.
-func parseSelection(names []string) (selection, error) {
+// Select takes NAMESPACE/NAME, and NAMESPACE/ for all of a namespace. None means all. Its error is a *SelectionError.
+func Select(names []string) (Selection, error) {
 	for _, n := range names {
 		if namespace, name, ok := strings.Cut(n, "/"); !ok || namespace == "" || strings.Contains(name, "/") {
-			return nil, &SelectionError{Name: n, What: "is not of the form NAMESPACE/NAME, or NAMESPACE/ for all of a namespace", Form: true}
+			return nil, &SelectionError{Name: n, What: "is not of the form NAMESPACE/NAME, or NAMESPACE/ for all of a namespace"}
 		}
 	}
 	return names, nil
@@ -189,8 +197,6 @@ func parseSelection(names []string) (selection, error) {
 // SelectionError is a name that selects nothing.
 type SelectionError struct {
 	Name, What, Fix string
-	// Form is set when the name cannot be read at all.
-	Form bool
 }
 
 func (e *SelectionError) Error() string { return fmt.Sprintf("%s %s", e.Name, e.What) }
@@ -199,7 +205,7 @@ func (e *SelectionError) Error() string { return fmt.Sprintf("%s %s", e.Name, e.
 func (e *SelectionError) Remedy() string { return e.Fix }
 
 // of returns the selected Services that the controller works on, sorted.
-func (s selection) of(all []corev1.Service) ([]*corev1.Service, error) {
+func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 	byName := map[string]*corev1.Service{}
 	var concerned []*corev1.Service
 	for i := range all {

@@ -110,7 +110,11 @@ func TestMake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := Make(t.Context(), fake.NewClientset(append(cluster(), c.more...)...), previews, Settings{Policy: c.policy}, c.names)
+			var r *Report
+			selected, err := Select(c.names)
+			if err == nil {
+				r, err = Make(t.Context(), fake.NewClientset(append(cluster(), c.more...)...), previews, Settings{Policy: c.policy}, selected)
+			}
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return

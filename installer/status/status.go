@@ -72,6 +72,7 @@ type Controller struct {
 	Release       string   `json:"release"`
 	Revision      int      `json:"revision"`
 	ReleaseStatus string   `json:"releaseStatus"`
+	Kind          string   `json:"kind"` // Deployment or DaemonSet; "" when nothing runs of it
 	ChartVersion  string   `json:"chartVersion"`
 	AppVersion    string   `json:"appVersion"`
 	PodsWanted    int32    `json:"podsWanted"`
@@ -177,6 +178,7 @@ func controller(env *check.Env, f *check.Facts) Controller {
 			c.Others = append(c.Others, fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name))
 			continue
 		}
+		c.Kind = w.Kind
 		c.PodsWanted, c.PodsReady = c.PodsWanted+w.Wanted, c.PodsReady+w.Ready
 		c.Images = append(c.Images, w.Images...)
 	}

@@ -99,6 +99,18 @@ func TestOneScreen(t *testing.T) {
 	}
 }
 
+// What runs of the release is named by its kind: a DaemonSet has other Pods than a Deployment.
+func TestKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "DaemonSet"} {
+		r, f := large(1)
+		f.Controllers[0].Kind = kind
+		s := New(env(), r, f)
+		require.Equal(t, kind, s.Controller.Kind)
+		require.Regexp(t, `Controller +v1\.0\.0, `+kind+`, 1 of 2 Pods ready`, text(t, s, TextOptions{Style: report.Style{Width: 80}}))
+	}
+}
+
 // -v cuts nothing.
 func TestAll(t *testing.T) {
 	t.Parallel()

@@ -122,7 +122,7 @@ func (v *view) summary() {
 	case c.PodsWanted == 0:
 		v.line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
 	default:
-		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
+		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
 			label("leader ", c.Leader), ago(c)))
 	}
 	switch {

@@ -169,7 +169,7 @@ func TestUndo(t *testing.T) {
 	now, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.NoError(t, TakeSnapshot(now.Items, "https://api", time.Unix(1_700_000_100, 0)).Keep(t.Context(), w.kube, "kube-system"))
-	back, err := ReadSnapshot(t.Context(), w.kube, "kube-system", "")
+	back, err := ReadSnapshot(t.Context(), w.kube, "kube-system")
 	require.NoError(t, err)
 	require.Len(t, back.Nodes, len(nodes))
 
@@ -207,6 +207,6 @@ func TestUndoTakesOwnTaintBack(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, undone[0].Taint)
 	require.Empty(t, w.node(t, "w-1").Spec.Taints)
-	_, err = ReadSnapshot(t.Context(), w.kube, "kube-system", "")
+	_, err = ReadSnapshot(t.Context(), w.kube, "kube-system")
 	require.ErrorContains(t, err, "no snapshot")
 }

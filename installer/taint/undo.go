@@ -112,16 +112,18 @@ func unpackSnapshot(c *corev1.ConfigMap) (*Snapshot, error) {
 	return decodeSnapshot(io.LimitReader(z, maxSnapshot), "ConfigMap "+c.Namespace+"/"+c.Name)
 }
 
-// ReadSnapshot reads a snapshot from a file, or from the cluster when path is "".
-func ReadSnapshot(ctx context.Context, kube kubernetes.Interface, namespace, path string) (*Snapshot, error) {
-	if path == "" {
-		c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, SnapshotConfigMap, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("no snapshot of the nodes in the cluster: %w", err)
-		}
-		return unpackSnapshot(c)
+// ReadSnapshot reads the snapshot in the cluster.
+func ReadSnapshot(ctx context.Context, kube kubernetes.Interface, namespace string) (*Snapshot, error) {
+	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, SnapshotConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("no snapshot of the nodes in the cluster: %w", err)
 	}
-	f, err := os.Open(path)
+	return unpackSnapshot(c)
+}
+
+// ReadSnapshotFile reads a snapshot that was written to a file.
+func ReadSnapshotFile(path string) (*Snapshot, error) {
+	f, err := os.Open(path) // #nosec G304 -- the user names it
 	if err != nil {
 		return nil, err
 	}

@@ -83,17 +83,20 @@ func (b *bed) notes() []string {
 
 func (b *bed) facts(t *testing.T) *Facts {
 	t.Helper()
-	f, err := Detect(t.Context(), Source{Kube: b.kube, API: b.client, Config: b.config, Release: "cloudstack-ccm", Namespace: "kube-system"})
+	f, err := Detect(t.Context(), b.source())
 	require.NoError(t, err)
 	return f
 }
 
 func (b *bed) taker(t *testing.T, p *Plan) *Taker {
 	t.Helper()
-	return &Taker{
-		Kube: b.kube, API: b.client, Jobs: b.client.Jobs(), Namespace: "kube-system", Clock: clock.RealClock{}, Progress: report.Quiet(),
-		Plan: p, Dir: t.TempDir(), APIURL: b.config.APIURL,
-	}
+	taker, err := NewTaker(t.Context(), b.source(), p, Options{Clock: clock.RealClock{}, Progress: report.Quiet(), Dir: t.TempDir()})
+	require.NoError(t, err)
+	return taker
+}
+
+func (b *bed) source() Source {
+	return Source{Kube: b.kube, API: b.client, Config: b.config, Release: "cloudstack-ccm", Namespace: "kube-system"}
 }
 
 func run(ctx context.Context, steps []Step) error {

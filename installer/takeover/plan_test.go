@@ -90,7 +90,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	p := NewPlan(newBed(t, leftby.Apache).facts(t))
-	taker := func(accept, pin []string) *Taker { return &Taker{Plan: p, Accept: accept, Pin: pin} }
+	taker := func(accept, pin []string) *Taker { return &Taker{Plan: p, Options: Options{Accept: accept, Pin: pin}} }
 	var e *ConsentError
 	require.ErrorAs(t, taker(nil, nil).Check(), &e)
 	require.Equal(t, 3, e.ExitCode())
@@ -170,5 +170,17 @@ func TestOrder(t *testing.T) {
 				require.ErrorContains(t, (&Taker{Plan: p}).Check(), "nothing was changed")
 			}
 		})
+	}
+}
+
+// The lease counts whatever kind of workload the chart makes: by it is decided which controller ends first.
+func TestLeaseOfAChart(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]LeaseName{"Deployment": {"infra", "mine"}, "DaemonSet": {"infra", "mine"}, "StatefulSet": DefaultLease} {
+		manifest := "apiVersion: v1\nkind: ServiceAccount\n---\napiVersion: apps/v1\nkind: " + kind + `
+metadata: {name: ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
+spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource-name=mine, --leader-elect-resource-namespace=infra]}]}}}
+`
+		require.Equal(t, want, LeaseOf(manifest), kind)
 	}
 }

@@ -67,7 +67,8 @@ func recognise(w *workload) (Predecessor, bool) {
 	p := Predecessor{
 		Family: family, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
 		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(arguments(container)),
-		Kept: w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
+		Kept:  w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
+		ready: w.ready,
 	}
 	if w.selector != nil {
 		p.selector = w.selector.MatchLabels
@@ -132,8 +133,9 @@ func leaseOf(args []string) *LeaseName {
 // LeaseOf is the lease that the controller of a rendered chart will use.
 func LeaseOf(manifest string) LeaseName {
 	for document := range strings.SplitSeq(manifest, "\n---") {
+		// What is read of it a Deployment and a DaemonSet have alike.
 		var d appsv1.Deployment
-		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" {
+		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
 		w := ofDeployment(&d)

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 const (
@@ -26,18 +27,12 @@ const (
 	leaderPoll     = 500 * time.Millisecond
 )
 
-// Taker carries a plan out.
-type Taker struct {
-	Kube      kubernetes.Interface
-	API       migrate.API
-	Jobs      migrate.Waiter
-	ProjectID string
-	// APIURL and Server say in records where this happened.
-	APIURL, Server string
-	Namespace      string // of csccm's release
-	Clock          clock.Clock
-	Progress       report.Progress
-	Plan           *Plan
+// Options are what the operator says of a takeover.
+type Options struct {
+	// Server says in records where this happened.
+	Server   string
+	Clock    clock.Clock
+	Progress report.Progress
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
 	// happening by an annotation. Pin wins.
 	Accept, Pin []string
@@ -46,9 +41,32 @@ type Taker struct {
 	// Dir takes the record of what was, and the journal of the rules.
 	Dir           string
 	LeaderTimeout time.Duration // 0 = a minute
+}
+
+// Taker carries a plan out.
+type Taker struct {
+	Options
+	Kube      kubernetes.Interface
+	API       migrate.API
+	Jobs      migrate.Waiter
+	ProjectID string
+	APIURL    string // in records
+	Namespace string // of csccm's release
+	Plan      *Plan
 
 	journal string // path
 	swapped bool
+}
+
+// NewTaker carries out a plan that rests on what Detect found at the same source.
+func NewTaker(ctx context.Context, s Source, p *Plan, o Options) (*Taker, error) {
+	project, err := inventory.New(s.API, inventory.Options{ProjectID: s.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Taker{
+		Options: o, Kube: s.Kube, API: s.API, Jobs: s.API.Jobs(), ProjectID: project, APIURL: s.Config.APIURL, Namespace: s.Namespace, Plan: p,
+	}, nil
 }
 
 // Step is a part of a takeover. Each looks first and does only what is missing, so a takeover that
@@ -76,10 +94,14 @@ func (t *Taker) After() []Step {
 	return append(steps, Step{"removal of the old controller", t.removeOld})
 }
 
-// Check tells why the plan may not be carried out: a *BlockedError, or a *ConsentError.
+// Check tells why the plan may not be carried out: a *BlockedError, an *UnknownServiceError, or a *ConsentError.
 func (t *Taker) Check() error {
 	if len(t.Plan.Problems) > 0 {
 		return &BlockedError{t.Plan.Problems}
+	}
+	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
+	if unknown := t.Plan.unknown(t.Accept, t.Pin); len(unknown) > 0 {
+		return &UnknownServiceError{unknown}
 	}
 	if open := t.Plan.Undecided(t.Accept, t.Pin); len(open) > 0 {
 		return &ConsentError{open}
@@ -204,7 +226,7 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 			t.Progress.Fail("")
 			return &remediedError{
 				fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text),
-				"look at the controller's log; to go back: scale the old one up again, as the record says",
+				"look at the controller's log; csccm takeover --undo goes back to the old one",
 			}
 		case <-t.Clock.After(leaderPoll):
 		}

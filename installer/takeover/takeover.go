@@ -9,6 +9,7 @@
 //	Detect   cluster, CloudStack -> Facts; reads only
 //	NewPlan  Facts -> Plan; pure: what would differ, Service by Service, and what can be pinned
 //	Steps    Plan -> steps before the chart and after its Pods run
+//	Undoer   Record -> steps back, while the old workload is there
 //
 // Two controllers never act at once. Where the old one elects a leader on the
 // lease that ours uses, ours is started first and stands by; csccm then holds
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
@@ -68,6 +70,7 @@ type Predecessor struct {
 	Lease *LeaseName `json:"lease,omitempty"`
 
 	selector map[string]string
+	ready    int32
 }
 
 func (p *Predecessor) String() string {
@@ -97,6 +100,8 @@ type Facts struct {
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
 	Limits    loadbalancer.Limits
+
+	own []Predecessor // the workloads of csccm's release
 }
 
 // Order says which controller is started or stopped first.
@@ -182,6 +187,33 @@ const All = "all"
 func Named(list []string, service string) bool {
 	return slices.Contains(list, All) || slices.Contains(list, service)
 }
+
+// unknown are the names that are no Service's of the plan.
+func (p *Plan) unknown(lists ...[]string) []string {
+	var out []string
+	for _, name := range slices.Concat(lists...) {
+		if name != All && !slices.ContainsFunc(p.Services, func(s ServicePlan) bool { return s.Service == name }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// UnknownServiceError is consent to changes of what is not there.
+type UnknownServiceError struct{ Names []string }
+
+func (e *UnknownServiceError) Error() string {
+	return fmt.Sprintf("--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing was changed", strings.Join(e.Names, ", "))
+}
+
+// Remedy tells where the names are.
+func (e *UnknownServiceError) Remedy() string {
+	return "correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all"
+}
+
+// ExitCode is that of wrong usage.
+func (e *UnknownServiceError) ExitCode() int { return report.ExitUsage }
 
 // ConsentError is a takeover that would change what nobody agreed to.
 type ConsentError struct{ Services []*ServicePlan }

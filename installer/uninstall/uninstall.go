@@ -26,13 +26,21 @@ const (
 	podsPoll    = 500 * time.Millisecond
 )
 
-// Run takes the controller out of the cluster.
-func Run(ctx context.Context, e *operation.Env, o Options) error {
+// Validate checks what needs no connection.
+func (o Options) Validate() error {
 	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
 		return &operation.UsageError{
 			What: "--remove-finalizers is for load balancers that are left behind",
 			Fix:  "add --orphan-load-balancers, or leave it out",
 		}
+	}
+	return nil
+}
+
+// Run takes the controller out of the cluster.
+func Run(ctx context.Context, e *operation.Env, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
 	}
 	p, err := newPlan(ctx, e, o)
 	if err != nil {

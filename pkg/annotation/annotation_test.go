@@ -100,6 +100,10 @@ func TestParse(t *testing.T) {
 		{name: "stickiness by source", svc: service(map[string]string{StickinessMethod: "source"}), want: with(func(s *Spec) {
 			s.Stickiness = &Stickiness{Method: SourceBased, Params: map[string]string{}}
 		})},
+		{name: "stickiness that virtual routers do not have", svc: service(map[string]string{StickinessMethod: "app-cookie", StickinessOptions: "request-learn"}), want: with(func(s *Spec) {
+			s.Stickiness = &Stickiness{Method: AppCookie, Params: map[string]string{"request-learn": "true"}}
+			s.Warnings = []string{StickinessMethod + ": app-cookie: the HAProxy of virtual routers has not had it since 1.6 and then takes no change of any rule of the network; use lb-cookie"}
+		})},
 		{name: "stickiness none", svc: service(map[string]string{StickinessMethod: "none"}), want: open},
 		{name: "stickiness bogus", svc: service(map[string]string{StickinessMethod: "cookies"}), invalid: []string{StickinessMethod}},
 		{name: "option of another method", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "cookie-name=x"}), invalid: []string{StickinessOptions}},

@@ -72,6 +72,10 @@ func (p *parser) stickiness() *Stickiness {
 		return nil
 	}
 	m := stickinessMethods[at]
+	if m.method == AppCookie {
+		p.warnings = append(p.warnings, StickinessMethod+": app-cookie: the HAProxy of virtual routers has not had it since 1.6 and then takes "+
+			"no change of any rule of the network; use lb-cookie")
+	}
 	out := &Stickiness{Method: m.method, Params: map[string]string{}}
 	if !haveOptions {
 		return out

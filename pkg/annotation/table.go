@@ -65,7 +65,7 @@ var table = []Definition{
 	},
 	{
 		Name: Network, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share",
+		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
 	},
@@ -102,7 +102,7 @@ var table = []Definition{
 		Name: SSLCertificate, Writer: ByUser,
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
 		Since: "v0.2.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
-		Doc: "Ends TLS at the router with this certificate (CloudStack 4.22) and speaks plain TCP to the nodes. Another id is bound in place.",
+		Doc: "Ends TLS at the router with this certificate (CloudStack 4.22) and speaks plain HTTP to the nodes, one request a connection. Another id is bound in place.",
 	},
 	{
 		Name: SSLPorts, Writer: ByUser,
@@ -115,7 +115,8 @@ var table = []Definition{
 		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
 		Since: "v0.2.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
 		Doc: "Keeps a client at its node: by a cookie of the router, by a cookie of the application, or by a table of source addresses. " +
-			"The cookie methods make the router speak HTTP on the port. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
+			"The cookie methods make the router speak HTTP on the port. app-cookie is for providers other than the virtual router, whose HAProxy " +
+			"has not had it since 1.6 and then takes no change of any rule of the network. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
 	},
 	{
 		Name: StickinessOptions, Writer: ByUser,

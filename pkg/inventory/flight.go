@@ -21,6 +21,7 @@ type flight[T any] struct {
 
 	mu    sync.Mutex
 	seq   uint64 // number of calls begun
+	least uint64 // results of calls before this one are not kept
 	last  *result[T]
 	calls *call[T] // in flight, or nil
 }
@@ -102,7 +103,7 @@ func (f *flight[T]) start(ctx context.Context) *call[T] {
 			c.err = err
 		} else {
 			c.result = &result[T]{value: value, begun: c.begun, seq: c.seq}
-			if f.last == nil || f.last.seq < c.seq {
+			if c.seq > f.least && (f.last == nil || f.last.seq < c.seq) {
 				f.last = c.result
 			}
 		}
@@ -135,11 +136,23 @@ func (f *flight[T]) peek() *result[T] {
 	return f.last
 }
 
-// amend replaces the last result's value, unless a newer call has replaced it by then.
-func (f *flight[T]) amend(old *result[T], value T) {
+// amend changes the value of a result that peek has returned, unless it is no longer the last one.
+func (f *flight[T]) amend(old *result[T], change func(T) T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last == old {
-		f.last = &result[T]{value: value, begun: old.begun, seq: old.seq}
+	if f.last != nil && old != nil && f.last.seq == old.seq {
+		f.last = &result[T]{value: change(f.last.value), begun: f.last.begun, seq: f.last.seq}
 	}
+}
+
+// expire makes the last result too old for everybody but peek, and so what calls under way will bring.
+func (f *flight[T]) expire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = nil // who waits for it still gets it
+	f.seq++
+	if f.last != nil {
+		f.last = &result[T]{value: f.last.value, seq: f.last.seq}
+	}
+	f.least = f.seq
 }

@@ -115,9 +115,20 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	return NewVMSnapshot(taken, i.scope(project), vms), nil
 }
 
+// Forget makes everything be asked for anew: what was seen with one key says little of what another sees.
+// LastVMs still tells of the last list.
+func (i *Inventory) Forget() {
+	i.vms.expire()
+	i.zones.expire()
+	i.mu.Lock()
+	clear(i.vm)
+	clear(i.networks)
+	i.mu.Unlock()
+}
+
 // VM asks the server for one VM by its id, in whatever zone; found is false when the server's answer,
-// complete and without error, does not hold it. What is found also goes into the current snapshot.
-// Several callers for one id share a call.
+// complete and without error, does not hold it. What is found also goes into the current snapshot, and what
+// is not is noted there (see VMSnapshot.Lacks). Several callers for one id share a call.
 func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMachine, found bool, err error) {
 	id = strings.ToLower(id)
 	i.mu.Lock()
@@ -129,7 +140,9 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 	i.mu.Unlock()
 	r, err := f.get(ctx, joinAge)
 	i.mu.Lock()
-	delete(i.vm, id) // results are kept in the snapshot, not here; a late second call is merely a call
+	if i.vm[id] == f {
+		delete(i.vm, id) // results are kept in the snapshot, not here; a late second call is merely a call
+	}
 	i.mu.Unlock()
 	switch {
 	case err != nil:
@@ -145,25 +158,24 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	if err != nil {
 		return nil, err
 	}
+	before := i.vms.peek() // an answer says nothing of a list that was asked for later
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vm", err)
 	switch {
-	case cloudstack.IsNotFound(err) && i.projectSeen(project):
-		return nil, nil //nolint:nilnil // the server does not know the id: a complete answer
+	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the id: a complete answer
 	case err != nil:
 		return nil, err
 	}
 	for n := range vms {
 		if strings.EqualFold(vms[n].ID, id) {
-			if last := i.vms.peek(); last != nil {
-				i.vms.amend(last, last.value.with(vms[n]))
-			}
+			i.vms.amend(before, func(s *VMSnapshot) *VMSnapshot { return s.with(vms[n]) })
 			return &vms[n], nil
 		}
 	}
 	if len(vms) > 0 {
 		return nil, fmt.Errorf("the server answered with VM %s", vms[0].ID)
 	}
+	i.vms.amend(before, func(s *VMSnapshot) *VMSnapshot { return s.without(id) })
 	return nil, nil //nolint:nilnil // an empty answer is a complete answer
 }
 

@@ -49,10 +49,13 @@ func (f *fakeAPI) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery)
 	if err := f.called(fmt.Sprintf("vms id=%q project=%q zone=%q offering=%v", q.ID, q.ProjectID, q.ZoneID, q.WithOffering)); err != nil {
 		return nil, err
 	}
-	if f.gate != nil {
+	f.mu.Lock()
+	gate := f.gate
+	f.mu.Unlock()
+	if gate != nil {
 		f.entered <- ctx
 		select {
-		case <-f.gate:
+		case <-gate:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -329,7 +332,10 @@ func TestProject(t *testing.T) {
 				require.ErrorContains(t, err, c.err)
 				var named *ProjectError
 				require.ErrorAs(t, err, &named)
-				assert.Equal(t, c.fails, errors.Unwrap(named))
+				assert.Equal(t, c.fails == nil, cloudstack.IsNotFound(err))
+				if c.fails != nil {
+					assert.Equal(t, c.fails, errors.Unwrap(named))
+				}
 			}
 			assert.Equal(t, c.calls, api.count())
 		})

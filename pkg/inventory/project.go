@@ -34,7 +34,13 @@ func (e *ProjectError) Error() string {
 	}
 }
 
-func (e *ProjectError) Unwrap() error { return e.Err }
+// Unwrap is why the projects could not be listed, or a *cloudstack.Error of KindNotFound: they could, and it is not there.
+func (e *ProjectError) Unwrap() error {
+	if e.Err == nil {
+		return &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects", Text: "no project " + e.Project}
+	}
+	return e.Err
+}
 
 // ProjectID is the id of the configured project; it is empty when none is configured. A failure is a
 // *ProjectError and is tried again at the next call.

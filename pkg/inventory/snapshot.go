@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,8 @@ type VMSnapshot struct {
 	byID   map[string]int
 	byName map[string][]int // in scope.Zone only
 	inZone int
-	added  int // VMs that came by id after the list was taken
+	added  int             // VMs that came by id after the list was taken
+	lacks  map[string]bool // ids that were asked for on their own after the list was taken, and not found
 }
 
 // NewVMSnapshot makes a snapshot of a complete list.
@@ -70,9 +72,25 @@ func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
 		vms = append(vms, vm)
 	}
 	n := NewVMSnapshot(s.Taken, s.scope, vms)
-	n.added = s.added + 1
+	n.added, n.lacks = s.added+1, maps.Clone(s.lacks)
+	delete(n.lacks, strings.ToLower(vm.ID))
 	return n
 }
+
+// without is the snapshot with the note that the server, asked for an id, did not find it.
+func (s *VMSnapshot) without(id string) *VMSnapshot {
+	n := *s
+	n.lacks = maps.Clone(s.lacks)
+	if n.lacks == nil {
+		n.lacks = map[string]bool{}
+	}
+	n.lacks[strings.ToLower(id)] = true
+	return &n
+}
+
+// Lacks tells whether the server was asked for this very id after the list was taken, and did not find it.
+// That is as old as the list at most, and is forgotten with it.
+func (s *VMSnapshot) Lacks(id string) bool { return s.lacks[strings.ToLower(id)] }
 
 // All returns every VM of the project, in all zones.
 func (s *VMSnapshot) All() []cloudstack.VirtualMachine { return s.vms }

@@ -43,7 +43,8 @@ type steps struct {
 // wanted pairs of port and range stays, however it is cut. others are rules
 // that stay whatever happens. With unique set, two rules that share a protocol,
 // a port and the text of a range cannot be together, as CloudStack's firewall
-// has it; a range is then written as its halves where it would clash.
+// has it; a range is then written as its halves where it would clash. With a rule
+// that is going nothing clashes, and it is never what serves.
 func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool) steps {
 	var out steps
 	own = sortedFirewall(own)
@@ -56,7 +57,7 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 	}
 	var surplus []ActualFirewall
 	for _, f := range own {
-		if !keepFirewall(f, missing[f.Protocol]) {
+		if f.Going || !keepFirewall(f, missing[f.Protocol]) {
 			surplus = append(surplus, f)
 			continue
 		}
@@ -76,7 +77,9 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 		}
 		blockers := others
 		for _, f := range surplus {
-			blockers = append(blockers[:len(blockers):len(blockers)], f.FirewallRange)
+			if !f.Going {
+				blockers = append(blockers[:len(blockers):len(blockers)], f.FirewallRange)
+			}
 		}
 		if text, ok := rewrite(c, blockers); ok {
 			out.Cover = append(out.Cover, text)
@@ -85,7 +88,7 @@ func lead(want wishes, own []ActualFirewall, others []FirewallRange, unique bool
 		// A single address has no halves: what blocks it goes first.
 		out.Open = append(out.Open, c)
 		for _, f := range surplus {
-			if f.overlaps(c) {
+			if f.overlaps(c) && !f.Going {
 				closing[f.ID] = true
 				out.Gap = append(out.Gap, f.ID)
 			}

@@ -15,7 +15,14 @@ import (
 )
 
 func open(from, to int, cidrs ...string) ActualFirewall {
-	return ActualFirewall{FirewallRange{ProtocolTCP, from, to, cidrs}, fmt.Sprintf("%d-%d %v", from, to, cidrs)}
+	return ActualFirewall{FirewallRange: FirewallRange{ProtocolTCP, from, to, cidrs}, ID: fmt.Sprintf("%d-%d %v", from, to, cidrs)}
+}
+
+// going is a rule whose deletion failed.
+func going(from, to int, cidrs ...string) ActualFirewall {
+	f := open(from, to, cidrs...)
+	f.Going = true
+	return f
 }
 
 // lines writes steps down, one word a stage.
@@ -83,6 +90,22 @@ func TestLead(t *testing.T) {
 			name: "one range wider, another gone", ports: []int{80}, ranges: []string{"10.0.0.0/8"}, own: []ActualFirewall{open(80, 80, "10.1.0.0/16", "172.16.0.0/12")},
 			want: []string{"close 80-80 10.1.0.0/16,172.16.0.0/12", "open 80-80 10.0.0.0/8", "gap"},
 		},
+		{
+			name: "as wanted, but going", ports: []int{80}, ranges: []string{all}, own: []ActualFirewall{going(80, 80, all)},
+			want: []string{"cover 80-80 " + all, "trim 80-80 " + all},
+		},
+		{
+			name: "a single source, going", ports: []int{80}, ranges: []string{"192.0.2.1/32"}, own: []ActualFirewall{going(80, 81, "192.0.2.1/32")},
+			want: []string{"cover 80-80 192.0.2.1/32", "close 80-81 192.0.2.1/32"},
+		},
+		{
+			name: "back to what is going", ports: []int{80}, ranges: []string{"10.0.0.0/8"}, own: []ActualFirewall{going(80, 80, "10.0.0.0/8"), open(80, 80, "172.16.0.0/12")},
+			want: []string{"cover 80-80 10.0.0.0/8", "close 80-80 172.16.0.0/12", "trim 80-80 10.0.0.0/8"},
+		},
+		{
+			name: "not wanted, and going", ports: []int{80}, ranges: []string{"10.0.0.0/8"}, own: []ActualFirewall{open(80, 80, "10.0.0.0/8"), going(80, 80, all)},
+			want: []string{"close 80-80 " + all},
+		},
 		{name: "closed to all", ports: []int{80}, own: []ActualFirewall{open(80, 80, all)}, want: []string{"close 80-80 " + all}},
 		{
 			name: "beside a rule of others with the same range", ports: []int{80}, ranges: []string{all}, others: []FirewallRange{{ProtocolTCP, 1, 100, []string{all}}},
@@ -141,6 +164,12 @@ func TestReasonsOfACLItems(t *testing.T) {
 	assert.False(t, ownsACLItem(reason, "c1", "other"))
 	cluster, uid, ok := aclOwner(reason)
 	assert.Equal(t, []any{"c1", svc.UID, true}, []any{cluster, uid, ok})
+	cluster, uid, ok = aclOwner(aclReason("The Cluster (2)", Service{UID: "u-1", Namespace: "default", Name: "web"}))
+	assert.Equal(t, []any{"The Cluster (2)", "u-1", true}, []any{cluster, uid, ok})
+	for _, odd := range []string{"(csccm )", "(csccm x)", "(csccm  x)", "(csccm x )"} {
+		_, _, ok = aclOwner(odd)
+		assert.False(t, ok, odd)
+	}
 	_, _, ok = aclOwner("by hand (see ticket 7)")
 	assert.False(t, ok)
 	svc.Name = strings.Repeat("n", 400)

@@ -59,11 +59,12 @@ func aclOwner(reason string) (cluster, uid string, ok bool) {
 	if at < 0 || !strings.HasSuffix(reason, ")") {
 		return "", "", false
 	}
-	words := strings.Fields(reason[at+len("(csccm ") : len(reason)-1])
-	if len(words) != 2 {
+	words := reason[at+len("(csccm ") : len(reason)-1]
+	last := strings.LastIndexByte(words, ' ') // a cluster's name may have blanks in it, a UID has none
+	if last < 1 || last == len(words)-1 {
 		return "", "", false
 	}
-	return words[0], words[1], true
+	return words[:last], words[last+1:], true
 }
 
 // freeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in

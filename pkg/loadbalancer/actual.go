@@ -28,7 +28,11 @@ type Actual struct {
 	ACLs []ACL `json:"acls,omitempty"`
 }
 
-const stateReleasing = "Releasing"
+// States that a release or a deletion which failed leaves.
+const (
+	stateReleasing = "Releasing"
+	stateDeleting  = "Deleting"
+)
 
 // Address is a public address with everything on it, or an address of a VPC tier.
 type Address struct {
@@ -91,6 +95,8 @@ type ActualRule struct {
 type ActualFirewall struct {
 	FirewallRange
 	ID string `json:"id"`
+	// Going marks one whose deletion failed: the router may still know it, but drops it with whatever it is told next.
+	Going bool `json:"going,omitempty"`
 }
 
 // Clone returns a deep copy.

@@ -122,7 +122,8 @@ func checkNetwork(f Facts) *RefusalError {
 
 // ServingNetwork chooses the network through which the nodes are reached: the wanted one by name or id, else
 // one in which all have a NIC. Of several it takes current, the one that serves now, then the one that most
-// have as their default.
+// have as their default. Where there is none, current goes on serving with those that are in it: nodes that come
+// from elsewhere must not keep a Service from following the others.
 func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
 	names, nodes, defaults := map[string]string{}, map[string][]string{}, map[string]int{}
 	for i := range members {
@@ -157,6 +158,8 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 		return "", &RefusalError{Reason: ReasonNoSuchNetwork, Message: fmt.Sprintf("%d networks of the nodes are named %q", len(ids), wanted), Remedy: "give the network's id in " + annotation.Network}
 	case len(ids) > 0:
 		return ids[0], nil
+	case wanted == "" && len(nodes[current]) > 0:
+		return current, nil
 	case len(members) == 0:
 		return "", nil
 	}

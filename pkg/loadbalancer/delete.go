@@ -6,11 +6,23 @@ package loadbalancer
 import (
 	"context"
 	"fmt"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
+
+// nowhere tells by the failure of a look into the project that a Service names, and that nothing else speaks of,
+// that there is no such project: then there is nothing in it, and the Service can go.
+func (req *Request) nowhere(err error) bool {
+	return cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0
+}
 
 // Delete removes everything of a Service's. It returns nil only when nothing is left.
 func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
 	t, end, err := r.begin(ctx, req)
+	if req.nowhere(err) {
+		r.forget(req.Service.UID)
+		return Result{}, nil
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -51,6 +63,10 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 // Exists tells whether anything of a Service's is there, and its addresses.
 func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, error) {
 	t, end, err := r.begin(ctx, req)
+	if req.nowhere(err) {
+		r.forget(req.Service.UID)
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}

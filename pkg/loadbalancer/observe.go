@@ -259,7 +259,7 @@ func (r *Reconciler) readFirewall(ctx context.Context, src *source, a *Address) 
 		f := &list[i]
 		a.Firewall = append(a.Firewall, ActualFirewall{
 			FirewallRange: FirewallRange{Protocol: strings.ToLower(f.Protocol), StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs},
-			ID:            f.ID,
+			ID:            f.ID, Going: f.State == stateDeleting,
 		})
 	}
 	return nil

@@ -121,10 +121,10 @@ func (w world) litter(a Actual) Actual {
 		x := &a.Addresses[i]
 		if w.IntN(3) == 0 {
 			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Owner: Foreign})
-			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange{"tcp", 7000, 7000, []string{annotation.Anyone}}, "foreign-fw"})
+			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 7000, 7000, []string{annotation.Anyone}}, ID: "foreign-fw"})
 		}
 		if w.IntN(3) == 0 {
-			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange{"tcp", 1, 65535, []string{"198.51.100.0/24"}}, "foreign-wide"})
+			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 1, 65535, []string{"198.51.100.0/24"}}, ID: "foreign-wide"})
 		}
 		if w.IntN(3) == 0 {
 			x.Allocated = false
@@ -135,6 +135,14 @@ func (w world) litter(a Actual) Actual {
 		}
 		if w.IntN(3) == 0 && len(x.Firewall) > 0 {
 			x.Firewall = x.Firewall[1:]
+		}
+		if w.IntN(4) == 0 && len(x.Firewall) > 0 { // a deletion that failed, of one that may have a successor
+			f := x.Firewall[0]
+			f.ID, f.Going = f.ID+"-going", true
+			if w.IntN(2) == 0 {
+				x.Firewall = x.Firewall[1:]
+			}
+			x.Firewall = append(x.Firewall, f)
 		}
 	}
 	return a
@@ -178,7 +186,7 @@ func access(a Actual) map[string]bool {
 // touchesForeign names an action that takes away what is not ours.
 func touchesForeign(before Actual, plan []Action) string {
 	for _, act := range plan {
-		if act.RuleID == "foreign-rule" || act.FirewallID == "foreign-fw" || act.FirewallID == "foreign-wide" {
+		if act.RuleID == "foreign-rule" || strings.HasPrefix(act.FirewallID, "foreign-") {
 			return act.Label
 		}
 		if act.Kind != ReleaseAddress {
@@ -186,7 +194,7 @@ func touchesForeign(before Actual, plan []Action) string {
 		}
 		x := before.find(act.AddressID)
 		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Mine }) ||
-			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return f.ID == "foreign-fw" || f.ID == "foreign-wide" })
+			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return strings.HasPrefix(f.ID, "foreign-") })
 		if foreign || !x.Allocated {
 			return act.Label
 		}

@@ -121,9 +121,10 @@ func (p *planner) firewall(target *Address) {
 	var own []ActualFirewall
 	var others []FirewallRange
 	for _, f := range target.Firewall {
-		if target.ownsFirewall(f, wanted) {
+		switch {
+		case target.ownsFirewall(f, wanted):
 			own = append(own, f)
-		} else {
+		case !f.Going:
 			others = append(others, f.FirewallRange)
 		}
 	}
@@ -216,7 +217,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	switch {
 	case have.PrivatePort != want.PrivatePort:
 		note = "its node port changed, and the ports of a rule cannot"
-	case have.State == "Deleting":
+	case have.State == stateDeleting:
 		note = "an earlier deletion of it did not end"
 	case target.Internal && have.Algorithm != want.Algorithm:
 		note = "its algorithm changed, and that of an internal load balancer cannot"

@@ -85,7 +85,7 @@ func kinds(actions []Action) []string {
 
 // stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
 func stranger(a Actual, port int) Actual {
-	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, ActualFirewall{FirewallRange{"tcp", port, port, []string{"0.0.0.0/0"}}, "left"})
+	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", port, port, []string{"0.0.0.0/0"}}, ID: "left"})
 	return a
 }
 
@@ -111,8 +111,8 @@ func TestPlan(t *testing.T) {
 				{Rule: rule(81), ID: "r81", State: "Active", Owner: Mine, Members: []string{"vm1", "vm2"}},
 			},
 			Firewall: []ActualFirewall{
-				{FirewallRange{"tcp", 81, 81, []string{"0.0.0.0/0"}}, "f81"},
-				{FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, "f80"},
+				{FirewallRange: FirewallRange{"tcp", 81, 81, []string{"0.0.0.0/0"}}, ID: "f81"},
+				{FirewallRange: FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, ID: "f80"},
 			},
 		}
 		for _, c := range change {
@@ -200,14 +200,14 @@ func TestPlan(t *testing.T) {
 				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80}}
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
-				a.Firewall = []ActualFirewall{{FirewallRange{"tcp", 80, 80, []string{"10.0.0.0/8"}}, "a"}, {FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, "b"}}
+				a.Firewall = []ActualFirewall{{FirewallRange: FirewallRange{"tcp", 80, 80, []string{"10.0.0.0/8"}}, ID: "a"}, {FirewallRange: FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, ID: "b"}}
 			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules"},
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
 				a.Recorded, a.Tagged, a.Opened = true, true, OpenedPorts{"tcp": {80, 81}}
 				a.Rules = append(a.Rules, foreign)
-				a.Firewall = append(a.Firewall, ActualFirewall{FirewallRange{"tcp", 1, 65535, []string{"10.9.0.0/16"}}, "x"}, ActualFirewall{FirewallRange{"udp", 80, 80, []string{"0.0.0.0/0"}}, "u"})
+				a.Firewall = append(a.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 1, 65535, []string{"10.9.0.0/16"}}, ID: "x"}, ActualFirewall{FirewallRange: FirewallRange{"udp", 80, 80, []string{"0.0.0.0/0"}}, ID: "u"})
 			}), want: []string{"tag-rules"},
 		},
 		{

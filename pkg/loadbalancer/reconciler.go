@@ -19,7 +19,7 @@ type Options struct {
 	// ClusterID names the cluster in tags.
 	ClusterID func() string
 	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
-	// is empty for the account's own resources.
+	// is empty for the account's own resources. One that is not there is a *cloudstack.Error of KindNotFound.
 	Project func(ctx context.Context, name string) (string, error)
 	// Network describes a network of a project; it may be some minutes old.
 	Network func(ctx context.Context, project, id string) (Network, error)
@@ -48,7 +48,7 @@ type Request struct {
 	Service Service
 	Spec    annotation.Spec
 	Members []Member
-	// Reach are nodes that do not serve; they tell the network where there are no Members and no address yet.
+	// Reach are all nodes that may serve, if Members are only those that do now; they tell the network first.
 	Reach   []Member
 	Records RecordStore
 	Notify  func(Notice)

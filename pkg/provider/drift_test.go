@@ -5,6 +5,7 @@ package provider
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,12 +96,67 @@ func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
 	assert.Equal(t, empty, b.dump())
 }
 
+// Clusters that were given no name all have the same: what one made must not look like an orphan to be removed.
+func TestNamesOfClusters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		options Options
+		config  string
+		wrong   bool
+	}{
+		{name: "none", options: Options{}, wrong: true},
+		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}, wrong: true},
+		{name: "a flag", options: Options{ClusterID: "prod", ClusterName: "kubernetes"}},
+		{name: "the cloud-config", options: Options{ClusterName: "kubernetes"}, config: "prod"},
+		{name: "the framework's", options: Options{ClusterName: "prod"}},
+	} {
+		o := DefaultOptions()
+		o.ClusterID, o.ClusterName = c.options.ClusterID, c.options.ClusterName
+		cfg := &cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret", ClusterID: c.config}
+		_, err := New(cfg, o)
+		require.NoError(t, err, c.name)
+		o.CleanOrphans = true
+		_, err = New(cfg, o)
+		if c.wrong {
+			require.ErrorContains(t, err, "--cluster-id", c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+	}
+
+	for _, id := range []string{strings.Repeat("a", 129), " prod", "prod\n", "prod \U0001F680", "\xff"} {
+		o := DefaultOptions()
+		o.ClusterID = id
+		_, err := New(&cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret"}, o)
+		require.ErrorContains(t, err, "cluster-id", id)
+	}
+
+	b := newBed(t, func(b *bed, _ *string) {
+		b.options = func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }
+	})
+	b.service([]int{80})
+	b.mustSync("w1")
+	require.NoError(t, b.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{})) // as if it were another cluster's
+	b.restart()
+	b.events()
+	b.lb.driftRound(t.Context())
+	b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
+	b.lb.driftRound(t.Context())
+	assert.Contains(t, b.event(ReasonOrphan), `another cluster called "kubernetes"`)
+}
+
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{false, true} {
 		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, withVPC, func(b *bed, _ *string) { b.options = func(d *loadBalancerDeps) { d.CleanOrphans = clean } })
+			b := newBed(t, withVPC, func(b *bed, _ *string) {
+				b.options = func(d *loadBalancerDeps) {
+					d.CleanOrphans = clean
+					d.ClusterID = func() string { return "The Cluster (" + strings.Repeat("x", maxClusterID-14) + ")" } // as long and odd as it may be
+				}
+			})
 			empty := b.dump()
 			b.service([]int{80}, uid(mailUID), func(s *corev1.Service) { s.Name = "mail" })
 			require.NoError(t, b.syncAs("mail", "v1"))

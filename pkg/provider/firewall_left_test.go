@@ -115,3 +115,39 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 		assert.Len(t, of(b.dump(), ip), 2, "the address and the firewall rule")
 	})
 }
+
+// A deletion that the router refused leaves the rule in the list, in state Deleting: the next change of the firewall
+// takes it away for good. A Service that wants the same again gets a rule of its own.
+func TestFirewallRuleThatIsGoingServesNobody(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			before := b.dump()
+			ranges := func(r string) func(*corev1.Service) {
+				return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{r} }
+			}
+			b.service([]int{80}, ranges("10.0.0.0/8"))
+			b.mustSync("w1")
+			served := of(b.dump(), b.ip())
+			b.change(ranges("172.16.0.0/12"))
+			b.sim.Inject(simulator.Fault{Command: "deleteFirewallRule", Caller: "ccm", Kind: simulator.FaultRouterRefuses, Count: 1})
+			require.ErrorContains(t, b.sync("w1"), "deleteFirewallRule")
+			b.change(ranges("10.0.0.0/8"))
+			if restart {
+				b.restart()
+			}
+			b.mustSync("w1")
+			ips, err := b.inspect.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Address: b.ip()})
+			require.NoError(t, err)
+			rules, err := b.inspect.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: ips[0].ID})
+			require.NoError(t, err)
+			require.Len(t, rules, 1)
+			assert.Equal(t, []string{"Active", "10.0.0.0/8"}, []string{rules[0].State, rules[0].CIDRs[0]})
+			assert.Equal(t, served, of(b.dump(), b.ip()))
+			require.NoError(t, b.remove())
+			assert.Equal(t, before, b.dump())
+		})
+	}
+}

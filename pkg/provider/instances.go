@@ -214,6 +214,9 @@ func (i *instances) existsByID(ctx context.Context, n *corev1.Node, id string) (
 		if err := i.guard.check(s, i.nodes); err != nil {
 			return false, err
 		}
+		if age == missAge && s.Lacks(id) {
+			return false, nil // the server was asked for it a moment ago
+		}
 	}
 	vm, found, err := i.vms.VM(ctx, id)
 	if err != nil {

@@ -234,6 +234,43 @@ func hide(name string) func(*fakeCloud) {
 	}
 }
 
+// The framework may ask again before it has seen that the Node is gone: what was proved holds as long as the list
+// that it was proved with would be believed.
+func TestGoneIsProvedOncePerList(t *testing.T) {
+	t.Parallel()
+	clock, o := fakeClockOptions()
+	nodes := initialised(10)
+	api := &fakeCloud{vms: machines(10)}
+	api.remove("w1")
+	p, _ := newTestProvider(t, api, o, nodes...)
+	exists := func() bool {
+		t.Helper()
+		got, err := p.instances.InstanceExists(t.Context(), nodes[0])
+		require.NoError(t, err)
+		return got
+	}
+	for range 3 {
+		assert.False(t, exists())
+	}
+	lists, byID := api.counts()
+	assert.Equal(t, []int{1, 1}, []int{lists, byID})
+
+	clock.SetTime(clock.Now().Add(missAge + time.Second))
+	assert.False(t, exists())
+	lists, byID = api.counts()
+	assert.Equal(t, []int{2, 2}, []int{lists, byID}, "the list is too old, and the proof with it")
+
+	p.inventory.Forget() // as with a new key
+	assert.False(t, exists())
+	lists, byID = api.counts()
+	assert.Equal(t, []int{3, 3}, []int{lists, byID})
+
+	clock.SetTime(clock.Now().Add(missAge + time.Second))
+	api.set(func(f *fakeCloud) { f.vms = machines(10) })
+	hide("w1")(api)
+	assert.True(t, exists(), "it is there again, whatever was proved")
+}
+
 func TestInstanceExistsNeedsTheListOfNodes(t *testing.T) {
 	t.Parallel()
 	_, o := fakeClockOptions()

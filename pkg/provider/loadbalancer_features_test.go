@@ -212,6 +212,53 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	require.ErrorContains(t, b.sync("m1"), "k8s-net")
 }
 
+// A node of another network does not keep the Services that are served from following the nodes of theirs.
+func TestNodeOfAnotherNetworkJoins(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80})
+	b.mustSync("w1", "w2")
+	ip := b.ip()
+	for _, restart := range []bool{false, true} {
+		if restart {
+			b.restart()
+		}
+		b.events()
+		b.mustSync("w1", "s1", "w3")
+		assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Equal(t, ip, b.ip())
+		assert.Contains(t, of(b.dump(), ip)[2], "[w1 w3]")
+	}
+}
+
+// Pods of a Service with externalTrafficPolicy Local may all come to be on nodes of another network. That is no reason
+// to give its address up.
+func TestWanderingPodsDoNotMoveTheAddress(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	go b.lb.run(t.Context())
+	yes := true
+	on := func(node string) *discoveryv1.EndpointSlice {
+		return endpointSlice(map[string]discoveryv1.EndpointConditions{node: {Ready: &yes}})
+	}
+	slices := b.kube.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(t.Context(), on("w1"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	b.mustSync("w1", "w2", "s1")
+	ip := b.ip()
+	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
+		_, err = slices.Update(t.Context(), on(step.node), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			lines := of(b.dump(), ip)
+			return len(lines) == 3 && strings.Contains(lines[2], step.members)
+		}, waitLong, waitStep, step.node)
+		assert.Equal(t, ip, b.ip())
+	}
+	assert.Zero(t, b.sim.Ledger().Count("disassociateIpAddress"))
+}
+
 func TestZoneOfAService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -34,7 +34,7 @@ type Options struct {
 	Policy string
 	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
 	ManageNetworkACLs bool
-	// CleanOrphans removes what Services that are gone left in CloudStack.
+	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
 	CleanOrphans bool
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
@@ -100,7 +100,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
 		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
-		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only.")
+		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,

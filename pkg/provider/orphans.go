@@ -70,7 +70,11 @@ func (lb *loadBalancer) reportOrphan(o loadbalancer.Orphan) {
 	if o.IP != "" {
 		what += " (" + o.IP + ")"
 	}
-	lb.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(ReasonOrphan), what+" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)")
+	text := " in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)"
+	if id := lb.deps.ClusterID(); id == commonClusterID {
+		text = fmt.Sprintf(" in CloudStack was made for this Service, which this cluster does not have; it may be that of another cluster called %q, so give each a name of its own (--cluster-id) before anything is deleted", id)
+	}
+	lb.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(ReasonOrphan), what+text)
 }
 
 // gone asks the API server itself whether the Service is not there.

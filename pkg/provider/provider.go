@@ -5,12 +5,15 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -109,6 +112,9 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	}
 	p, err := assemble(cfg, o, client)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.checkClusterID(); err != nil {
 		return nil, err
 	}
 	p.client, p.clientOptions = client, clientOptions
@@ -233,14 +239,29 @@ func (p *Provider) nodes() ([]*corev1.Node, error) {
 	return list, nil
 }
 
+// commonClusterID is the framework's default for --cluster-name: the id of every cluster that was given none.
+const commonClusterID = "kubernetes"
+
 // clusterID names the cluster in tags.
 func (p *Provider) clusterID() string {
-	for _, id := range []string{p.options.ClusterID, p.config.ClusterID, p.options.ClusterName} {
-		if id != "" {
-			return id
-		}
+	return cmp.Or(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, commonClusterID)
+}
+
+// maxClusterID leaves room in the reason of a network ACL item (255 characters) for the Service's UID and name.
+const maxClusterID = 128
+
+// checkClusterID refuses a name that CloudStack has no place for, and the removal of orphans by a name that other
+// clusters of the account may bear as well: what they made would be orphans here.
+func (p *Provider) checkClusterID() error {
+	id := p.clusterID()
+	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
+	switch {
+	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, odd):
+		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the cloud-config, or --cluster-name)", id, maxClusterID)
+	case p.options.CleanOrphans && id == commonClusterID:
+		return fmt.Errorf("--clean-orphans: the cluster is called %q, as every cluster is that was given no name, and what another one made in this account or project would be removed: give the cluster a name of its own with --cluster-id or cluster-id in the cloud-config", commonClusterID)
 	}
-	return "kubernetes"
+	return nil
 }
 
 // LoadBalancer is supported once the provider is initialised.

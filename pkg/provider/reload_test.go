@@ -107,6 +107,11 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 	ok, _, _, pending = m.counts()
 	assert.Equal(t, []float64{1, 0}, []float64{ok, pending}, "another text is tried at once")
 	assert.Equal(t, "ccm2", m.caller())
+
+	m.Ledger().Reset()
+	_, err = m.p.inventory.VMs(t.Context(), time.Hour)
+	require.NoError(t, err)
+	assert.Len(t, m.Ledger().Calls(), 1, "what the old key saw is not taken for what the new one sees")
 }
 
 func TestReloadKeepsWhatWorks(t *testing.T) {

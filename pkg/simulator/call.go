@@ -76,11 +76,7 @@ func (c *call) optInt(name string) *int {
 
 // list splits a comma separated value; an empty value is an empty list.
 func (c *call) list(name string) []string {
-	v := c.args[name]
-	if v == "" {
-		return nil
-	}
-	parts := strings.Split(v, ",")
+	parts := elements(c.args[name])
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
 	}

@@ -12,7 +12,10 @@ import (
 var aclCommands = []command{
 	{name: "listNetworkACLs", refs: map[string]refKind{"id": refACLItem}, run: listNetworkACLs},
 	{name: "listNetworkACLLists", refs: map[string]refKind{"id": refACLList}, run: listNetworkACLLists},
-	{name: "createNetworkACL", submit: createNetworkACL, class: "user.network.CreateNetworkACLCmd"},
+	{
+		name: "createNetworkACL", submit: createNetworkACL, class: "user.network.CreateNetworkACLCmd",
+		order: []string{"protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode", "networkid", "aclid", "traffictype", "number", "action"},
+	},
 	{
 		name: "updateNetworkACLItem", refs: map[string]refKind{"id": refACLItem}, submit: updateNetworkACLItem, class: "user.network.UpdateNetworkACLItemCmd",
 		wrapper: "createnetworkaclresponse",

@@ -42,7 +42,7 @@ func createNetworkACL(c *call) (*jobSpec, error) {
 		icmpType: c.optInt("icmptype"), icmpCode: c.optInt("icmpcode"), reason: c.str("reason"), state: ruleAdd,
 		hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
 	}
-	if it.traffic, err = trafficType(c.str("traffictype")); err != nil {
+	if it.traffic, err = trafficType(c.str("traffictype"), c.has("traffictype")); err != nil {
 		return nil, err
 	}
 	if it.endPort == nil {
@@ -112,9 +112,9 @@ func (c *call) listForItem() (l *aclList, fresh func(), err error) {
 	return l, func() { n.acl = c.st.aclLists.add(l) }, nil
 }
 
-func trafficType(s string) (string, error) {
+func trafficType(s string, given bool) (string, error) {
 	switch {
-	case s == "" || strings.EqualFold(s, "Ingress"):
+	case !given || strings.EqualFold(s, "Ingress"):
 		return "Ingress", nil
 	case strings.EqualFold(s, "Egress"):
 		return "Egress", nil
@@ -267,7 +267,7 @@ func (c *call) changeItem(it, to *aclItem) error {
 		}
 	}
 	if whole || c.str("traffictype") != "" {
-		if to.traffic, err = trafficType(c.str("traffictype")); err != nil {
+		if to.traffic, err = trafficType(c.str("traffictype"), c.str("traffictype") != ""); err != nil {
 			return err
 		}
 	}

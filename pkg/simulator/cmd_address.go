@@ -263,25 +263,18 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	if c.boolean("isportable") {
 		return nil, full // no region has portable addresses
 	}
-	var ip *publicIP
-	want, ok := c.args["ipaddress"]
-	got, found := c.st.addressNamed(z, want)
-	mine := ok && found && got.state == ipReserved && got.owner == owner // it counts already
-	if !mine {
+	ip := c.st.freeIP(z)
+	if want, ok := c.args["ipaddress"]; ok {
+		ip, _ = c.st.addressNamed(z, want)
+	}
+	mine := ip != nil && ip.state == ipReserved && ip.owner == owner // it counts already
+	if ip == nil || ip.state != ipFree && !mine || pick(c.faults, FaultCapacity) != nil {
+		return nil, full
+	}
+	if !mine { // the server counts once it has found an address
 		if err := c.checkLimit(owner, "publicIPs", 1); err != nil {
 			return nil, err
 		}
-	}
-	if ok {
-		if !found || got.state != ipFree && !mine {
-			return nil, full
-		}
-		ip = got
-	} else {
-		ip = c.st.freeIP(z)
-	}
-	if ip == nil || pick(c.faults, FaultCapacity) != nil {
-		return nil, full
 	}
 	c.st.takeIP(ip, owner, c.now)
 	ip.hidden = c.has("fordisplay") && !c.boolean("fordisplay")

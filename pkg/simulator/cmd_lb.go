@@ -241,15 +241,14 @@ func (c *call) createLBRule(r *lbRule) error {
 	if r.publicPort < 0 || r.publicPort > 65535 {
 		return paramError("publicPort is an invalid value: %d", r.publicPort)
 	}
-	if n.state == netImplemented && (r.publicPort == statsPort || r.protocol == "udp") {
+	if !r.routable(r.protocol) {
 		return paramError("LB service provider cannot support this rule")
 	}
-	protocols := lbProtocols
-	if !c.s.cat.routerTLS {
-		protocols = lbProtocols[:len(lbProtocols)-1]
-	}
-	if r.hasProtocol && !slices.Contains(protocols, r.protocol) {
-		return paramError("protocol %s is not in valid protocols [%s]", r.protocol, strings.Join(protocols, ", "))
+	if r.hasProtocol {
+		if err := c.checkLBProtocol(r.protocol); err != nil {
+			err.cs = csGeneric
+			return err
+		}
 	}
 	if c.boolOr("openfirewall", r.ip.vpc == nil) && r.ip.vpc == nil {
 		if err := c.openFirewallFor(r); err != nil {
@@ -263,6 +262,23 @@ func (c *call) createLBRule(r *lbRule) error {
 		return err
 	}
 	c.st.addLBRule(r)
+	return nil
+}
+
+// routable tells whether the network's router, if there is one yet, takes the rule with a protocol.
+func (r *lbRule) routable(protocol string) bool {
+	return r.network.state != netImplemented || (r.internal || r.publicPort != statsPort) && protocol != "udp"
+}
+
+// checkLBProtocol compares a protocol with those of the release.
+func (c *call) checkLBProtocol(protocol string) *apiError {
+	known := lbProtocols
+	if !c.s.cat.routerTLS {
+		known = lbProtocols[:len(lbProtocols)-1]
+	}
+	if !slices.Contains(known, protocol) {
+		return invalid("protocol %s is not in valid protocols [%s]", protocol, strings.Join(known, ", "))
+	}
 	return nil
 }
 

@@ -57,9 +57,6 @@ func deleteLBHealthCheckPolicy(c *call) (*jobSpec, error) {
 }
 
 func listLBHealthCheckPolicies(c *call) (any, error) {
-	if err := c.checkPagePair(); err != nil {
-		return nil, err
-	}
 	if !c.given("lbruleid") && !c.given("id") {
 		return nil, invalid("Either load balancer rule ID or health check policy ID should be specified")
 	}

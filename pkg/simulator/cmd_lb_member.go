@@ -180,9 +180,6 @@ type memberView struct {
 }
 
 func listLoadBalancerRuleInstances(c *call) (any, error) {
-	if err := c.checkPagePair(); err != nil {
-		return nil, err
-	}
 	r := arg[*lbRule](c, "id")
 	if r == nil {
 		return nil, c.internal(csRuntime, "Unable to find the load balancer with ID [%d].", c.refs["id"].id)

@@ -21,12 +21,3 @@ func (c *call) lbJob(param string, refused func(*lbRule) string, run func(r *lbR
 		return run(r, now)
 	}}, nil
 }
-
-// checkPagePair refuses page without pagesize and the reverse: lists that ignore paging check that much.
-func (c *call) checkPagePair() *apiError {
-	_, err := c.readPaging()
-	if err != nil && err.cs == csGeneric {
-		return err
-	}
-	return nil
-}

@@ -264,9 +264,6 @@ func deleteLBStickinessPolicy(c *call) (*jobSpec, error) {
 }
 
 func listLBStickinessPolicies(c *call) (any, error) {
-	if err := c.checkPagePair(); err != nil {
-		return nil, err
-	}
 	if !c.given("lbruleid") && !c.given("id") {
 		return nil, invalid("load balancer rule ID and stickiness policy ID can't be null")
 	}

@@ -5,7 +5,6 @@ package simulator
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 )
@@ -31,10 +30,14 @@ func (c *call) changeLBRule(r *lbRule) (any, error) {
 	}
 	protocol, hasProtocol := c.args["protocol"]
 	protocol = strings.ToLower(strings.TrimSpace(protocol))
-	if hasProtocol && !slices.Contains(lbProtocols, protocol) {
-		return nil, invalid("protocol %s is not in valid protocols [%s]", protocol, strings.Join(lbProtocols, ", "))
+	next := r.protocol
+	if hasProtocol {
+		if err := c.checkLBProtocol(protocol); err != nil {
+			return nil, err
+		}
+		next = protocol
 	}
-	if hasProtocol && protocol == "udp" && r.network.state == netImplemented {
+	if !r.routable(next) { // one that was made while there was no router
 		return nil, invalid("Modifications in lb rule %s are not supported.", r.text())
 	}
 	if !c.has("name") && !c.has("description") && !c.has("algorithm") && !hasProtocol && !c.has("cidrlist") && !c.has("fordisplay") && !c.has("customid") {

@@ -13,7 +13,7 @@ import (
 
 var tagCommands = []command{
 	{name: "createTags", submit: createTags, class: "user.tag.CreateTagsCmd", order: []string{"tags", "resourcetype", "resourceids"}},
-	{name: "deleteTags", submit: deleteTags, class: "user.tag.DeleteTagsCmd"},
+	{name: "deleteTags", submit: deleteTags, class: "user.tag.DeleteTagsCmd", order: []string{"tags", "resourcetype", "resourceids"}},
 	{name: "listTags", run: listTags},
 }
 

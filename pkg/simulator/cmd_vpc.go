@@ -10,7 +10,7 @@ import (
 
 var vpcCommands = []command{
 	{name: "listVPCs", refs: map[string]refKind{"id": refVPC}, run: listVPCs},
-	{name: "createVPC", submit: createVPC, class: "user.vpc.CreateVPCCmd"},
+	{name: "createVPC", submit: createVPC, class: "user.vpc.CreateVPCCmd", order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"}},
 	{name: "updateVPC", refs: map[string]refKind{"id": refVPC}, submit: updateVPC, class: "user.vpc.UpdateVPCCmd"},
 	{name: "deleteVPC", refs: map[string]refKind{"id": refVPC}, submit: deleteVPC, class: "user.vpc.DeleteVPCCmd"},
 	{name: "restartVPC", refs: map[string]refKind{"id": refVPC}, submit: restartVPC, class: "user.vpc.RestartVPCCmd"},

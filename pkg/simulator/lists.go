@@ -14,7 +14,20 @@ type paging struct {
 	countOnly  bool
 }
 
-// readPaging applies the rules of page and pagesize.
+// checkPagePair refuses page without pagesize and the reverse. The server does so with every
+// list before the command itself looks at anything, also where the list ignores paging.
+func (c *call) checkPagePair() *apiError {
+	switch hasPage, hasSize := c.has("page"), c.has("pagesize"); {
+	case c.api.param("pagesize") == nil:
+	case hasPage && !hasSize:
+		return paramError(`"pagesize" parameter is required when "page" is specified`)
+	case hasSize && !hasPage && c.integer("pagesize") != -1:
+		return paramError(`"page" parameter is required when "pagesize" is specified`)
+	}
+	return nil
+}
+
+// readPaging applies the other rules of page and pagesize.
 func (c *call) readPaging() (paging, *apiError) {
 	maxSize := c.st.settings.pageSize()
 	p := paging{size: maxSize}
@@ -27,10 +40,6 @@ func (c *call) readPaging() (paging, *apiError) {
 		return p, invalid("Can't specify page parameter when pagesize is -1 (Unlimited)")
 	case hasSize && size == -1:
 		p.size = -1
-	case hasPage && !hasSize:
-		return p, paramError(`"pagesize" parameter is required when "page" is specified`)
-	case hasSize && !hasPage:
-		return p, paramError(`"page" parameter is required when "pagesize" is specified`)
 	case hasSize:
 		p.size = max(size, 0)
 		p.from = max(c.integer("page")-1, 0) * p.size

@@ -39,7 +39,7 @@ func (c *call) processParams() *apiError {
 			return err
 		}
 	}
-	return nil
+	return c.checkPagePair()
 }
 
 func (c *call) processParam(p *apiParam) *apiError {
@@ -76,10 +76,10 @@ func (c *call) processParam(p *apiParam) *apiError {
 		c.refs[name] = r
 	case "list":
 		kind := c.kindOf(name)
-		if kind == refNone || v == "" {
+		if kind == refNone {
 			return nil
 		}
-		for _, id := range strings.Split(v, ",") {
+		for _, id := range elements(v) {
 			r, ok := c.resolve(name, strings.TrimSpace(id), p)
 			if !ok {
 				return c.badRef(name, id)
@@ -96,6 +96,11 @@ func (c *call) processParam(p *apiParam) *apiError {
 		}
 	}
 	return nil
+}
+
+// elements are those of a list. Between two commas without anything there is none.
+func elements(v string) []string {
+	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' })
 }
 
 // badRef is the one text that stands for unknown, malformed and empty ids alike.
@@ -183,7 +188,10 @@ func javaField(command, param string) string {
 
 var javaFields = map[string]string{
 	"createLoadBalancerRule.name": "loadBalancerRuleName", "updateLoadBalancerRule.name": "loadBalancerName",
-	"listLoadBalancerRules.name": "loadBalancerRuleName", ".account": "accountName", ".displaytext": "displayText",
+	"listLoadBalancerRules.name": "loadBalancerRuleName", "createLoadBalancer.name": "loadBalancerName", "createLoadBalancer.sourceipaddress": "sourceIp",
+	"createLBStickinessPolicy.name": "lbStickinessPolicyName", "createLBStickinessPolicy.methodname": "stickinessMethodName", ".traffictype": "trafficType",
+	"associateIpAddress.ipaddress": "ipAddress", "listPublicIpAddresses.ipaddress": "ipAddress", "addNicToVirtualMachine.ipaddress": "ipaddr",
+	"addNicToVirtualMachine.macaddress": "macaddr", ".account": "accountName", ".displaytext": "displayText",
 	".displayname": "displayName", ".resourcetype": "resourceType", ".resourcetypename": "resourceTypeName", ".networkdomain": "networkDomain",
 	".apikeyaccess": "apiKeyAccess", ".newname": "newName", ".accountid": "accountUUID", ".roletype": "roleType",
 	"createDomain.name": "domainName", "updateDomain.name": "domainName", "listDomains.name": "domainName", "createDomain.domainid": "domainUUID",

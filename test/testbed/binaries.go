@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/csccm/csccm/test/plane"
 )
@@ -49,8 +50,12 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
 		}
 		// One folder for every checkout, so that an unchanged program is not linked again.
-		dir = filepath.Join(cache, "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
-		if err := os.MkdirAll(dir, 0o750); err != nil {
+		builds, now := filepath.Join(cache, "csccm", "bin"), time.Now()
+		dir = filepath.Join(builds, fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
+		if err := folderInUse(dir, now); err != nil {
+			return Binaries{}, err
+		}
+		if err := removeOldBuilds(builds, now); err != nil {
 			return Binaries{}, err
 		}
 	}

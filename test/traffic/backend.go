@@ -7,12 +7,16 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
-	"strings"
+	"net/http"
 	"sync"
 )
 
-// Backend answers each line with its name and the line. It stands for the Pods of a node.
+// proxyHeader begins a connection of the PROXY protocol, version 1.
+const proxyHeader = "PROXY "
+
+// Backend answers each request with its name and the request's path. It stands for the Pods of a node.
 type Backend struct {
 	Name string
 
@@ -73,13 +77,26 @@ func (b *Backend) serve(c net.Conn) {
 		delete(b.conns, c)
 		b.mu.Unlock()
 	}()
-	in := bufio.NewScanner(c)
-	for in.Scan() {
-		line := in.Text()
-		if strings.HasPrefix(line, "PROXY ") {
-			continue // the header of the PROXY protocol
+	in := bufio.NewReader(c)
+	if start, err := in.Peek(len(proxyHeader)); err == nil && string(start) == proxyHeader {
+		if _, err := in.ReadString('\n'); err != nil {
+			return
 		}
-		if _, err := fmt.Fprintf(c, "%s %s\n", b.Name, line); err != nil {
+	}
+	for {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		text, fate := fmt.Sprintf("%s %s\n", b.Name, req.URL.Path), "keep-alive"
+		if req.Close {
+			fate = "close"
+		}
+		_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n%s", len(text), fate, text)
+		if err != nil || req.Close {
 			return
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +36,7 @@ type Options struct {
 	// Timeout of a request; 0 means 5 s.
 	Timeout time.Duration
 	// Open is the number of connections that are kept open to each target, and asked all the time; 0 means 1, less none.
+	// Behind a balancer that ends connections with each answer, they are made anew.
 	Open int
 }
 
@@ -175,10 +178,11 @@ func (c *Client) keep(ctx context.Context, t Target) {
 			s, _ = c.open(ctx, t) // that nobody answers is what requests find
 		}
 		if s != nil {
-			if _, err := s.ask(c.o.Timeout); err != nil {
-				if s.asked > 1 { // one that never had an answer is a failed request, not a cut
-					c.part().cut(t.Name, plain(err))
-				}
+			_, err := s.ask(c.o.Timeout)
+			if err != nil && s.asked > 1 { // one that never had an answer is a failed request, not a cut
+				c.part().cut(t.Name, plain(err))
+			}
+			if err != nil || s.ended {
 				s.close()
 				s = nil
 			}
@@ -196,6 +200,7 @@ type session struct {
 	conn  net.Conn
 	in    *bufio.Reader
 	asked int
+	ended bool // the last answer said that no other will come: a balancer that reads HTTP does so
 }
 
 func (c *Client) open(ctx context.Context, t Target) (*session, error) {
@@ -218,23 +223,31 @@ func (s *session) close() {
 	}
 }
 
-// ask sends a line and wants it back with the backend's name.
+// ask sends a request and wants an answer to it with the backend's name.
 func (s *session) ask(limit time.Duration) (backend string, err error) {
 	s.asked++
 	if err := s.conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return "", err
 	}
-	question := fmt.Sprintf("request-%d", s.asked)
-	if _, err := fmt.Fprintln(s.conn, question); err != nil {
+	question := fmt.Sprintf("/request-%d", s.asked)
+	if _, err := fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", question, s.conn.RemoteAddr()); err != nil {
 		return "", err
 	}
-	line, err := s.in.ReadString('\n')
+	resp, err := http.ReadResponse(s.in, nil)
 	if err != nil {
 		return "", err
 	}
-	backend, echo, _ := strings.Cut(strings.TrimSpace(line), " ")
+	s.ended = resp.Close
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("answer %s", resp.Status)
+	}
+	backend, echo, _ := strings.Cut(strings.TrimSpace(string(body)), " ")
 	if echo != question {
-		return "", fmt.Errorf("the answer %q is not one to %q", line, question)
+		return "", fmt.Errorf("the answer %q is not one to %q", body, question)
 	}
 	return backend, nil
 }

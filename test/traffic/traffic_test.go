@@ -4,10 +4,15 @@
 package traffic
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -58,6 +63,50 @@ func TestNothingLost(t *testing.T) {
 	}
 	if n := len(c.Reports()); n != 2 {
 		t.Errorf("%d reports", n)
+	}
+}
+
+// TestConnectionsThatEnd: one that ends with an answer that says so was not cut; a balancer of HTTP answers errors itself.
+func TestConnectionsThatEnd(t *testing.T) {
+	t.Parallel()
+	var failing atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		if failing.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "web %s\n", r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	c := Start(t.Context(), "x", Options{Targets: []Target{At("a", s.Listener.Addr().String())}})
+	until(t, "200 requests", func() bool { return c.now().Requests >= 200 })
+	if r := c.Next("y"); r.Err() != nil || r.Answers["a web"] < 200 {
+		t.Errorf("%+v", r)
+	}
+	failing.Store(true)
+	until(t, "failures", func() bool { return c.now().Failures > 0 })
+	if r := c.Stop(); r.Errors["a: answer 503 Service Unavailable"] == 0 {
+		t.Errorf("the answer is not named: %v", r.Errors)
+	}
+}
+
+// TestProxyHeader: a backend behind the PROXY protocol answers too.
+func TestProxyHeader(t *testing.T) {
+	t.Parallel()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", backend(t, "one").Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := fmt.Fprint(c, "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	s := &session{conn: c, in: bufio.NewReader(c)}
+	for range 2 {
+		if name, err := s.ask(time.Minute); err != nil || name != "one" || s.ended {
+			t.Errorf("%q, %v", name, err)
+		}
 	}
 }
 

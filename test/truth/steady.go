@@ -12,10 +12,11 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// linePort is a Service's second port, behind which echo speaks the lines of test/traffic.
-const linePort = 81
+// steadyPort is a Service's second port, behind which echo answers test/traffic. It is not port 80, where a virtual
+// router ends connections with each answer: there none could stay open.
+const steadyPort = 81
 
-// steady begins steady traffic to Services by their first port, with a part of that name: empty
+// steady begins steady traffic to Services by their port for it, with a part of that name: empty
 // if it is the only one. Connections that stay open are part of it, unless what happens may end them.
 func (b *bed) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
 	o := traffic.Options{Rate: b.programs.Rate}
@@ -23,7 +24,7 @@ func (b *bed) steady(ctx context.Context, part string, open bool, to ...netip.Ad
 		o.Open = -1
 	}
 	for _, t := range to {
-		at := netip.AddrPortFrom(t.Addr(), linePort).String()
+		at := netip.AddrPortFrom(t.Addr(), steadyPort).String()
 		o.Targets = append(o.Targets, traffic.At(at, at))
 	}
 	c := traffic.Start(ctx, part, o)

@@ -84,7 +84,7 @@ func (b *bed) service(ctx context.Context, name string, change func(*corev1.Serv
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": echoName},
 			Ports: []corev1.ServicePort{
 				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
-				{Name: "lines", Port: linePort, TargetPort: intstr.FromInt32(8082)},
+				{Name: "steady", Port: steadyPort, TargetPort: intstr.FromInt32(8082)},
 			},
 		},
 	}

@@ -15,10 +15,17 @@ default
 {{- end -}}
 {{- end -}}
 
-{{/* Frozen: the selector of a Deployment cannot be changed. */}}
+{{/* Frozen: the selector of a Deployment cannot be changed. An umbrella chart may have this one twice, under aliases. */}}
 {{- define "cloudstack-ccm.selectorLabels" -}}
 app.kubernetes.io/name: cloudstack-ccm
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ include "cloudstack-ccm.instance" . }}
+{{- end -}}
+
+{{- define "cloudstack-ccm.instance" -}}
+{{- .Release.Name -}}
+{{- if ne .Chart.Name "cloudstack-ccm" -}}
+{{- printf "-%s" .Chart.Name | trunc (sub 63 (len .Release.Name) | int) | trimSuffix "-" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "cloudstack-ccm.labels" -}}
@@ -31,6 +38,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The labels of .root with those of .more, which win: a key must not be there twice. */}}
+{{- define "cloudstack-ccm.labelsAnd" -}}
+{{- $labels := include "cloudstack-ccm.labels" .root -}}
+{{- if .more -}}
+{{- toYaml (mergeOverwrite (fromYaml $labels) .more) -}}
+{{- else -}}
+{{- $labels -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What users add to the labels of Pods. */}}
+{{- define "cloudstack-ccm.podLabels" -}}
+{{- with mergeOverwrite (deepCopy (default dict .Values.commonLabels)) (default dict .Values.podLabels) -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A released chart names its own image's digest in Chart.yaml, not in values.yaml: there `helm upgrade

@@ -10,14 +10,24 @@
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
-{{- if or .Values.proxy.http .Values.proxy.https }}
+{{- if include "cloudstack-ccm.noProxy" . }}
 - name: NO_PROXY
-  value: {{ printf "%s,$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local" .Values.proxy.noProxy | trimPrefix "," | quote }}
+  value: {{ printf "%s,$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local" (default "" .Values.proxy.noProxy) | trimPrefix "," | quote }}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
+
+{{/* "true" if the chart sets NO_PROXY: without it a proxy of extraEnv would get the calls to the API server too. */}}
+{{- define "cloudstack-ccm.noProxy" -}}
+{{- $names := list -}}
+{{- range .Values.extraEnv -}}{{- $names = append $names .name -}}{{- end -}}
+{{- if not (or (has "NO_PROXY" $names) (has "no_proxy" $names)) -}}
+{{- range list "HTTP_PROXY" "HTTPS_PROXY" "http_proxy" "https_proxy" -}}{{- if has . $names -}}true{{- end -}}{{- end -}}
+{{- if or .Values.proxy.http .Values.proxy.https .Values.proxy.noProxy -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
 
 {{- define "cloudstack-ccm.podSecurity" -}}
 runAsNonRoot: true

@@ -77,8 +77,14 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- if .Values.proxy.http -}}{{- $_ := set $variables "HTTP_PROXY" "proxy.http" -}}{{- end -}}
 {{- if .Values.proxy.https -}}{{- $_ := set $variables "HTTPS_PROXY" "proxy.https" -}}{{- end -}}
-{{- if or .Values.proxy.http .Values.proxy.https -}}{{- $_ := set $variables "NO_PROXY" "proxy.noProxy" -}}{{- end -}}
+{{- if or .Values.proxy.http .Values.proxy.https .Values.proxy.noProxy -}}{{- $_ := set $variables "NO_PROXY" "proxy.noProxy" -}}{{- end -}}
+{{- range $name := keys $variables -}}{{- if hasSuffix "_PROXY" $name -}}{{- $_ := set $variables (lower $name) (get $variables $name) -}}{{- end -}}{{- end -}}
+{{- $given := list -}}
 {{- range $env := .Values.extraEnv -}}
+{{- if has $env.name $given -}}
+{{- fail (printf "value extraEnv: %s is there twice" $env.name) -}}
+{{- end -}}
+{{- $given = append $given $env.name -}}
 {{- if hasKey $variables $env.name -}}
 {{- fail (printf "value extraEnv: %s is set by the chart%s" $env.name (get $variables $env.name | printf ", by %s" | trimSuffix ", by ")) -}}
 {{- end -}}
@@ -89,7 +95,7 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- range $mount := .Values.extraVolumeMounts -}}
-{{- if has (trimSuffix "/" (toString $mount.mountPath)) (list "/etc/cloudstack" "/etc/cloudstack-ca") -}}
+{{- if regexMatch "^/etc/cloudstack(-ca)?(/|$)" (toString $mount.mountPath) -}}
 {{- fail (printf "value extraVolumeMounts: %s is where the chart mounts its own volumes; use another path" $mount.mountPath) -}}
 {{- end -}}
 {{- end -}}
@@ -116,9 +122,15 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- range $object := .Values.extraObjects -}}
-{{- $parsed := ternary (tpl (toString $object) $ | fromYaml) $object (kindIs "string" $object) -}}
-{{- if and (eq (get $parsed "kind" | toString) "Secret") (or (hasKey $parsed "data") (hasKey $parsed "stringData")) -}}
+{{- $text := kindIs "string" $object | ternary $object (toYaml $object) -}}
+{{- range $document := regexSplit "(?m)^---" (tpl $text $) -1 -}}
+{{- $parsed := fromYaml $document -}}
+{{- $items := get $parsed "items" -}}
+{{- range $one := append (ternary $items list (kindIs "slice" $items)) $parsed -}}
+{{- if and (kindIs "map" $one) (eq (get $one "kind" | toString) "Secret") (or (hasKey $one "data") (hasKey $one "stringData")) -}}
 {{- fail (printf "value extraObjects: a Secret: %s" $credentials) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -6,14 +6,13 @@ metadata:
     {{- include "cloudstack-ccm.selectorLabels" . | nindent 4 }}
     app.kubernetes.io/component: cloud-controller-manager
     app.kubernetes.io/part-of: csccm
-    {{- with .Values.commonLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-    {{- with .Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "cloudstack-ccm.podLabels" . }}
+    {{- . | nindent 4 }}
     {{- end }}
   annotations:
+    {{- if not (hasKey (default dict .Values.podAnnotations) "kubectl.kubernetes.io/default-container") }}
     kubectl.kubernetes.io/default-container: cloudstack-ccm
+    {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -26,7 +25,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   priorityClassName: {{ .Values.priorityClassName | quote }}
-  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  terminationGracePeriodSeconds: {{ int64 .Values.terminationGracePeriodSeconds }}
   hostNetwork: {{ .Values.hostNetwork }}
   # The cluster's DNS may need an initialised node, so with hostNetwork the node's own resolver is used.
   dnsPolicy: {{ default (ternary "Default" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}

@@ -57,6 +57,18 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 	return chosen, true
 }
 
+// byCookie is the first member that a client's cookies ask for and that is up.
+func byCookie(all []candidate, asked []string, not map[netip.AddrPort]bool) (netip.AddrPort, bool) {
+	for _, value := range asked {
+		for _, c := range all {
+			if c.up && !not[c.address] && cookieValue(c.address) == value {
+				return c.address, true
+			}
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
 func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) netip.AddrPort {
 	switch algorithm {
 	case bySource:

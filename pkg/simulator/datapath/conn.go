@@ -48,26 +48,60 @@ func (r *rule) handle(c net.Conn) {
 	r.connections.Add(1)
 	r.active.Add(1)
 	defer r.active.Add(-1)
-	m, back := r.connect(&conf, client.Addr())
-	if m == nil {
-		r.noMember.Add(1)
+	if conf.TLS != nil {
+		t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*conf.TLS}, MinVersion: tls.VersionTLS12})
+		if t.HandshakeContext(r.p.ctx) != nil {
+			return
+		}
+		c = t
+	}
+	if conf.HTTP {
+		r.serveHTTP(c, &conf, client)
+		return
+	}
+	back := r.reach(&conf, client, nil)
+	if back == nil {
 		reset(c)
 		return
 	}
-	defer m.active.Add(-1)
-	defer m.drops(back)
-	defer func() { _ = back.Close() }()
-	if conf.ProxyHeader {
-		if _, err := io.WriteString(back, proxyHeader(client, conf.Public)); err != nil {
-			return
-		}
-	}
-	front := c
-	if conf.TLS != nil {
-		front = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*conf.TLS}, MinVersion: tls.VersionTLS12})
-	}
-	r.relay(front, back, m)
+	defer back.close()
+	r.relay(c, back, back.m)
 }
+
+// upstream is a connection to a member on behalf of a client.
+type upstream struct {
+	net.Conn
+	r      *rule
+	m      *member
+	direct bool // the client asked for this member
+}
+
+// reach connects to a member; nil when none answers, which is counted.
+func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *upstream {
+	m, back, direct := r.connect(conf, client.Addr(), asked)
+	if m == nil {
+		r.noMember.Add(1)
+		return nil
+	}
+	u := &upstream{back, r, m, direct}
+	if !r.p.track(back) {
+		_ = back.Close()
+	}
+	if conf.ProxyHeader {
+		_, _ = io.WriteString(back, proxyHeader(client, conf.Public)) // a broken connection shows with what comes next
+	}
+	return u
+}
+
+func (u *upstream) close() {
+	_ = u.Close()
+	u.r.p.forget(u.Conn)
+	u.m.drops(u.Conn)
+	u.m.active.Add(-1)
+}
+
+// CloseWrite ends what is sent to the member.
+func (u *upstream) CloseWrite() error { return closeWrite(u.Conn) }
 
 // reset ends a connection so that the client sees it at once. A router's firewall would not answer at all.
 func reset(c net.Conn) {
@@ -82,14 +116,14 @@ func proxyHeader(client, public netip.AddrPort) string {
 }
 
 // connect finds a member that answers; nil when there is none. Its active count holds the connection.
-func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
+func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *member, back net.Conn, direct bool) {
 	not := map[netip.AddrPort]bool{}
-	m := r.choose(conf, client, nil)
+	m, direct = r.choose(conf, client, asked, nil)
 	for try := 1; m != nil; try++ {
 		back, err := r.p.dial(m, connectTimeout)
 		if err == nil && m.holds(back) {
 			m.connections.Add(1)
-			return m, back
+			return m, back, direct
 		}
 		if err == nil {
 			_ = back.Close()
@@ -97,20 +131,20 @@ func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
 		m.failed.Add(1)
 		if try >= tries || r.p.ctx.Err() != nil {
 			m.active.Add(-1)
-			return nil, nil
+			return nil, nil, false
 		}
 		if r.stays(m) && try < tries-1 {
 			if !r.p.pause(turnAround) {
 				m.active.Add(-1)
-				return nil, nil
+				return nil, nil, false
 			}
 			continue
 		}
 		m.active.Add(-1)
 		not[m.address] = true
-		m = r.choose(conf, client, not)
+		m, direct = r.choose(conf, client, asked, not)
 	}
-	return nil, nil
+	return nil, nil, false
 }
 
 // stays tells whether a member that has just failed is worth another try.
@@ -136,11 +170,15 @@ func pipe(to, from net.Conn, counters ...*atomic.Int64) {
 		_ = from.Close()
 		return
 	}
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-		return
+	_ = closeWrite(to)
+}
+
+// closeWrite ends one direction, or both where there is no half.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
-	_ = to.Close()
+	return c.Close()
 }
 
 // counting is a writer whose bytes are counted as they pass.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +21,14 @@ type Listener struct {
 	Algorithm   string
 	ProxyHeader bool             // PROXY protocol version 1 towards members
 	TLS         *tls.Certificate // ends TLS
+	HTTP        bool             // HAProxy's mode http with httpclose: one request a connection
 	Ranges      []netip.Prefix   // of clients; empty: everybody
 	Filtered    bool
 	Filter      []simulator.RouterFilter
 	Sticky      time.Duration // how long a client stays with its member; 0: not at all
 	StickySize  int           // how many clients are remembered
+	Cookie      *Cookie       // of the balancer; nil: none
 	Members     []Member
-	Notes       []string // what the rule asks for and this data path does not do
 }
 
 // Member is where a rule forwards to.
@@ -49,6 +49,9 @@ const (
 	leastConn  = "leastconn"
 	bySource   = "source"
 )
+
+// httpPort is where HAProxy is told to read HTTP whatever the rule says.
+const httpPort = 80
 
 // Desired is the configuration for a router's rules, in their order.
 func Desired(router simulator.Router) ([]Listener, []Refusal) {
@@ -91,6 +94,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 	if err := l.stick(r.Sticky); err != nil {
 		return l, err
 	}
+	l.HTTP = l.Public.Port() == httpPort || l.Cookie != nil || l.TLS != nil
 	for _, m := range r.Members {
 		to := netip.AddrPortFrom(m.Address, uint16(r.PrivatePort)) // #nosec G115 -- checked by the API
 		l.Members = append(l.Members, Member{VM: m.VM, Address: to, Running: m.Running})
@@ -115,55 +119,6 @@ func ranges(list string) ([]netip.Prefix, error) {
 		out = append(out, p.Masked())
 	}
 	return out, nil
-}
-
-// What a policy SourceBased has without parameters.
-const (
-	stickyExpire = 30 * time.Minute
-	stickySize   = 200 << 10
-)
-
-// stick reads a stickiness policy. Cookies are part of HTTP, which is not looked into.
-func (l *Listener) stick(p *simulator.RouterSticky) error {
-	if p == nil {
-		return nil
-	}
-	if !strings.EqualFold(p.Method, "SourceBased") {
-		l.Notes = append(l.Notes, "stickiness "+p.Method+" is not supported: the data path does not read HTTP")
-		return nil
-	}
-	l.Sticky, l.StickySize = stickyExpire, stickySize
-	for k, v := range p.Params {
-		var err error
-		switch strings.ToLower(k) {
-		case "expire":
-			l.Sticky, err = span(v)
-		case "tablesize":
-			l.StickySize, err = scaled(v, map[byte]int{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30})
-		}
-		if err != nil {
-			return fmt.Errorf("stickiness %s %q: %w", k, v, err)
-		}
-	}
-	return nil
-}
-
-// span reads a time such as 30m; days are written d.
-func span(s string) (time.Duration, error) {
-	n, err := scaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
-	return time.Duration(n) * time.Second, err
-}
-
-func scaled(s string, units map[byte]int) (int, error) {
-	if s == "" {
-		return 0, fmt.Errorf("a number with a unit is needed")
-	}
-	unit, ok := units[s[len(s)-1]]
-	n, err := strconv.Atoi(s[:len(s)-1])
-	if !ok || err != nil || n < 1 {
-		return 0, fmt.Errorf("a positive number with a unit is needed")
-	}
-	return n * unit, nil
 }
 
 // verdict is what becomes of a client's connection before the balancer has it.

@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"testing"
 	"time"
@@ -30,16 +31,28 @@ func TestDesired(t *testing.T) {
 	}))
 	require.Empty(t, refused)
 	require.Equal(t, []Listener{{
-		ID: "1", Name: "web", Public: netip.MustParseAddrPort("203.0.113.20:80"), Algorithm: roundRobin, ProxyHeader: true,
+		ID: "1", Name: "web", Public: netip.MustParseAddrPort("203.0.113.20:80"), Algorithm: roundRobin, ProxyHeader: true, HTTP: true,
 		Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32")},
 		Sticky: 2 * time.Hour, StickySize: 1024,
 		Members: []Member{{VM: "a", Address: netip.MustParseAddrPort("10.1.1.21:30080"), Running: true}},
 	}}, l)
 
-	l, refused = Desired(rule1(func(r *simulator.RouterRule) { r.Protocol, r.Sticky = "", &simulator.RouterSticky{Method: "LbCookie"} }))
-	require.Empty(t, refused)
-	require.Equal(t, []string{"stickiness LbCookie is not supported: the data path does not read HTTP"}, l[0].Notes)
-	require.Zero(t, l[0].Sticky)
+	for name, tc := range map[string]struct {
+		http   bool
+		change func(*simulator.RouterRule)
+	}{
+		"port 80":               {true, func(*simulator.RouterRule) {}},
+		"another port":          {false, func(r *simulator.RouterRule) { r.Port = 8080 }},
+		"a table of addresses":  {false, func(r *simulator.RouterRule) { r.Port, r.Sticky = 8080, &simulator.RouterSticky{Method: "SourceBased"} }},
+		"a cookie":              {true, func(r *simulator.RouterRule) { r.Port, r.Sticky = 8080, &simulator.RouterSticky{Method: "lbcookie"} }},
+		"TLS":                   {true, func(r *simulator.RouterRule) { r.Port, r.Protocol, r.Certificate = 443, "ssl", &tls.Certificate{} }},
+		"no protocol":           {false, func(r *simulator.RouterRule) { r.Port, r.Protocol = 8080, "" }},
+		"a method of other LBs": {false, func(r *simulator.RouterRule) { r.Port, r.Sticky = 8080, &simulator.RouterSticky{Method: "x"} }},
+	} {
+		l, refused := Desired(rule1(tc.change))
+		require.Empty(t, refused, name)
+		require.Equal(t, tc.http, l[0].HTTP, name)
+	}
 }
 
 func TestRefused(t *testing.T) {
@@ -52,6 +65,12 @@ func TestRefused(t *testing.T) {
 		`source range "x" is neither a CIDR nor an address`:                          func(r *simulator.RouterRule) { r.CIDRList = "x" },
 		`stickiness expire "soon": a positive number with a unit is needed`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "soon"}}
+		},
+		`stickiness AppCookie: HAProxy has no appsession since 1.6, and takes no configuration with it`: func(r *simulator.RouterRule) {
+			r.Sticky = &simulator.RouterSticky{Method: "AppCookie", Params: map[string]string{"cookie-name": "JSESSIONID"}}
+		},
+		`stickiness LbCookie "sticky": HAProxy has the modes insert, rewrite and prefix, and no such word`: func(r *simulator.RouterRule) {
+			r.Sticky = &simulator.RouterSticky{Method: "LbCookie", Params: map[string]string{"mode": "sticky"}}
 		},
 		`stickiness tablesize "": a number with a unit is needed`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "SourceBased", Params: map[string]string{"tablesize": ""}}

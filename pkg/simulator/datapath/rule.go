@@ -22,8 +22,8 @@ type rule struct {
 	order   []netip.AddrPort // as the configuration has them
 	balancer
 
-	connections, byFirewall, byRange, noMember, bytesIn, bytesOut atomic.Int64
-	active                                                        atomic.Int64
+	connections, byFirewall, byRange, noMember, badRequests, bytesIn, bytesOut atomic.Int64
+	active                                                                     atomic.Int64
 }
 
 // member is a member at work. It outlives its removal for the connections that it has.
@@ -141,8 +141,9 @@ func (r *rule) current() []*member {
 	return out
 }
 
-// choose picks a member for a client; nil when none is up.
-func (r *rule) choose(conf *Listener, client netip.Addr, not map[netip.AddrPort]bool) *member {
+// choose picks a member for a client: one that its cookie asks for, else one by the
+// balancer. It is nil when none is up.
+func (r *rule) choose(conf *Listener, client netip.Addr, asked []string, not map[netip.AddrPort]bool) (m *member, direct bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]candidate, 0, len(r.order))
@@ -150,13 +151,16 @@ func (r *rule) choose(conf *Listener, client netip.Addr, not map[netip.AddrPort]
 		m := r.members[a]
 		all = append(all, candidate{address: a, up: m.isUp(), active: m.active.Load()})
 	}
-	a, ok := r.pick(conf, all, not, client, r.p.o.Clock.Now())
-	if !ok {
-		return nil
+	a, direct := byCookie(all, asked, not)
+	if !direct {
+		var ok bool
+		if a, ok = r.pick(conf, all, not, client, r.p.o.Clock.Now()); !ok {
+			return nil, false
+		}
 	}
-	m := r.members[a]
+	m = r.members[a]
 	m.active.Add(1)
-	return m
+	return m, direct
 }
 
 // serve accepts until the listener is closed.

@@ -26,8 +26,8 @@ type RuleStatus struct {
 	Name                  string         `json:"name"`
 	Public                string         `json:"public"`
 	Listen                string         `json:"listen"`
+	Mode                  string         `json:"mode"` // what is read of the traffic: tcp or http
 	Algorithm             string         `json:"algorithm"`
-	Notes                 []string       `json:"notes,omitempty"`
 	Connections           int64          `json:"connections"`
 	Active                int64          `json:"active"`
 	BytesIn               int64          `json:"bytesIn"`
@@ -35,6 +35,7 @@ type RuleStatus struct {
 	RefusedByFirewall     int64          `json:"refusedByFirewall"`
 	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
 	NoMember              int64          `json:"noMember"`
+	BadRequests           int64          `json:"badRequests"` // mode http
 	Members               []MemberStatus `json:"members"`
 }
 
@@ -73,12 +74,15 @@ func (p *Path) Status() Status {
 	return s
 }
 
+// modes are HAProxy's, by whether it reads HTTP.
+var modes = map[bool]string{false: "tcp", true: "http"}
+
 func (r *rule) status() RuleStatus {
 	conf := r.now()
 	s := RuleStatus{
-		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Algorithm: conf.Algorithm, Notes: conf.Notes,
+		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[conf.HTTP], Algorithm: conf.Algorithm,
 		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
-		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), Members: []MemberStatus{},
+		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), BadRequests: r.badRequests.Load(), Members: []MemberStatus{},
 	}
 	for _, m := range r.current() {
 		m.mu.Lock()

@@ -11,8 +11,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
+	"io"
 	"math/big"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -49,23 +51,42 @@ func TestTLS(t *testing.T) {
 	id := b.rule("80")
 	b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "roundrobin", "protocol", "ssl")
 	b.eventually("HAProxy does not take it without a certificate", func() bool { return len(b.path.Status().Refused) == 1 })
-	name, err := b.visit(web, me)
-	require.NoError(t, err, "what was there before stays")
-	require.NotEmpty(t, name)
+	resp, _ := b.get(site, "/")
+	require.NotEmpty(t, resp.Header.Get("X-Member"), "what was there before stays")
 	b.api(true, "assignCertToLoadBalancer", "lbruleid", id, "certid", cert)
 	b.eventually("TLS ends at the balancer", func() bool { return len(b.path.Status().Refused) == 0 })
 
-	s, err := b.open(web, me)
+	forwarded := make(chan http.Header, 1)
+	for _, member := range []string{"10.1.1.21:30080", "10.1.1.22:30080"} {
+		b.script(member, func(c net.Conn) {
+			req, err := http.ReadRequest(bufio.NewReader(c))
+			if err != nil {
+				return
+			}
+			forwarded <- req.Header
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		})
+	}
+	s, err := b.open(site, me)
 	require.NoError(t, err)
 	c := tls.Client(s.Conn, &tls.Config{RootCAs: pool, ServerName: "web.example.com", MinVersion: tls.VersionTLS12})
 	defer func() { _ = c.Close() }()
-	s = &session{c, bufio.NewReader(c)}
-	name, err = s.line()
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: web.example.com\r\n\r\n")
 	require.NoError(t, err)
-	require.NotEmpty(t, name)
-	_, err = fmt.Fprintln(c, "hello")
+	resp, err = http.ReadResponse(bufio.NewReader(c), nil)
 	require.NoError(t, err)
-	got, err := s.line()
+	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	require.Equal(t, "hello", got)
+	require.Equal(t, "hi", string(body))
+	h := <-forwarded
+	require.Equal(t, []string{me}, h["X-Forwarded-For"])
+	require.Equal(t, []string{"https"}, h["X-Forwarded-Proto"])
+
+	plain, err := b.open(site, me)
+	require.NoError(t, err)
+	defer func() { _ = plain.Close() }()
+	_, err = io.WriteString(plain, "GET / HTTP/1.1\r\n\r\n")
+	require.NoError(t, err)
+	_, err = plain.line()
+	require.Error(t, err, "a client that does not speak TLS is closed")
 }

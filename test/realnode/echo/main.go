@@ -7,7 +7,7 @@
 //
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
-//	:8082  the lines of test/traffic
+//	:8082  HTTP for test/traffic, which keeps connections open
 //
 // With the arguments of Traefik or of ingress-nginx it stands in for their images and
 // listens as those would.
@@ -75,11 +75,11 @@ func run() error {
 		}
 		go func() { failed <- server.Serve(proxyListener{l, d.trusted}) }()
 	}
-	lines, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
+	steady, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
 	if err != nil {
 		return err
 	}
-	defer lines.Stop()
+	defer steady.Stop()
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	select {

@@ -1,0 +1,232 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// bed is the example world with a backend for each of its workers.
+type bed struct {
+	t     *testing.T
+	sim   *simulator.Simulator
+	path  *Path
+	to    map[string]string
+	admin string
+}
+
+const (
+	patience = 10 * time.Second
+	web      = "203.0.113.20:443" // of the example world, forwards to 30443
+	site     = "203.0.113.20:80"  // HTTP, forwards to 30080
+)
+
+func newBed(t *testing.T, o Options) *bed {
+	t.Helper()
+	b := &bed{t: t, to: map[string]string{}}
+	var err error
+	b.sim, err = simulator.New(simulator.Options{World: simulator.ExampleWorld()})
+	require.NoError(t, err)
+	srv := httptest.NewServer(b.sim.IntegrationHandler())
+	t.Cleanup(srv.Close)
+	b.admin = srv.URL + "/client/api"
+	b.backend("10.1.1.21:30443", "one")
+	b.backend("10.1.1.22:30443", "two")
+	b.httpBackend("10.1.1.21:30080", "one")
+	b.httpBackend("10.1.1.22:30080", "two")
+	o.Members, err = ParseMembers(b.to)
+	require.NoError(t, err)
+	if o.Mode == "" {
+		o.Mode = Loopback
+	}
+	b.path, err = Start(t.Context(), b.sim, o)
+	require.NoError(t, err)
+	t.Cleanup(b.path.Close)
+	return b
+}
+
+// script plays a member by what it does with one connection after the other.
+func (b *bed) script(member string, serve func(c net.Conn)) {
+	b.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = l.Close() })
+	b.to[member] = l.Addr().String()
+	if b.path != nil {
+		require.NoError(b.t, b.path.o.Members.Set(b.to))
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				serve(c)
+			}()
+		}
+	}()
+}
+
+// httpBackend answers with its name, in the field X-Member, and sends the body back.
+// It sets the cookie that the query names.
+func (b *bed) httpBackend(member, name string) {
+	b.t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Member", name)
+		w.Header().Set("X-Cookie", r.Header.Get("Cookie"))
+		if set := r.URL.Query().Get("set"); set != "" {
+			w.Header().Add("Set-Cookie", set)
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	b.t.Cleanup(s.Close)
+	b.to[member] = s.Listener.Addr().String()
+}
+
+// backend greets with its name and then sends lines back. It plays a member.
+func (b *bed) backend(member, name string) {
+	b.t.Helper()
+	b.script(member, func(c net.Conn) {
+		_, _ = fmt.Fprintln(c, name)
+		_, _ = io.Copy(c, c)
+	})
+}
+
+// at is the status of the rule of a public address.
+func (b *bed) at(public string) RuleStatus {
+	b.t.Helper()
+	rules := b.path.Status().Rules
+	i := slices.IndexFunc(rules, func(r RuleStatus) bool { return r.Public == public })
+	require.GreaterOrEqual(b.t, i, 0, public)
+	return rules[i]
+}
+
+// inForce waits until the configuration of a rule is as told.
+func (b *bed) inForce(id string, ok func(Listener) bool) {
+	b.t.Helper()
+	b.eventually("the change is in force", func() bool {
+		b.path.mu.Lock()
+		defer b.path.mu.Unlock()
+		r := b.path.rules[id]
+		return r != nil && ok(r.now())
+	})
+}
+
+// api runs a command and its job, which is to end as done says.
+func (b *bed) api(done bool, command string, pairs ...string) map[string]any {
+	b.t.Helper()
+	ans := b.call(command, pairs...)
+	job, ok := ans["jobid"].(string)
+	if !ok {
+		return ans
+	}
+	res := b.call("queryAsyncJobResult", "jobid", job)
+	require.Equal(b.t, map[bool]string{true: "1", false: "2"}[done], fmt.Sprint(res["jobstatus"]), "%s: %v", command, res)
+	return ans
+}
+
+func (b *bed) call(command string, pairs ...string) map[string]any {
+	b.t.Helper()
+	q := url.Values{"command": {command}, "response": {"json"}}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	resp, err := http.Get(b.admin + "?" + q.Encode())
+	require.NoError(b.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var outer map[string]map[string]any
+	require.NoError(b.t, json.NewDecoder(resp.Body).Decode(&outer))
+	for _, v := range outer {
+		require.NotContains(b.t, v, "errortext", command)
+		return v
+	}
+	b.t.Fatalf("%s: an empty answer", command)
+	return nil
+}
+
+// id is the id of the first object of a list.
+func (b *bed) id(kind, command string, pairs ...string) string {
+	b.t.Helper()
+	list, _ := b.call(command, append(pairs, "listall", "true")...)[kind].([]any)
+	require.NotEmpty(b.t, list, "%s %v", command, pairs)
+	return list[0].(map[string]any)["id"].(string)
+}
+
+func (b *bed) rule(port string) string {
+	return b.id("loadbalancerrule", "listLoadBalancerRules", "keyword", "-"+port)
+}
+
+func (b *bed) vm(name string) string {
+	return b.id("virtualmachine", "listVirtualMachines", "name", name)
+}
+
+// session is a client's connection.
+type session struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (s *session) line() (string, error) {
+	_ = s.SetDeadline(time.Now().Add(patience))
+	line, err := s.in.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// open connects from a loopback address.
+func (b *bed) open(public, from string) (*session, error) {
+	at, ok := b.path.Listen(public)
+	if !ok {
+		return nil, fmt.Errorf("no rule at %s", public)
+	}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
+	c, err := d.DialContext(b.t.Context(), "tcp", at)
+	if err != nil {
+		return nil, err
+	}
+	return &session{c, bufio.NewReader(c)}, nil
+}
+
+// visit returns the greeting, or the error of a connection that is not let in.
+func (b *bed) visit(public, from string) (string, error) {
+	s, err := b.open(public, from)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = s.Close() }()
+	return s.line()
+}
+
+func (b *bed) eventually(what string, ok func() bool) {
+	b.t.Helper()
+	require.Eventually(b.t, ok, patience, 2*time.Millisecond, what)
+}
+
+const me = "127.0.0.1"
+
+func firewall(b *bed, port int) string {
+	for _, r := range b.call("listFirewallRules", "listall", "true")["firewallrule"].([]any) {
+		if r := r.(map[string]any); r["startport"] == float64(port) {
+			return r["id"].(string)
+		}
+	}
+	b.t.Fatalf("no firewall rule for %d", port)
+	return ""
+}

@@ -1,0 +1,216 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lingering is how long a client whose request was not read to its end may take to read the answer.
+const lingering = time.Second
+
+// serveHTTP takes one request of a client to a member and the answer back, as HAProxy's mode http does with httpclose.
+func (r *rule) serveHTTP(front net.Conn, conf *Listener, client netip.AddrPort) {
+	in := bufio.NewReaderSize(front, bufferSize)
+	refused := func(status int) {
+		refuse(counting{front, []*atomic.Int64{&r.bytesOut}}, status)
+		_ = closeWrite(front)
+		_ = front.SetReadDeadline(time.Now().Add(lingering))
+		drain(in)
+	}
+	req, err := readRequest(in)
+	switch {
+	case err == nil:
+	case broken(err):
+		return // who asks nothing is answered nothing
+	default:
+		r.badRequests.Add(1)
+		refused(http.StatusBadRequest)
+		return
+	}
+	var asked []string
+	if conf.Cookie != nil {
+		asked = conf.Cookie.ask(req.Header)
+	}
+	back := r.reach(conf, client, asked)
+	if back == nil {
+		refused(http.StatusServiceUnavailable)
+		return
+	}
+	x := &exchange{
+		r: r, conf: conf, req: req, front: front, in: in, back: back, answers: bufio.NewReaderSize(back, bufferSize),
+		toClient: counting{front, []*atomic.Int64{&r.bytesOut, &back.m.bytesOut}},
+		toMember: counting{back, []*atomic.Int64{&r.bytesIn, &back.m.bytesIn}},
+	}
+	x.run(client)
+}
+
+// broken tells whether a connection ended before anything was said on it, or broke.
+func broken(err error) bool {
+	var op net.Error
+	return errors.Is(err, io.EOF) || errors.As(err, &op)
+}
+
+// exchange is a request that has a member.
+type exchange struct {
+	r                  *rule
+	conf               *Listener
+	req                *http.Request
+	front              net.Conn
+	in                 *bufio.Reader // of the client
+	back               *upstream
+	answers            *bufio.Reader // of the member
+	toClient, toMember counting
+
+	uploaded atomic.Bool // the request's body is with the member
+	garbage  atomic.Bool // it cannot be read
+}
+
+func (x *exchange) run(client netip.AddrPort) {
+	defer x.back.close()
+	x.forwarded(client)
+	var body sync.WaitGroup
+	line := fmt.Sprintf("%s %s HTTP/%d.%d", x.req.Method, x.req.RequestURI, x.req.ProtoMajor, x.req.ProtoMinor)
+	if err := writeHead(x.toMember, line, x.req.Header); err == nil {
+		body.Go(x.upload) // a member that closes early may have answered
+	}
+	resp, err := x.answer()
+	switch {
+	case err != nil && x.garbage.Load():
+		x.r.badRequests.Add(1)
+		refuse(x.toClient, http.StatusBadRequest)
+	case err != nil:
+		refuse(x.toClient, http.StatusBadGateway)
+	case tunnels(x.req, resp):
+		body.Wait()
+		x.r.relay(buffered{x.front, x.in}, buffered{x.back, x.answers}, x.back.m)
+		return
+	default:
+		chunks := len(resp.TransferEncoding) > 0 && resp.Body != http.NoBody
+		if err := copyBody(x.toClient, resp.Body, chunks, &resp.Trailer); err != nil {
+			_ = x.front.Close() // half an answer: the client must not take it for a whole one
+		}
+	}
+	_ = x.back.Close() // what is still sent goes nowhere
+	_ = closeWrite(x.front)
+	_ = x.front.SetReadDeadline(time.Now().Add(lingering))
+	body.Wait()
+	if !x.uploaded.Load() || x.in.Buffered() > 0 {
+		drain(x.in)
+	}
+}
+
+// forwarded makes the request's head one for the member.
+func (x *exchange) forwarded(client netip.AddrPort) {
+	h := x.req.Header
+	if x.req.Host != "" {
+		h["Host"] = []string{x.req.Host}
+	}
+	framed(h, x.req.TransferEncoding, x.req.Trailer)
+	connection(h)
+	h.Add("X-Forwarded-For", client.Addr().String())
+	if x.conf.TLS != nil {
+		h.Add("X-Forwarded-Proto", "https")
+	}
+}
+
+// upload sends the request's body on as it comes.
+func (x *exchange) upload() {
+	body := &source{Reader: x.req.Body}
+	err := copyBody(x.toMember, body, len(x.req.TransferEncoding) > 0, &x.req.Trailer)
+	x.uploaded.Store(err == nil)
+	if body.failed {
+		x.garbage.Store(true)
+		_ = x.back.Close() // nobody waits for the rest
+	}
+}
+
+// answer sends the head of the answer on, and of those that come before it (1xx).
+func (x *exchange) answer() (*http.Response, error) {
+	for {
+		resp, err := readAnswer(x.answers, x.req)
+		if err != nil {
+			return nil, err
+		}
+		interim := resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols
+		if !interim {
+			framed(resp.Header, resp.TransferEncoding, resp.Trailer)
+			connection(resp.Header)
+			if x.conf.Cookie != nil {
+				x.conf.Cookie.answer(resp, x.req.Method, x.back.m.address, x.back.direct)
+			}
+		}
+		line := fmt.Sprintf("HTTP/%d.%d %s", resp.ProtoMajor, resp.ProtoMinor, resp.Status)
+		if err := writeHead(x.toClient, line, resp.Header); err != nil || !interim {
+			return resp, nil //nolint:nilerr // a client that has gone shows when the body is copied
+		}
+	}
+}
+
+// tunnels tells whether the connection is another protocol's after an answer.
+func tunnels(req *http.Request, resp *http.Response) bool {
+	return resp.StatusCode == http.StatusSwitchingProtocols || req.Method == http.MethodConnect && resp.StatusCode/100 == 2
+}
+
+// buffered is a connection of which something has been read already.
+type buffered struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (b buffered) Read(p []byte) (int, error) { return b.in.Read(p) }
+
+// CloseWrite ends what is sent.
+func (b buffered) CloseWrite() error { return closeWrite(b.Conn) }
+
+// source notes whether it was reading that failed.
+type source struct {
+	io.Reader
+	failed bool
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.failed = s.failed || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}
+
+// copyBody sends a body on piece by piece. The trailer is known after it.
+func copyBody(w io.Writer, body io.Reader, chunks bool, trailer *http.Header) error {
+	if !chunks {
+		_, err := io.Copy(w, body)
+		return err
+	}
+	c := httputil.NewChunkedWriter(w)
+	if _, err := io.Copy(c, body); err != nil {
+		return err
+	}
+	return errors.Join(c.Close(), writeTrailer(w, *trailer))
+}
+
+// refuse is an answer of the balancer itself.
+func refuse(w io.Writer, status int) {
+	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	body := "<html><body><h1>" + text + "</h1></body></html>\n"
+	h := http.Header{
+		"Content-Length": {fmt.Sprint(len(body))}, "Cache-Control": {"no-cache"}, "Content-Type": {"text/html"}, "Connection": {"close"},
+	}
+	if err := writeHead(w, "HTTP/1.1 "+text, h); err == nil {
+		_, _ = io.WriteString(w, body) // a client that has gone needs no answer
+	}
+}
+
+// drain reads what the client still sends, until the deadline: a connection that is
+// closed over unread bytes takes along the answer on its way.
+func drain(in *bufio.Reader) { _, _ = io.Copy(io.Discard, in) }

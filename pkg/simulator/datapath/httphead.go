@@ -1,0 +1,173 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// What HAProxy takes of a request's or an answer's head, without settings of its own.
+const (
+	bufferSize = 16 << 10
+	headLimit  = bufferSize - 1<<10 // the rest is kept for what the balancer adds
+	fieldLimit = 101
+)
+
+var (
+	errHeadTooLarge = fmt.Errorf("the head has more than %d bytes or %d fields", headLimit, fieldLimit)
+	errName         = errors.New("the name of a field has a character that none may have")
+	errNotHTTP1     = errors.New("not HTTP/1.0 or HTTP/1.1")
+)
+
+// awaitHead waits until a whole head is in the buffer. The error is io.EOF if nothing came at all.
+func awaitHead(in *bufio.Reader) error {
+	for {
+		if b, _ := in.Peek(in.Buffered()); headEnds(b) {
+			return nil
+		} else if len(b) >= headLimit {
+			return errHeadTooLarge
+		}
+		if b, err := in.Peek(in.Buffered() + 1); err != nil {
+			if errors.Is(err, io.EOF) && len(b) > 0 {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+}
+
+// headEnds tells whether the empty line that ends a head is within the limit.
+func headEnds(b []byte) bool {
+	b = b[:min(len(b), headLimit)]
+	return bytes.Contains(b, []byte("\n\r\n")) || bytes.Contains(b, []byte("\n\n"))
+}
+
+// readRequest reads a request's head; the body is read from the request as it comes. Empty lines before it are skipped.
+func readRequest(in *bufio.Reader) (*http.Request, error) {
+	for {
+		b, err := in.Peek(1)
+		if err != nil {
+			return nil, err
+		}
+		if b[0] != '\r' && b[0] != '\n' {
+			break
+		}
+		_, _ = in.Discard(1) // it was seen
+	}
+	if err := awaitHead(in); err != nil {
+		return nil, err
+	}
+	req, err := http.ReadRequest(in)
+	switch {
+	case err != nil:
+		return nil, err
+	case req.ProtoMajor != 1:
+		return nil, errNotHTTP1
+	}
+	return req, checkFields(req.Header)
+}
+
+// readAnswer reads the head of an answer to a request.
+func readAnswer(in *bufio.Reader, req *http.Request) (*http.Response, error) {
+	if err := awaitHead(in); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(in, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.ProtoMajor != 1:
+		return nil, errNotHTTP1
+	}
+	return resp, checkFields(resp.Header)
+}
+
+// checkFields looks at what net/http leaves to others: names that are none, and their number.
+func checkFields(h http.Header) error {
+	n := 0
+	for name, values := range h {
+		if strings.ContainsFunc(name, notInName) {
+			return errName
+		}
+		n += len(values)
+	}
+	if n > fieldLimit {
+		return errHeadTooLarge
+	}
+	return nil
+}
+
+// notInName tells whether a character is not one of a field's name.
+func notInName(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", c)
+}
+
+// writeHead sends a first line and fields in one piece.
+func writeHead(w io.Writer, first string, h http.Header) error {
+	var b bytes.Buffer
+	b.WriteString(first + "\r\n")
+	writeFields(&b, h)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// writeTrailer ends a body of chunks.
+func writeTrailer(w io.Writer, h http.Header) error {
+	var b bytes.Buffer
+	writeFields(&b, h)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// writeFields writes fields and the empty line after them, with names in lower case as HAProxy has them.
+func writeFields(b *bytes.Buffer, h http.Header) {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			b.WriteString(strings.ToLower(name) + ": " + value + "\r\n")
+		}
+	}
+	b.WriteString("\r\n")
+}
+
+// framed puts back the fields that net/http has taken out of the head.
+func framed(h http.Header, encoding []string, trailer http.Header) {
+	if len(encoding) > 0 {
+		h["Transfer-Encoding"] = []string{strings.Join(encoding, ", ")}
+	}
+	if len(trailer) > 0 {
+		h["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(trailer)), ", ")}
+	}
+}
+
+// upgrades tells whether a head asks for another protocol, or agrees to it.
+func upgrades(h http.Header) bool {
+	if h.Get("Upgrade") == "" {
+		return false
+	}
+	for _, line := range h["Connection"] {
+		for _, word := range strings.Split(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(word), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// connection sets the field Connection as httpclose does: nothing but close, or a wanted upgrade.
+func connection(h http.Header) {
+	word := "close"
+	if upgrades(h) {
+		word = "upgrade"
+	}
+	h["Connection"] = []string{word}
+}

@@ -1,0 +1,67 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// What a policy SourceBased has without parameters.
+const (
+	stickyExpire = 30 * time.Minute
+	stickySize   = 200 << 10
+)
+
+// stick reads a stickiness policy. One that is not known is left out of the router's configuration.
+func (l *Listener) stick(p *simulator.RouterSticky) error {
+	switch {
+	case p == nil:
+		return nil
+	case strings.EqualFold(p.Method, "LbCookie"):
+		c, err := parseCookie(p.Params, l.Public)
+		l.Cookie = c
+		return err
+	case strings.EqualFold(p.Method, "AppCookie"):
+		return fmt.Errorf("stickiness AppCookie: HAProxy has no appsession since 1.6, and takes no configuration with it")
+	case !strings.EqualFold(p.Method, "SourceBased"):
+		return nil
+	}
+	l.Sticky, l.StickySize = stickyExpire, stickySize
+	for k, v := range p.Params {
+		var err error
+		switch strings.ToLower(k) {
+		case "expire":
+			l.Sticky, err = span(v)
+		case "tablesize":
+			l.StickySize, err = scaled(v, map[byte]int{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30})
+		}
+		if err != nil {
+			return fmt.Errorf("stickiness %s %q: %w", k, v, err)
+		}
+	}
+	return nil
+}
+
+// span reads a time such as 30m; days are written d.
+func span(s string) (time.Duration, error) {
+	n, err := scaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
+	return time.Duration(n) * time.Second, err
+}
+
+func scaled(s string, units map[byte]int) (int, error) {
+	if s == "" {
+		return 0, fmt.Errorf("a number with a unit is needed")
+	}
+	unit, ok := units[s[len(s)-1]]
+	n, err := strconv.Atoi(s[:len(s)-1])
+	if !ok || err != nil || n < 1 {
+		return 0, fmt.Errorf("a positive number with a unit is needed")
+	}
+	return n * unit, nil
+}
