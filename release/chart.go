@@ -156,11 +156,11 @@ func newPushChartCommand(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pushed, err := chartpkg.Push(args[0], args[1], plainHTTP, tree.Time)
+			pushed, err := chartpkg.Push(cmd.Context(), args[0], args[1], plainHTTP, tree.Time)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s\n", pushed.Ref, pushed.Digest)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), pushed)
 			return err
 		},
 	}

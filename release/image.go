@@ -119,7 +119,7 @@ func (o *imageSettings) selection() ([]product, error) {
 // deliver pushes or writes an image and returns where it is.
 func (o *imageSettings) deliver(ctx context.Context, work string, spec image.Spec, index v1.ImageIndex, ref name.Tag, tree source.Tree) (string, error) {
 	if o.push {
-		return "pushed", image.Push(ctx, index, ref)
+		return "pushed", image.Push(ctx, index, ref, nil)
 	}
 	if err := os.MkdirAll(o.output, 0o755); err != nil { //nolint:gosec // a public artefact
 		return "", err

@@ -45,7 +45,7 @@ func newPublishCommand(s *settings) *cobra.Command {
 		Long: "Publish what `release make` made: push the images and the chart to a registry, attach bills of materials and\n" +
 			"provenance, sign all of it, and put the files and the chart repository into the folder of a web site. What is\n" +
 			"published under a version is never replaced, which is asked before anything is pushed; the same again changes\n" +
-			"nothing. An image gets its tag when it is signed.",
+			"nothing. Images and chart get their tags when they are signed.",
 		Example: "  COSIGN_PASSWORD=... release publish --key cosign.key --registry ghcr.io/csccm --site ../gh-pages",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -155,13 +155,6 @@ func (p *publisher) steps() []step {
 	return steps
 }
 
-func (p *publisher) nameOptions() []name.Option {
-	if p.plainHTTP {
-		return []name.Option{name.Insecure}
-	}
-	return nil
-}
-
 func (p *publisher) image(ctx context.Context, i madeImage) error {
 	layout := filepath.Join(p.work, i.Name)
 	if err := os.Mkdir(layout, 0o700); err != nil {
@@ -181,7 +174,7 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 	if err != nil {
 		return err
 	}
-	if err := image.Push(ctx, index, tag.Digest(i.Digest)); err != nil {
+	if err := image.Push(ctx, index, tag.Digest(i.Digest), nil); err != nil {
 		return err
 	}
 	for _, platform := range i.Platforms {
@@ -207,7 +200,7 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 		return err
 	}
 	// The tag last: who asks for it finds a signed image, also where this was interrupted.
-	return image.Tag(ctx, index, tag)
+	return image.Tag(ctx, index, tag, nil)
 }
 
 // vouch signs an image or chart and attaches how it was built.
@@ -226,15 +219,26 @@ func (p *publisher) vouch(ctx context.Context, image name.Digest) error {
 }
 
 func (p *publisher) chart(ctx context.Context) error {
-	ref, err := p.chartTag()
+	tag, err := p.chartTag()
 	if err != nil {
 		return err
 	}
-	pushed, err := chartpkg.Push(filepath.Join(p.dir, p.made.Chart), "oci://"+p.charts, p.plainHTTP, p.tree.Time)
+	artifact, err := chartpkg.Artifact(ctx, filepath.Join(p.dir, p.made.Chart), p.tree.Time)
 	if err != nil {
 		return err
 	}
-	return p.vouch(ctx, ref.Digest(pushed.Digest))
+	digest, err := artifact.Digest()
+	if err != nil {
+		return err
+	}
+	pushed := tag.Digest(digest.String())
+	if err := image.Push(ctx, artifact, pushed, nil); err != nil {
+		return err
+	}
+	if err := p.vouch(ctx, pushed); err != nil {
+		return err
+	}
+	return image.Tag(ctx, artifact, tag, nil)
 }
 
 func (p *publisher) files(context.Context) error {

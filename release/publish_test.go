@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/verify"
@@ -77,7 +80,7 @@ var images = []string{"cloudstack-ccm:v0.1.0-rc.1", "csccm:v0.1.0-rc.1", "clouds
 
 const chart = "charts/cloudstack-ccm:0.1.0-rc.1"
 
-// Wherever a publication ends, no image has a tag but no signature, the web site shows nothing, and the same command
+// Wherever a publication ends, no image or chart has a tag but no signature, the web site shows nothing, and the same command
 // again completes it.
 //
 //nolint:paralleltest // sets environment variables
@@ -99,9 +102,9 @@ func TestPublishThatIsBroken(t *testing.T) {
 		limit := total * point / points
 		tr := newTrial(t, limit)
 		require.Error(t, tr.publish(f, dir), "after %d of %d writes", limit, total)
-		for _, image := range images {
-			if _, err := remote.Head(tr.tag(t, image), remote.WithContext(t.Context())); err == nil {
-				_, err := verify.Image(t.Context(), tr.registry+"/"+image, options)
+		for _, item := range append([]string{chart}, images...) {
+			if _, err := remote.Head(tr.tag(t, item), remote.WithContext(t.Context())); err == nil {
+				_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
 				require.NoError(t, err, "after %d of %d writes", limit, total)
 			}
 		}
@@ -113,6 +116,29 @@ func TestPublishThatIsBroken(t *testing.T) {
 			require.NoError(t, err, "after %d of %d writes", limit, total)
 		}
 		assert.Equal(t, contents(t, whole.site), contents(t, tr.site))
+	}
+
+	// The same in a site without a way out.
+	archive := filepath.Join(t.TempDir(), "csccm.tar")
+	f.must("mirror", "save", archive, "--registry", whole.registry, "--plain-http")
+	load := func(limit int64) (*trial, error) {
+		tr := newTrial(t, limit)
+		_, err := f.release("mirror", "load", archive, tr.registry)
+		return tr, err
+	}
+	inside, err := load(enough)
+	require.NoError(t, err)
+	total = inside.writes.Load()
+	for point := range int64(points) {
+		limit := total * point / points
+		tr, err := load(limit)
+		require.Error(t, err, "after %d of %d writes", limit, total)
+		for _, item := range append([]string{chart}, images...) {
+			if _, err := remote.Head(tr.tag(t, item), remote.WithContext(t.Context())); err == nil {
+				_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
+				require.NoError(t, err, "after %d of %d writes", limit, total)
+			}
+		}
 	}
 }
 
@@ -135,7 +161,7 @@ func TestPublishAsksFirst(t *testing.T) {
 
 	for name, occupy := range map[string]func(tr *trial) error{
 		"chart without its provenance file": func(tr *trial) error {
-			_, err := chartpkg.Push(other, "oci://"+tr.registry+"/charts", false, time.Unix(1700000000, 0))
+			_, err := chartpkg.Push(t.Context(), other, "oci://"+tr.registry+"/charts", false, time.Unix(1700000000, 0))
 			return err
 		},
 		"file of the site": func(tr *trial) error {
@@ -190,7 +216,7 @@ func TestPublishAsksFirst(t *testing.T) {
 }
 
 // A job that has the tag alone (a shallow clone, no branch), and its login in DOCKER_CONFIG instead of a home, makes the
-// same release and publishes it: images by one library, the chart by Helm's.
+// same release and publishes it.
 //
 //nolint:paralleltest // sets environment variables
 func TestPublishFromAJob(t *testing.T) {
@@ -225,13 +251,50 @@ func TestPublishFromAJob(t *testing.T) {
 	require.NoError(t, err)
 	key, err := verify.ParseKey(text)
 	require.NoError(t, err)
-	for _, item := range append([]string{chart}, images...) {
-		_, err := verify.Image(t.Context(), tr.registry+"/"+item, verify.ImageOptions{Key: key})
-		require.NoError(t, err, item)
+	verified := func(registry string) {
+		for _, item := range append([]string{chart}, images...) {
+			_, err := verify.Image(t.Context(), registry+"/"+item, verify.ImageOptions{Key: key})
+			require.NoError(t, err, item)
+		}
 	}
+	verified(tr.registry)
+
+	// A site without a way out may have Helm's login alone.
+	inside := newTrial(t, enough)
+	inside.password = "geheim"
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv("HELM_REGISTRY_CONFIG", filepath.Join(t.TempDir(), "config.json"))
+	insideHost, _, _ := strings.Cut(inside.registry, "/")
+	auth := base64.StdEncoding.EncodeToString([]byte("ci:geheim"))
+	login = fmt.Sprintf(`{"auths":{%q:{"auth":%q},%q:{"auth":%q}}}`, host, auth, insideHost, auth)
+	require.NoError(t, os.WriteFile(os.Getenv("HELM_REGISTRY_CONFIG"), []byte(login), 0o600))
+	archive := filepath.Join(t.TempDir(), "csccm.tar")
+	said := f.must("mirror", "save", archive, "--registry", tr.registry)
+	said += f.must("mirror", "load", archive, inside.registry)
+	verified(inside.registry)
+	assert.NotContains(t, said, "geheim")
 	for name, text := range contents(t, tr.site) {
 		assert.NotContains(t, text, "geheim", name)
 	}
+}
+
+// What users are told to add is where the chart repository's index is written to.
+func TestPagesNameTheRepository(t *testing.T) {
+	t.Parallel()
+	root, err := pages.Root()
+	require.NoError(t, err)
+	all, err := pages.ReadAll(root)
+	require.NoError(t, err)
+	commands, err := pages.Commands(all, "helm")
+	require.NoError(t, err)
+	seen := 0
+	for _, c := range commands {
+		if len(c.Args) > 4 && slices.Equal(c.Args[1:3], []string{"repo", "add"}) && strings.HasPrefix(c.Args[4], "https://") {
+			seen++
+			assert.Equal(t, filepath.Base(filepath.Dir(new(publisher).indexFile())), path.Base(c.Args[4]), c.Page)
+		}
+	}
+	assert.Equal(t, 2, seen)
 }
 
 func mkdir(t *testing.T, dir string) string {

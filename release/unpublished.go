@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
+	"github.com/csccm/csccm/release/internal/access"
 	"github.com/csccm/csccm/release/internal/attach"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 )
@@ -53,19 +54,19 @@ func (p *publisher) unpublishedChart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var digests []string
-	for _, file := range p.chartFiles() {
-		digest, err := digestOf(file)
-		if err != nil {
-			return err
-		}
-		digests = append(digests, "sha256:"+digest)
+	artifact, err := chartpkg.Artifact(ctx, p.chartFiles()[0], p.tree.Time)
+	if err != nil {
+		return err
 	}
-	return attach.UnpublishedLayers(ctx, tag, digests)
+	digest, err := artifact.Digest()
+	if err != nil {
+		return err
+	}
+	return attach.Unpublished(ctx, tag, digest.String())
 }
 
 func (p *publisher) imageTag(i madeImage) (name.Tag, error) {
-	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), p.nameOptions()...)
+	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), access.Names(p.plainHTTP)...)
 	if err != nil {
 		return tag, fmt.Errorf("--registry: want HOST/PATH, such as ghcr.io/csccm: %w", err)
 	}
@@ -74,7 +75,7 @@ func (p *publisher) imageTag(i madeImage) (name.Tag, error) {
 
 func (p *publisher) chartTag() (name.Tag, error) {
 	chart := strings.TrimSuffix(p.made.Chart, "-"+p.made.Version+".tgz")
-	tag, err := name.NewTag(p.charts+"/"+chart+":"+strings.ReplaceAll(p.tree.Version, "+", "_"), p.nameOptions()...)
+	tag, err := name.NewTag(p.charts+"/"+chart+":"+strings.ReplaceAll(p.tree.Version, "+", "_"), access.Names(p.plainHTTP)...)
 	if err != nil {
 		return tag, fmt.Errorf("--chart-registry: want HOST/PATH, such as ghcr.io/csccm/charts: %w", err)
 	}

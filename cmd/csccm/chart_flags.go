@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 // chartFlags choose a chart and its values; commands that render or apply one share them.
 type chartFlags struct {
 	chart, chartVersion string
+	plainHTTP           bool
 	valueFiles          []string
 	set, setString      []string
 }
@@ -23,6 +25,7 @@ type chartFlags struct {
 func (f *chartFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
 	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
+	flags.BoolVar(&f.plainHTTP, "plain-http", false, "the registry of --chart has no TLS")
 	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
 	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")
 	flags.StringArrayVar(&f.setString, "set-string", nil, "chart value that is a string, name=value; may be repeated")
@@ -34,6 +37,9 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
+	if f.plainHTTP && !strings.HasPrefix(f.chart, "oci://") {
+		return nil, nil, usagef("--plain-http needs --chart oci://...")
+	}
 	if f.chart == "" {
 		if f.chartVersion != "" {
 			return nil, nil, usagef("--version needs --chart; the chart that csccm carries has one version")
@@ -41,7 +47,7 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 		chart, err := helm.Embedded()
 		return chart, values, err
 	}
-	chart, err := helm.LoadContext(ctx, f.chart, f.chartVersion)
+	chart, err := helm.LoadContext(ctx, f.chart, f.chartVersion, f.plainHTTP)
 	return chart, values, err
 }
 
@@ -58,6 +64,9 @@ func (f *chartFlags) typed() []string {
 	}
 	if f.chartVersion != "" {
 		out = append(out, "--version", f.chartVersion)
+	}
+	if f.plainHTTP {
+		out = append(out, "--plain-http")
 	}
 	return out
 }

@@ -32,7 +32,7 @@ func newImagesSaveCommand(g *globals) *cobra.Command {
 		Short: "Write a release's images and chart, signatures included, into one archive",
 		Long: `Write all images of a release, its chart, and what is attached to them (signatures,
 provenance, bills of materials) into one archive, for csccm images load. It needs
-no cluster. Logins are those of docker login.`,
+no cluster. Logins are those of docker login and of helm registry login.`,
 		Example: `  csccm images save csccm.tar
   csccm images save csccm.tar --version v1.2.3`,
 		Args:        wantOne("name one file to write, such as csccm.tar"),
@@ -71,7 +71,8 @@ func newImagesLoadCommand(g *globals) *cobra.Command {
 		Use:   "load FILE.tar REGISTRY/PATH",
 		Short: "Fill a registry from such an archive, and print what it has now",
 		Long: `Push what csccm images save wrote into another registry. Digests stay, so the same key
-verifies the images there. It needs no cluster. Logins are those of docker login.`,
+verifies the images there. It needs no cluster. Logins are those of docker login and of
+helm registry login.`,
 		Example: `  csccm images load csccm.tar registry.example.org/csccm
   csccm verify image --public-key-file cosign.pub registry.example.org/csccm/cloudstack-ccm:v1.2.3
   csccm install --chart oci://registry.example.org/csccm/charts/cloudstack-ccm --set image.repository=registry.example.org/csccm/cloudstack-ccm`,

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Part is a part of a page that code decides: the lines between <!-- NAME --> and <!-- /NAME ... -->, where the closing
-// name is the first word of NAME.
+// Part is a part of a page that code decides: the lines between <!-- NAME --> and <!-- /NAME -->, where the closing
+// name ends before a colon.
 type Part struct {
 	Name string
 	Want string

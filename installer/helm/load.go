@@ -21,6 +21,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/helmpath"
 	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/repo"
 	"sigs.k8s.io/yaml"
@@ -36,11 +37,11 @@ const (
 	maxDownload = 32 << 20
 )
 
-// Load is LoadContext with a limit of two minutes.
+// Load is LoadContext with a limit of two minutes, and with TLS.
 func Load(ref, chartVersion string) (*Chart, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 	defer cancel()
-	return LoadContext(ctx, ref, chartVersion)
+	return LoadContext(ctx, ref, chartVersion, false)
 }
 
 // LoadContext loads a chart from
@@ -51,8 +52,8 @@ func Load(ref, chartVersion string) (*Chart, error) {
 //   - an OCI registry (oci://host/path/cloudstack-ccm, with or without :TAG or @DIGEST).
 //
 // chartVersion selects among several, as a version or a range (^0.1); empty is the latest release. What a
-// repository's index gives a digest for is checked against it.
-func LoadContext(ctx context.Context, ref, chartVersion string) (*Chart, error) {
+// repository's index gives a digest for is checked against it. plainHTTP is for an OCI registry without TLS.
+func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	if ref == "" {
 		return nil, errors.New("no chart: want a folder, a .tgz file, a URL or an oci:// reference")
 	}
@@ -66,7 +67,7 @@ func LoadContext(ctx context.Context, ref, chartVersion string) (*Chart, error) 
 	case scheme == "http" || scheme == "https":
 		data, err = download(ctx, ref, chartVersion)
 	case scheme == registry.OCIScheme:
-		data, err = pull(ctx, ref, chartVersion)
+		data, err = pull(ctx, ref, chartVersion, plainHTTP)
 	default:
 		return nil, &LoadError{Ref: redact(ref), Err: fmt.Errorf("scheme %s is none of http, https, oci", scheme)}
 	}
@@ -211,11 +212,18 @@ func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
 }
 
 // pull gets a chart from an OCI registry. Credentials are those of `helm registry login` or `docker login`.
-func pull(ctx context.Context, ref, chartVersion string) ([]byte, error) {
+func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte, error) {
 	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
-	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
-	if Loopback(host) {
+	options := []registry.ClientOption{
+		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(RegistryConfig()),
+	}
+	switch {
+	case plainHTTP:
 		options = append(options, registry.ClientOptPlainHTTP())
+	case !loopback(host):
+		// Helm's own transport tries again without TLS when what answers speaks none: who can answer in the registry's place
+		// would get the login, and choose the chart.
+		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
 	}
 	client, err := registry.NewClient(options...)
 	if err != nil {
@@ -235,6 +243,9 @@ func pull(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case a := <-done:
+		if errors.Is(a.err, http.ErrSchemeMismatch) {
+			return nil, fmt.Errorf("%w (--plain-http is for a registry without TLS)", a.err)
+		}
 		return a.data, a.err
 	}
 }
@@ -260,6 +271,14 @@ func pullWith(client *registry.Client, ref, chartVersion string) ([]byte, error)
 	return result.Chart.Data, nil
 }
 
+// RegistryConfig is the file that `helm registry login` writes.
+func RegistryConfig() string {
+	if file := os.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
+		return file
+	}
+	return helmpath.ConfigPath(registry.CredentialsFileBasename)
+}
+
 // findTag returns the registry's tag for a version; an exact one needs no list of the tags.
 func findTag(client *registry.Client, name, chartVersion string) (string, error) {
 	if exact, err := semver.StrictNewVersion(strings.TrimPrefix(chartVersion, "v")); err == nil {
@@ -280,8 +299,8 @@ func findTag(client *registry.Client, name, chartVersion string) (string, error)
 	return strings.ReplaceAll(tag, "+", "_"), nil
 }
 
-// Loopback tells whether a registry is on this machine, where plain HTTP is fine.
-func Loopback(hostport string) bool {
+// loopback tells whether a registry is on this machine, where plain HTTP is fine.
+func loopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

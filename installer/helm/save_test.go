@@ -15,7 +15,7 @@ func TestSave(t *testing.T) {
 	stamp(c.chart, "v9.8.7")
 	file, err := c.Save(t.TempDir())
 	require.NoError(t, err)
-	loaded, err := LoadContext(t.Context(), file, "")
+	loaded, err := LoadContext(t.Context(), file, "", false)
 	require.NoError(t, err)
 	require.Equal(t, "9.8.7", loaded.Version())
 	require.Equal(t, "v9.8.7", loaded.AppVersion())

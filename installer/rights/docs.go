@@ -9,16 +9,12 @@ import (
 	"strings"
 )
 
-// The marks between which the table stands in docs/security.md.
-const (
-	TableStart = "<!-- rights of csccm: written by go generate ./installer/rights -->\n"
-	TableEnd   = "<!-- end -->\n"
-)
+// Part is the part of docs/security.md that the table is (docs/pages).
+const Part = "rights of csccm: written by go generate ./installer/rights"
 
 // Markdown is the table for docs/security.md. Rights that differ by their kinds of objects alone share a line.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString(TableStart)
 	b.WriteString("| resource | verbs | where | commands | for | if missing |\n|---|---|---|---|---|---|\n")
 	table := Table()
 	done := make([]bool, len(table))
@@ -42,7 +38,6 @@ func Markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", strings.Join(resources, ", "), strings.Join(r.Verbs, ", "), r.Place.text(),
 			strings.Join(r.Commands, ", "), why, r.Without)
 	}
-	b.WriteString(TableEnd)
 	return b.String()
 }
 

@@ -114,7 +114,7 @@ func chart(t *testing.T, version, renamed string) *helm.Chart {
 	write("Chart.yaml", "apiVersion: v2\nname: cloudstack-ccm\nversion: "+version+"\nappVersion: v"+version+"\n"+annotations)
 	write("values.yaml", "replicaCount: 2\n")
 	write("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: \"{{ .Values.replicaCount }}\"}\n")
-	c, err := helm.LoadContext(t.Context(), dir, "")
+	c, err := helm.LoadContext(t.Context(), dir, "", false)
 	require.NoError(t, err)
 	return c
 }

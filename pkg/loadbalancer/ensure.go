@@ -104,11 +104,14 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	if len(t.records.Addresses) > 0 {
 		current = t.records.Addresses[0].NetworkID
 	}
-	reach := t.Members
+	reach := t.Reach
 	if len(reach) == 0 {
-		reach = t.Reach
+		reach = t.Members
 	}
 	id, refusal := ServingNetwork(reach, t.Spec.Network, current)
+	if refusal != nil && len(t.Members) > 0 {
+		id, refusal = ServingNetwork(t.Members, t.Spec.Network, current)
+	}
 	if refusal != nil {
 		return refusal
 	}

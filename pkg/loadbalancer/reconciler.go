@@ -48,7 +48,7 @@ type Request struct {
 	Service Service
 	Spec    annotation.Spec
 	Members []Member
-	// Reach are nodes that do not serve; they tell the network where there are no Members and no address yet.
+	// Reach are all nodes that may serve, if Members are only those that do now; they tell the network first.
 	Reach   []Member
 	Records RecordStore
 	Notify  func(Notice)

@@ -58,11 +58,13 @@ func TestFlaw14NetworkOfTheNodes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, members, 2)
 
-	// A node in another network alone refuses nobody else's Service for good: naming the network serves the others.
-	require.Error(t, b.sync("w1", "s1"))
-	b.change(annotate(annotation.Network, "k8s-net"))
+	// A node in another network alone does not keep the others from serving. For a new Service the network has to be named.
 	b.mustSync("w1", "s1")
 	assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+	b.service([]int{81}, uid(mailUID), func(s *corev1.Service) { s.Name = "mail" })
+	require.ErrorContains(t, b.syncAs("mail", "w1", "s1"), "several networks")
+	b.changeAs("mail", annotate(annotation.Network, "k8s-net"))
+	require.NoError(t, b.syncAs("mail", "w1", "s1"))
 }
 
 func TestFlaw16NoEligibleNode(t *testing.T) {

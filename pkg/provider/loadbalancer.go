@@ -214,6 +214,11 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 			return nil, err
 		}
 	}
+	if vms := lb.inventory(spec.Project).LastVMs(); vms != nil && len(chosen) > 0 && len(chosen) < len(nodes) {
+		// Pods that wander must not make the address move to another network.
+		all, _ := match(vms, selected(spec, nodes))
+		req.Reach = inZone(vms, all, spec.Zone)
+	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
 	if err != nil {

@@ -231,6 +231,34 @@ func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 	}
 }
 
+// Pods of a Service with externalTrafficPolicy Local may all come to be on nodes of another network. That is no reason
+// to give its address up.
+func TestWanderingPodsDoNotMoveTheAddress(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	go b.lb.run(t.Context())
+	yes := true
+	on := func(node string) *discoveryv1.EndpointSlice {
+		return endpointSlice(map[string]discoveryv1.EndpointConditions{node: {Ready: &yes}})
+	}
+	slices := b.kube.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(t.Context(), on("w1"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	b.mustSync("w1", "w2", "s1")
+	ip := b.ip()
+	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
+		_, err = slices.Update(t.Context(), on(step.node), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			lines := of(b.dump(), ip)
+			return len(lines) == 3 && strings.Contains(lines[2], step.members)
+		}, waitLong, waitStep, step.node)
+		assert.Equal(t, ip, b.ip())
+	}
+	assert.Zero(t, b.sim.Ledger().Count("disassociateIpAddress"))
+}
+
 func TestZoneOfAService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -79,11 +79,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	tell(reasonServiceWithoutVMs, missing)
 	tell(ReasonAmbiguousNode, ambiguous)
 	if spec.Zone != "" {
-		members = slices.DeleteFunc(members, func(m loadbalancer.Member) bool {
-			vm, _ := vms.ByID(m.VMID)
-			return !inventory.InZone(&vm, spec.Zone)
-		})
-		if len(members) == 0 {
+		if members = inZone(vms, members, spec.Zone); len(members) == 0 {
 			return nil, false, &loadbalancer.RefusalError{
 				Reason: loadbalancer.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), spec.Zone), Remedy: "correct " + annotation.Zone,
 			}
@@ -98,6 +94,14 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 		}
 	}
 	return members, len(failed) == 0, nil
+}
+
+// inZone are the members whose VMs are in the zone of that name or id; all of them for none.
+func inZone(vms *inventory.VMSnapshot, members []loadbalancer.Member, zone string) []loadbalancer.Member {
+	return slices.DeleteFunc(members, func(m loadbalancer.Member) bool {
+		vm, _ := vms.ByID(m.VMID)
+		return !inventory.InZone(&vm, zone)
+	})
 }
 
 type unmatched struct {

@@ -29,10 +29,7 @@ var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
 // choose narrows the nodes down to those that shall serve: by the node selector, and for externalTrafficPolicy
 // Local to those with endpoints, as the router has no health check that could tell.
 func (lb *loadBalancer) choose(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) ([]*corev1.Node, error) {
-	out := nodes
-	if spec.NodeSelector != nil {
-		out = filterNodes(out, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
-	}
+	out := selected(spec, nodes)
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return out, nil
 	}
@@ -41,6 +38,14 @@ func (lb *loadBalancer) choose(ctx context.Context, svc *corev1.Service, spec an
 		return nil, fmt.Errorf("find the nodes with endpoints: %w", err)
 	}
 	return filterNodes(out, func(n *corev1.Node) bool { return with[n.Name] }), nil
+}
+
+// selected are the nodes that the Service's own selector leaves.
+func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
+	if spec.NodeSelector == nil {
+		return nodes
+	}
+	return filterNodes(nodes, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
 }
 
 func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {

@@ -176,16 +176,13 @@ func withoutTLS(capabilities []any) {
 	}
 }
 
-// The place of the table in docs/support-policy.md.
-const (
-	TableStart = "<!-- releases of CloudStack: written by go generate ./pkg/simulator -->\n"
-	TableEnd   = "<!-- end -->\n"
-)
+// DifferencesPart is the part of docs/support-policy.md that DifferencesTable is (docs/pages).
+const DifferencesPart = "releases of CloudStack: written by go generate ./pkg/simulator"
 
-// DifferencesTable is the table of Differences in Markdown, with its place.
+// DifferencesTable is the table of Differences in Markdown.
 func DifferencesTable() string {
 	var b strings.Builder
-	b.WriteString(TableStart + "| since | what | csccm on older releases |\n|---|---|---|\n")
+	b.WriteString("| since | what | csccm on older releases |\n|---|---|---|\n")
 	for _, d := range Differences {
 		without := d.Without
 		if without == "" {
@@ -193,5 +190,5 @@ func DifferencesTable() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Since, d.What, without)
 	}
-	return b.String() + TableEnd
+	return b.String()
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -23,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/csccm/csccm/release/internal/access"
 	"github.com/csccm/csccm/release/internal/image"
 	"github.com/csccm/csccm/release/verify"
 )
@@ -51,28 +51,13 @@ type Options struct {
 	Progress func(text string)
 }
 
-func (o Options) names() []name.Option {
-	if o.PlainHTTP {
-		return []name.Option{name.Insecure}
-	}
-	return nil
-}
-
 // reference is an item below a registry's path; oci:// may be before it.
 func (o Options) reference(registry, item string) (name.Reference, error) {
-	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, o.names()...)
+	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, access.Names(o.PlainHTTP)...)
 	if err != nil {
 		return nil, fmt.Errorf("registry %q: want HOST/PATH, such as registry.example.org/csccm: %w", registry, err)
 	}
 	return ref, nil
-}
-
-func (o Options) remote(ctx context.Context) []remote.Option {
-	all := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
-	if o.Transport != nil {
-		all = append(all, remote.WithTransport(o.Transport))
-	}
-	return all
 }
 
 func (o Options) say(format string, args ...any) {
@@ -116,7 +101,7 @@ type saver struct {
 // save adds what ref names under a path, and then what refers to it.
 func (s *saver) save(ref name.Reference, path, entry string) error {
 	s.say("save %s", ref)
-	described, err := remote.Get(ref, s.remote(s.ctx)...)
+	described, err := remote.Get(ref, access.Options(s.ctx, s.Transport)...)
 	if err != nil {
 		return err
 	}
@@ -155,7 +140,7 @@ func (s *saver) save(ref name.Reference, path, entry string) error {
 }
 
 func (s *saver) attached(subject name.Digest, path string) error {
-	referrers, err := remote.Referrers(subject, s.remote(s.ctx)...)
+	referrers, err := remote.Referrers(subject, access.Options(s.ctx, s.Transport)...)
 	if err != nil {
 		return err
 	}
@@ -164,7 +149,7 @@ func (s *saver) attached(subject name.Digest, path string) error {
 		return err
 	}
 	for _, d := range manifest.Manifests {
-		img, err := remote.Image(subject.Context().Digest(d.Digest.String()), s.remote(s.ctx)...)
+		img, err := remote.Image(subject.Context().Digest(d.Digest.String()), access.Options(s.ctx, s.Transport)...)
 		if err != nil {
 			return err
 		}
@@ -173,7 +158,7 @@ func (s *saver) attached(subject name.Digest, path string) error {
 		}
 	}
 	tag := verify.SignatureTag(subject)
-	img, err := remote.Image(tag, s.remote(s.ctx)...)
+	img, err := remote.Image(tag, access.Options(s.ctx, s.Transport)...)
 	if err != nil {
 		var answer *transport.Error
 		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
@@ -202,37 +187,45 @@ func Load(ctx context.Context, file, registry string, o Options) (loaded []strin
 	if err != nil {
 		return nil, err
 	}
+	// Tags last: who asks for one finds a signed image, also where this was interrupted.
+	var tags []func() error
 	for _, d := range manifest.Manifests {
 		entry := d.Annotations[pathAnnotation]
 		if entry == "" {
-			return loaded, fmt.Errorf("%s is no archive of a release: an entry of it has no name", filepath.Base(file))
+			return nil, fmt.Errorf("%s is no archive of a release: an entry of it has no name", filepath.Base(file))
 		}
 		ref, err := o.reference(registry, entry)
 		if err != nil {
-			return loaded, err
+			return nil, err
+		}
+		what, err := content(all, d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", filepath.Base(file), entry, err)
 		}
 		o.say("load %s", ref)
-		if err := load(all, d, ref, o.remote(ctx)); err != nil {
-			return loaded, fmt.Errorf("load %s: %w", ref, err)
-		}
+		to := ref
 		if tag, ok := ref.(name.Tag); ok && !strings.HasSuffix(tag.TagStr(), ".sig") {
-			loaded = append(loaded, ref.Name()+"@"+d.Digest.String())
+			to = ref.Context().Digest(d.Digest.String())
+			tags = append(tags, func() error {
+				loaded = append(loaded, ref.Name()+"@"+d.Digest.String())
+				return image.Tag(ctx, what, tag, o.Transport)
+			})
+		}
+		if err := image.Push(ctx, what, to, o.Transport); err != nil {
+			return nil, err
+		}
+	}
+	for _, tag := range tags {
+		if err := tag(); err != nil {
+			return nil, err
 		}
 	}
 	return loaded, nil
 }
 
-func load(all v1.ImageIndex, d v1.Descriptor, ref name.Reference, options []remote.Option) error {
+func content(all v1.ImageIndex, d v1.Descriptor) (remote.Taggable, error) {
 	if d.MediaType.IsIndex() {
-		index, err := all.ImageIndex(d.Digest)
-		if err != nil {
-			return err
-		}
-		return remote.WriteIndex(ref, index, options...)
+		return all.ImageIndex(d.Digest)
 	}
-	img, err := all.Image(d.Digest)
-	if err != nil {
-		return err
-	}
-	return remote.Write(ref, img, options...)
+	return all.Image(d.Digest)
 }

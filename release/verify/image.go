@@ -14,11 +14,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/csccm/csccm/release/internal/access"
 )
 
 // maxAttachment bounds what is read of a foreign registry at once; a bill of materials has some 200 kB.
@@ -97,22 +98,15 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	if o.Key == nil {
 		return nil, errors.New("no key to verify with")
 	}
-	var nameOptions []name.Option
-	if o.PlainHTTP {
-		nameOptions = append(nameOptions, name.Insecure)
-	}
 	plain := strings.TrimPrefix(reference, "oci://")
 	if strings.Contains(plain, "://") {
 		return nil, fmt.Errorf("%s: want HOST/PATH:TAG or oci://HOST/PATH:TAG", reference)
 	}
-	ref, err := name.ParseReference(plain, nameOptions...)
+	ref, err := name.ParseReference(plain, access.Names(o.PlainHTTP)...)
 	if err != nil {
 		return nil, err
 	}
-	v := imageVerifier{o, []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}}
-	if o.Transport != nil {
-		v.remote = append(v.remote, remote.WithTransport(o.Transport))
-	}
+	v := imageVerifier{o, access.Options(ctx, o.Transport)}
 	if len(v.Require) == 0 {
 		v.Require = []string{"signature"}
 	}

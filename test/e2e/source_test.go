@@ -32,7 +32,7 @@ func TestInstallFromRepositories(t *testing.T) {
 	repository, oci := publish(t)
 
 	for i, ref := range []string{repository, oci} {
-		chart, err := helm.LoadContext(t.Context(), ref, "")
+		chart, err := helm.LoadContext(t.Context(), ref, "", false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/rights"
 )
@@ -29,17 +29,7 @@ func main() {
 }
 
 func write(docs string) error {
-	page := filepath.Join(docs, "security.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(text), rights.TableStart)
-	_, after, ended := strings.Cut(rest, rights.TableEnd)
-	if !found || !ended {
-		return errors.New(page + " has no place for the table: " + rights.TableStart)
-	}
-	if err := os.WriteFile(page, []byte(before+rights.Markdown()+after), 0o644); err != nil { //nolint:gosec // for everybody
+	if _, err := pages.Refresh(filepath.Join(docs, "security.md"), []pages.Part{{Name: rights.Part, Want: rights.Markdown()}}, true); err != nil {
 		return err
 	}
 	granted, err := grantedByChart()

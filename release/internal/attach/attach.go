@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -23,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/csccm/csccm/release/internal/access"
 	"github.com/csccm/csccm/release/internal/sign"
 	"github.com/csccm/csccm/release/verify"
 )
@@ -33,14 +33,10 @@ type manifest []byte
 func (m manifest) RawManifest() ([]byte, error)        { return m, nil }
 func (m manifest) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
 
-func options(ctx context.Context) []remote.Option {
-	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
-}
-
 // Referrer writes data as an artifact that refers to subject. Registries without the referrers API get the tag
 // that the OCI specification names for them. The same data twice is one artifact.
 func Referrer(ctx context.Context, subject name.Digest, mediaType string, data []byte, annotations map[string]string) error {
-	o := options(ctx)
+	o := access.Options(ctx, nil)
 	target, err := remote.Head(subject, o...)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", subject, err)
@@ -133,7 +129,7 @@ func Sign(ctx context.Context, key *sign.Key, image name.Digest) error {
 	if err != nil {
 		return err
 	}
-	o := options(ctx)
+	o := access.Options(ctx, nil)
 	tag := verify.SignatureTag(image)
 	encoded := base64.StdEncoding.EncodeToString(signature)
 	// Signatures of others stay.

@@ -8,16 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/csccm/csccm/release/internal/access"
 )
 
 // Unpublished is an error if the tag is there with another digest (sha256:HEX).
 func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
-	have, err := remote.Head(tag, options(ctx)...)
+	have, err := remote.Head(tag, access.Options(ctx, nil)...)
 	switch {
 	case err != nil && notFound(err):
 		return nil
@@ -25,30 +26,6 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 		return unanswered(tag, err)
 	case have.Digest.String() != digest:
 		return fmt.Errorf("%s is published with digest %s: a published version does not change", tag, have.Digest)
-	}
-	return nil
-}
-
-// UnpublishedLayers is an error if the tag is there with other layers than those of the digests (sha256:HEX). A chart's
-// are its package and its provenance file.
-func UnpublishedLayers(ctx context.Context, tag name.Tag, digests []string) error {
-	have, err := remote.Image(tag, options(ctx)...)
-	if err != nil {
-		if notFound(err) {
-			return nil
-		}
-		return unanswered(tag, err)
-	}
-	manifest, err := have.Manifest()
-	if err != nil {
-		return fmt.Errorf("%s: %w", tag, err)
-	}
-	var published []string
-	for _, layer := range manifest.Layers {
-		published = append(published, layer.Digest.String())
-	}
-	if !slices.Equal(slices.Sorted(slices.Values(published)), slices.Sorted(slices.Values(digests))) {
-		return fmt.Errorf("%s is published with other content: a published version does not change", tag)
 	}
 	return nil
 }

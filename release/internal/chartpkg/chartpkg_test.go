@@ -5,12 +5,17 @@ package chartpkg
 
 import (
 	"bytes"
+	"io"
 	"io/fs"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/chart"
@@ -18,6 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/repo"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
@@ -158,8 +164,24 @@ func TestIndex(t *testing.T) {
 	require.ErrorContains(t, err, "a published version does not change")
 }
 
+// A tag has no plus sign.
+func TestPushOfABuild(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	file, err := pack(t, "1.2.3+x").Write(t.TempDir())
+	require.NoError(t, err)
+	pushed, err := Push(t.Context(), file, "oci://"+host+"/charts/", false, time.Unix(1700000000, 0))
+	require.NoError(t, err)
+	assert.Contains(t, pushed, host+"/charts/cloudstack-ccm:1.2.3_x@sha256:")
+	loaded, err := helm.Load("oci://"+host+"/charts/cloudstack-ccm", "1.2.3+x")
+	require.NoError(t, err)
+	assert.Equal(t, "1.2.3+x", loaded.Version())
+}
+
 func TestPushRefusesOtherSchemes(t *testing.T) {
 	t.Parallel()
-	_, err := Push("x.tgz", "https://host/path", false, time.Time{})
+	_, err := Push(t.Context(), "x.tgz", "https://host/path", false, time.Time{})
 	require.EqualError(t, err, `"https://host/path": want oci://HOST/PATH`)
 }

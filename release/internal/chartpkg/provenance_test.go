@@ -68,11 +68,11 @@ func TestProvenanceIsWhatHelmVerifies(t *testing.T) {
 	// The registry has it too.
 	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	pushed, err := Push(file, "oci://"+strings.TrimPrefix(server.URL, "http://")+"/charts", true, time.Unix(1700000000, 0))
+	pushed, err := Push(t.Context(), file, "oci://"+strings.TrimPrefix(server.URL, "http://")+"/charts", true, time.Unix(1700000000, 0))
 	require.NoError(t, err)
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard))
 	require.NoError(t, err)
-	pulled, err := client.Pull(pushed.Ref, registry.PullOptWithProv(true))
+	pulled, err := client.Pull(pushed, registry.PullOptWithProv(true))
 	require.NoError(t, err)
 	text, err := os.ReadFile(signed)
 	require.NoError(t, err)

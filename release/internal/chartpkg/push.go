@@ -4,64 +4,101 @@
 package chartpkg
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/registry"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/release/internal/access"
+	"github.com/csccm/csccm/release/internal/image"
 )
 
-// Pushed is where a chart went.
-type Pushed struct {
-	// Ref has the tag, Digest is the manifest's.
-	Ref, Digest string
-}
-
-// Push puts a packaged chart, with the provenance file beside it if there is one, into an OCI registry at folder
-// (oci://host/path), as folder/NAME:VERSION, with
-// the credentials of `helm registry login` or `docker login`. plainHTTP is for registries without TLS; those on loopback
-// are taken to have none, as for images.
-func Push(file, folder string, plainHTTP bool, when time.Time) (Pushed, error) {
-	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
-	if !isOCI || base == "" {
-		return Pushed{}, fmt.Errorf("%q: want oci://HOST/PATH", folder)
-	}
+// Artifact is a packaged chart, with the provenance file beside it if there is one, as Helm puts it into a registry. Helm's
+// client pushes by tag alone; so it pushes into a registry of this process, for the artifact to be pushed by digest.
+func Artifact(ctx context.Context, file string, when time.Time) (v1.Image, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return Pushed{}, err
+		return nil, err
 	}
-	loaded, err := loader.LoadArchive(bytes.NewReader(data))
-	if err != nil {
-		return Pushed{}, fmt.Errorf("%s: %w", file, err)
+	pushing := []registry.PushOption{
+		registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)),
+		registry.PushOptStrictMode(false), // it knows no version with a plus sign
 	}
-	ref := fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(base, "/"), loaded.Metadata.Name, strings.ReplaceAll(loaded.Metadata.Version, "+", "_"))
-	host, _, _ := strings.Cut(base, "/")
-	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard)}
-	if plainHTTP || helm.Loopback(host) {
-		options = append(options, registry.ClientOptPlainHTTP())
-	}
-	client, err := registry.NewClient(options...)
-	if err != nil {
-		return Pushed{}, err
-	}
-	pushing := []registry.PushOption{registry.PushOptCreationTime(when.UTC().Format(time.RFC3339))}
 	switch signed, err := os.ReadFile(file + ".prov"); {
 	case err == nil:
 		pushing = append(pushing, registry.PushOptProvData(signed))
 	case !errors.Is(err, fs.ErrNotExist):
-		return Pushed{}, err
+		return nil, err
 	}
-	result, err := client.Push(data, ref, pushing...)
+	inside := handler{ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0)))}
+	client, err := registry.NewClient(registry.ClientOptWriter(io.Discard), registry.ClientOptHTTPClient(&http.Client{Transport: inside}))
 	if err != nil {
-		return Pushed{}, fmt.Errorf("push %s: %w", ref, err)
+		return nil, err
 	}
-	return Pushed{Ref: result.Ref, Digest: result.Manifest.Digest}, nil
+	tag, err := name.NewTag("charts.invalid/chart:packaged")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.Push(data, tag.Name(), pushing...); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return remote.Image(tag, remote.WithContext(ctx), remote.WithTransport(inside))
+}
+
+// handler answers requests without a network.
+type handler struct{ http.Handler }
+
+func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	defer func() { _ = r.Body.Close() }()
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	response := answer.Result()
+	response.Request = r
+	return response, nil
+}
+
+// Push puts a packaged chart, see Artifact, into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, and
+// returns where it is: with tag and digest. plainHTTP is for registries without TLS.
+func Push(ctx context.Context, file, folder string, plainHTTP bool, when time.Time) (ref string, err error) {
+	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
+	if !isOCI || base == "" {
+		return "", fmt.Errorf("%q: want oci://HOST/PATH", folder)
+	}
+	artifact, err := Artifact(ctx, file, when)
+	if err != nil {
+		return "", err
+	}
+	digest, err := artifact.Digest()
+	if err != nil {
+		return "", err
+	}
+	packed, err := loader.LoadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	tag, err := name.NewTag(strings.TrimSuffix(base, "/")+"/"+packed.Metadata.Name+":"+strings.ReplaceAll(packed.Metadata.Version, "+", "_"), access.Names(plainHTTP)...)
+	if err != nil {
+		return "", fmt.Errorf("%q: want oci://HOST/PATH: %w", folder, err)
+	}
+	if err := image.Push(ctx, artifact, tag, nil); err != nil {
+		return "", err
+	}
+	return tag.Name() + "@" + digest.String(), nil
 }

@@ -155,8 +155,8 @@ func TestPushToARegistry(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	ref := tag(t, strings.TrimPrefix(server.URL, "http://")+"/csccm/cloudstack-ccm:v1.2.3")
-	require.NoError(t, Push(t.Context(), index(t), ref))
-	require.NoError(t, Push(t.Context(), index(t), ref), "a second time")
+	require.NoError(t, Push(t.Context(), index(t), ref, nil))
+	require.NoError(t, Push(t.Context(), index(t), ref, nil), "a second time")
 
 	pulled, err := remote.Index(ref, remote.WithContext(t.Context()))
 	require.NoError(t, err)
@@ -168,5 +168,5 @@ func TestPushToARegistry(t *testing.T) {
 	assert.Equal(t, want, have)
 
 	server.Close()
-	require.ErrorContains(t, Push(t.Context(), index(t), ref), "push "+ref.Name())
+	require.ErrorContains(t, Push(t.Context(), index(t), ref, nil), "push "+ref.Name())
 }

@@ -9,16 +9,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/csccm/csccm/release/internal/access"
 )
 
 // Layout writes an index as an OCI image layout into a folder that it makes anew. ref
@@ -99,19 +101,18 @@ func archiveOne(out *tar.Writer, dir, path string, entry fs.DirEntry, when time.
 	return err
 }
 
-// Push puts an index into a registry, under a tag or under its digest alone, with the credentials of `docker login`.
-func Push(ctx context.Context, index v1.ImageIndex, ref name.Reference) error {
-	err := remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
-	if err != nil {
+// Push puts an image, an index or a chart into a registry, under a tag or under its digest alone. transport is nil for the
+// default.
+func Push(ctx context.Context, what remote.Taggable, ref name.Reference, transport http.RoundTripper) error {
+	if err := remote.Push(ref, what, access.Options(ctx, transport)...); err != nil {
 		return fmt.Errorf("push %s: %w", ref.Name(), err)
 	}
 	return nil
 }
 
-// Tag gives an index that was pushed a tag.
-func Tag(ctx context.Context, index v1.ImageIndex, tag name.Tag) error {
-	err := remote.Tag(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
-	if err != nil {
+// Tag gives what was pushed a tag.
+func Tag(ctx context.Context, what remote.Taggable, tag name.Tag, transport http.RoundTripper) error {
+	if err := remote.Tag(tag, what, access.Options(ctx, transport)...); err != nil {
 		return fmt.Errorf("tag %s: %w", tag.Name(), err)
 	}
 	return nil

@@ -1,0 +1,53 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Who answers without TLS in the place of a registry gets no request, and so no login, and does not choose the chart.
+//
+//nolint:paralleltest // sets environment variables
+func TestRegistryWithoutTLSIsNotAsked(t *testing.T) {
+	var asked, logins atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if user, password, _ := r.BasicAuth(); user == "me" && password == "geheim" {
+			logins.Add(1)
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="other"`)
+		http.Error(w, "{}", http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	// The unspecified address leads to this machine, and is none of loopback.
+	host := strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "0.0.0.0", 1)
+	config := filepath.Join(t.TempDir(), "config.json")
+	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("me:geheim")))
+	require.NoError(t, os.WriteFile(config, []byte(login), 0o600))
+	t.Setenv("HELM_REGISTRY_CONFIG", config)
+
+	for _, version := range []string{"1.2.3", ""} {
+		_, err := LoadContext(t.Context(), "oci://"+host+"/charts/cloudstack-ccm", version, false)
+		require.ErrorContains(t, err, "server gave HTTP response to HTTPS client (--plain-http is for a registry without TLS)")
+		assert.NotContains(t, err.Error(), "geheim")
+	}
+	assert.Zero(t, asked.Load())
+
+	_, err := LoadContext(t.Context(), "oci://"+host+"/charts/cloudstack-ccm", "1.2.3", true)
+	require.ErrorContains(t, err, "401")
+	assert.NotContains(t, err.Error(), "geheim")
+	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
+}
