@@ -309,15 +309,7 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 func (m *migration) show(p *migrate.Plan) error {
 	out, style := m.g.out, m.g.style(m.g.out)
 	if m.f.undo != "" {
-		t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
-		for _, s := range p.Steps {
-			becomes := s.To
-			if s.Action == migrate.ActionCreate {
-				becomes = "made again"
-			}
-			t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
-		}
-		return t.Write(out, style)
+		return migrate.WriteBack(out, style, p.Steps)
 	}
 	t := report.Table{Header: []string{"RULE", "ADDRESS", "MEMBERS", "SERVICE", "ACTION"}}
 	foreign := 0

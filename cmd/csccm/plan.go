@@ -111,7 +111,8 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	}
 	switch {
 	case r.Summary.Failed > 0:
-		return fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+		return &remediedError{err, remedyOf(nil, r.Cause())}
 	case r.ToDo():
 		return &report.ExitError{Code: exitToDo}
 	}

@@ -108,7 +108,7 @@ func TestPlanWithoutCloudStack(t *testing.T) {
 	c := execute(t, "plan", "--server", a.url, "--cloud-config", file)
 	require.Equal(t, 1, c.code, c.out+c.errOut)
 	require.Contains(t, c.out, "not known")
-	require.Contains(t, c.errOut, "1 of 1 Services could not be looked at")
+	require.Contains(t, c.errOut, "1 of 1 Services could not be looked at\n  fix: check api-url in the cloud-config")
 }
 
 func TestCompletionOfServices(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -118,7 +119,11 @@ func newFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fileExists(path)
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+	folder, err := os.Stat(filepath.Dir(path))
+	if err == nil && !folder.IsDir() {
+		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
 		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
 	}
 	return nil

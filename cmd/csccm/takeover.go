@@ -29,6 +29,7 @@ type takeoverFlags struct {
 	keepOld     bool
 	dryRun      bool
 	dir         string
+	undo        bool
 }
 
 func newTakeoverCommand(g *globals) *cobra.Command {
@@ -51,16 +52,19 @@ something else installs: where both controllers use one lease, install csccm's f
 the old one elects no leader, it is stopped first. takeover says what is next;
 run it again after that step. It continues where it stopped.
 
-The way back, with --keep-old: helm uninstall of csccm's release, which leaves
-addresses and rules; csccm migrate-rules --undo with the journal that was named;
-then scale the old controller up again, to the replicas in its annotation
-csccm.io/replicas-before-takeover. ConfigMap csccm-takeover holds the annotations
-that were set, with their values before.`,
+--undo goes back after a takeover with --keep-old: csccm's controller ends, rules get
+their names and annotations their values of before, then the old controller starts
+again. It goes by ConfigMap csccm-takeover. Addresses, ids and members of the rules
+stay, and so does what --accept has changed. An old controller that was removed has
+to be applied again first, with no Pods.`,
 		Example: `  # look only
   csccm takeover --dry-run
 
   # keep what stands wherever an annotation can, agree to the rest, keep the old Deployment
-  csccm takeover --pin all --accept all --keep-old --yes`,
+  csccm takeover --pin all --accept all --keep-old --yes
+
+  # back to the old controller
+  csccm takeover --undo`,
 		Args:        noArgs,
 		Annotations: outputs("text", "json", "yaml"),
 	}
@@ -72,6 +76,7 @@ that were set, with their values before.`,
 	flags.StringSliceVar(&f.pin, "pin", nil, "keep what stands of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&f.keepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
 	flags.StringVar(&f.dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
 	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
@@ -135,6 +140,9 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if err := consentNames(f.accept, f.pin); err != nil {
 		return err
 	}
+	if f.undo && (len(f.accept) > 0 || len(f.pin) > 0 || f.keepOld) {
+		return usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
+	}
 	c, cs, err := g.connect(ctx, f.cloudConfig)
 	if err != nil {
 		return err
@@ -146,6 +154,9 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	facts, err := takeover.Detect(ctx, source)
 	if err != nil {
 		return c.Explain(err)
+	}
+	if f.undo {
+		return undoTakeover(ctx, g, f, c, source, facts, format)
 	}
 	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
 	progress := g.progress()
@@ -203,24 +214,24 @@ func (r *takeoverRun) carryOut(ctx context.Context) error {
 	if r.f.dryRun {
 		return nil
 	}
-	if ok, err := r.confirm(ctx); err != nil || !ok {
+	if ok, err := confirmTakeover(ctx, r.g, r.format); err != nil || !ok {
 		return err
 	}
-	if err := r.steps(ctx, r.taker.Before()); err != nil {
+	if err := takeSteps(ctx, r.taker.Before()); err != nil {
 		return err
 	}
 	if r.result.Own.Ready == 0 {
 		r.result.State, r.result.Next = takeoverPrepared, r.installLine()
 		return nil
 	}
-	if err := r.steps(ctx, r.taker.After()); err != nil {
+	if err := takeSteps(ctx, r.taker.After()); err != nil {
 		return err
 	}
 	r.result.State = takeoverDone
 	return nil
 }
 
-func (r *takeoverRun) steps(ctx context.Context, list []takeover.Step) error {
+func takeSteps(ctx context.Context, list []takeover.Step) error {
 	for _, s := range list {
 		if ctx.Err() == nil {
 			if err := s.Do(ctx); err == nil {
@@ -254,17 +265,17 @@ func (r *takeoverRun) decide(ctx context.Context) error {
 	return r.taker.Ask(ctx, r.g.prompter())
 }
 
-func (r *takeoverRun) confirm(ctx context.Context) (bool, error) {
-	if r.g.yes {
+func confirmTakeover(ctx context.Context, g *globals, format string) (bool, error) {
+	if g.yes {
 		return true, nil
 	}
-	if r.format != "text" || !r.g.interactive() {
-		_, err := fmt.Fprintln(r.g.errOut, "nothing has been changed: --yes carries the plan out")
+	if format != "text" || !g.interactive() {
+		_, err := fmt.Fprintln(g.errOut, "nothing has been changed: --yes carries the plan out")
 		return false, err
 	}
-	yes, err := r.g.prompter().Confirm(ctx, prompt.Question{Message: "Carry this out", Flag: "--yes", Help: "What was is recorded first. Run again, the command continues where it stopped."})
+	yes, err := g.prompter().Confirm(ctx, prompt.Question{Message: "Carry this out", Flag: "--yes", Help: "What was is recorded first. Run again, the command continues where it stopped."})
 	if err == nil && !yes {
-		_, err = fmt.Fprintln(r.g.errOut, "nothing has been changed")
+		_, err = fmt.Fprintln(g.errOut, "nothing has been changed")
 	}
 	return yes, err
 }
@@ -280,9 +291,8 @@ func (r *takeoverRun) conclude() error {
 	case takeoverDone:
 		text = "Taken over. Check it:  csccm doctor\n"
 		if r.f.keepOld {
-			text += "The old controller is still there, with no Pods.\n"
-		}
-		if j := r.taker.Journal(); j != "" {
+			text += "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
+		} else if j := r.taker.Journal(); j != "" {
 			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
 		}
 	case takeoverPlanned:

@@ -91,6 +91,66 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Equal(t, 2, execute(t, append(base, "--yes", "--dry-run")...).code)
 }
 
+// The way back is shown and asked for as the way there, by the record in the cluster.
+func TestTakeoverUndoPlans(t *testing.T) {
+	t.Parallel()
+	a, sim, file := leftCluster(t)
+	base := []string{"takeover", "--undo", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir()}
+	for flag, value := range map[string]string{"--accept": "all", "--pin": "all", "--keep-old": "true"} {
+		c := execute(t, append(base, flag+"="+value)...)
+		require.Equal(t, 2, c.code, c.errOut)
+		require.Contains(t, c.errOut, "--undo goes back by the record alone")
+	}
+	c := execute(t, base...)
+	require.Equal(t, 1, c.code, c.errOut)
+	require.Contains(t, c.errOut, "ConfigMap kube-system/csccm-takeover holds no record of a takeover\n  fix: name the namespace")
+
+	const record = `{"schemaVersion":2,"time":"2026-03-14T15:09:26Z","server":"x","lease":{"namespace":"kube-system","name":"cloud-controller-manager"},
+		"predecessors":[{"family":"apache","kind":"Deployment","namespace":"kube-system","name":"cloud-controller-manager","wanted":2}],"services":[],
+		"pinned":[{"service":"default/documented","annotation":"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol","value":"enabled","before":null}]}`
+	body, err := json.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": map[string]string{"20260314T150926.000Z.json": record}})
+	require.NoError(t, err)
+	a.set("/api/v1/namespaces/kube-system/configmaps/csccm-takeover", string(body))
+	deployments := func(replicas int) string {
+		return fmt.Sprintf(`[
+		{"metadata":{"namespace":"kube-system","name":"cloud-controller-manager"},"spec":{"replicas":%d,"selector":{"matchLabels":{"k8s-app":"x"}},"template":{"spec":{"containers":[
+			{"name":"c","image":"apache/cloudstack-kubernetes-provider:v1.2.0","args":["--cloud-provider=external-cloudstack"]}]}}}},
+		{"metadata":{"namespace":"kube-system","name":"ours","labels":{"app.kubernetes.io/name":"cloudstack-ccm","app.kubernetes.io/instance":"cloudstack-ccm"},
+			"annotations":{"meta.helm.sh/release-name":"cloudstack-ccm"}},"spec":{"replicas":1,"selector":{},"template":{"spec":{"containers":[{"name":"c","image":"x"}]}}}}]`, replicas)
+	}
+	a.set("/apis/apps/v1/deployments", deployments(1))
+	c = execute(t, append(base, "--yes")...)
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "runs already", "two would act")
+
+	a.set("/apis/apps/v1/deployments", `[]`)
+	c = execute(t, append(base, "--yes", "-o", "json")...)
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "was removed: the takeover was without --keep-old\n  fix: apply its manifest again with no Pods (replicas: 0)")
+	require.True(t, json.Valid([]byte(c.out)), c.out)
+
+	a.set("/apis/apps/v1/deployments", deployments(0))
+	c = execute(t, append(base, "--dry-run", "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	var r undoneTakeover
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.Equal(t, takeoverPlanned, r.State)
+	require.Equal(t, []string{"Deployment kube-system/ours"}, r.Ours)
+	require.Len(t, r.Predecessors, 1)
+	require.EqualValues(t, 2, r.Predecessors[0].Wanted)
+	require.Len(t, r.Annotations, 1)
+	requireSameYAML(t, c.out, append(base, "--dry-run"))
+	c = execute(t, base...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "Ends first: Deployment kube-system/ours")
+	require.Contains(t, c.out, "Starts then: Deployment kube-system/cloud-controller-manager")
+	require.Contains(t, c.out, "with 2 Pods again")
+	require.Contains(t, c.errOut, "nothing has been changed: --yes")
+	for _, call := range sim.Ledger().Calls() {
+		require.Regexp(t, "^list", call.Command)
+	}
+}
+
 func TestTaintUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

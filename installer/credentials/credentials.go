@@ -128,11 +128,7 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
-		return &Error{
-			What: fmt.Sprintf("no CloudStack API answers at %s", apiURL),
-			Fix:  "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate",
-			Err:  err,
-		}
+		return unanswered(apiURL, err)
 	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
 		return &Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),

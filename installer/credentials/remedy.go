@@ -4,13 +4,43 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 )
+
+// certificateRemedy is for a certificate that no ca-file makes good; "" where err is not about one.
+func certificateRemedy(err error) string {
+	var (
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		record  tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "have CloudStack's certificate renewed, or correct the clock of this machine"
+	case errors.As(err, &host):
+		return "use a host name of CloudStack's certificate in api-url, or have the certificate made for this one"
+	case errors.As(err, &record):
+		return "correct scheme or port of api-url: what answers there is not HTTPS"
+	}
+	return ""
+}
+
+// unanswered is a CloudStack that cannot be reached by a URL that was just given.
+func unanswered(apiURL string, err error) *Error {
+	return &Error{
+		What: fmt.Sprintf("no CloudStack API answers at %s", apiURL), Err: err,
+		Fix: cmp.Or(certificateRemedy(err), "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate"),
+	}
+}
 
 // Remedy says in one line what would be right where CloudStack, or the way there, has refused the
 // controller's own credentials; "" where err is not about that.
@@ -24,6 +54,8 @@ func Remedy(err error) string {
 		return ""
 	}
 	switch {
+	case certificateRemedy(err) != "":
+		return certificateRemedy(err)
 	case strings.Contains(api.Text, "certificate is not trusted"):
 		return "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
 	case strings.Contains(api.Text, "in place of the API"):

@@ -4,6 +4,9 @@
 package credentials
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -52,6 +55,15 @@ func TestRemedy(t *testing.T) {
 		"wait a minute":    &cloudstack.Error{Kind: cloudstack.KindThrottled},
 	} {
 		require.Contains(t, Remedy(err), want)
+	}
+	for want, cause := range map[string]error{
+		"renewed": x509.CertificateInvalidError{Reason: x509.Expired}, "host name of CloudStack's": x509.HostnameError{Certificate: &x509.Certificate{}},
+		"scheme or port": tls.RecordHeaderError{},
+	} {
+		err := &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)", Err: fmt.Errorf("get: %w", cause)}
+		require.Contains(t, Remedy(err), want)
+		require.Contains(t, unanswered("https://cloud.example.org", err).Remedy(), want)
+		require.NotContains(t, Remedy(err), "ca-file", "no authority makes it good")
 	}
 	require.Empty(t, Remedy(nil))
 	require.Empty(t, Remedy(&cloudstack.Error{Kind: cloudstack.KindConflict}))

@@ -94,11 +94,7 @@ func (v *Verified) server(ctx context.Context, api User, w Want) error {
 			Err:  err,
 		}
 	case errors.As(err, &failed) && (failed.HTTPCode == 0 || failed.Kind == cloudstack.KindTransient):
-		return &Error{
-			What: fmt.Sprintf("no CloudStack API answers at %s", w.APIURL),
-			Fix:  "check --api-url (it usually ends in /client/api), the network, and --ca-file for a private certificate",
-			Err:  err,
-		}
+		return unanswered(w.APIURL, err)
 	}
 	err = explain(fmt.Sprintf("asking the CloudStack at %s for its version", w.APIURL), err)
 	var known *Error

@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/csccm/csccm/installer/report"
@@ -64,10 +65,15 @@ func (in *Installer) summary(ctx context.Context) error {
 		if _, err := fmt.Fprintf(in.Out, "Took the place of %s.\n", strings.Join(t.Replaced, ", ")); err != nil {
 			return err
 		}
-		if t.Journal != "" {
-			if _, err := fmt.Fprintf(in.Out, "Names of the rules, back:  csccm migrate-rules --undo %s\n", t.Journal); err != nil {
-				return err
-			}
+		back := ""
+		switch {
+		case t.Kept:
+			back = "Back to it:  csccm takeover --undo" + in.namespaceFlag() + "\n"
+		case t.Journal != "":
+			back = "Names of the rules, back:  csccm migrate-rules --undo " + t.Journal + "\n"
+		}
+		if _, err := io.WriteString(in.Out, back); err != nil {
+			return err
 		}
 	}
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.

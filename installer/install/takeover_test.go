@@ -205,6 +205,7 @@ func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	require.Contains(t, b.err.String(), `keep what stands (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
 	require.Contains(t, b.out.String(), "--pin default/documented", "the flag line repeats the answers")
 	require.Contains(t, b.out.String(), "--keep-old")
+	require.Contains(t, b.out.String(), "Back to it:  csccm takeover --undo\n")
 	d, err := b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, *d.Spec.Replicas)

@@ -5,7 +5,10 @@ package migrate
 
 import (
 	"fmt"
+	"io"
 	"strings"
+
+	"github.com/csccm/csccm/installer/report"
 )
 
 // perAction phrases how many steps there are of each action.
@@ -40,4 +43,18 @@ func CountRules(n int) string {
 		return "1 rule"
 	}
 	return fmt.Sprintf("%d rules", n)
+}
+
+// WriteBack prints the steps of an undo for a person.
+func WriteBack(out io.Writer, style report.Style, steps []Step) error {
+	t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
+	for i := range steps {
+		s := &steps[i]
+		becomes := s.To
+		if s.Action == ActionCreate {
+			becomes = "made again"
+		}
+		t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
+	}
+	return t.Write(out, style)
 }

@@ -51,6 +51,8 @@ type Service struct {
 	Actions []Action `json:"actions"`
 	// Error says why there is no plan: a read failed.
 	Error string `json:"error,omitempty"`
+
+	cause error // of Error
 }
 
 // Action is a step towards what the Service asks for.
@@ -123,9 +125,19 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy loadba
 		}
 	}
 	if err != nil {
-		out.Error = err.Error()
+		out.Error, out.cause = err.Error(), err
 	}
 	return out
+}
+
+// Cause is the first error of a Service that could not be looked at; nil where all could.
+func (r *Report) Cause() error {
+	for _, s := range r.Services {
+		if s.cause != nil {
+			return s.cause
+		}
+	}
+	return nil
 }
 
 // mark notes which actions the policy holds back.

@@ -112,6 +112,13 @@ func Table() []Right {
 		{
 			Verbs: words("patch delete"), Group: apps, Resource: "daemonsets", Place: System, Commands: words("takeover"), Why: "stops and removes the other provider",
 		},
+		{
+			Verbs: words("delete"), Group: apps, Resource: "deployments", Place: Release, Commands: words("takeover"), Why: "ends csccm's controller", When: "`--undo` is given",
+		},
+		{
+			Verbs: words("delete"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("takeover"), Why: "ends csccm's controller", When: "`--undo` is given",
+		},
+		{Verbs: words("list"), Resource: "pods", Place: Release, Commands: words("takeover"), Why: "the controller's Pods have ended", When: "`--undo` is given"},
 		{Verbs: words("list delete"), Resource: "secrets", Place: System, Commands: words("takeover"), Why: "the other provider's Helm records"},
 		{Verbs: words("delete"), Resource: "serviceaccounts", Place: System, Commands: words("takeover"), Why: "the other provider's"},
 		{Verbs: words("list delete"), Group: rbacv1.GroupName, Resource: "clusterroles", Commands: words("takeover"), Why: "the other provider's"},
@@ -119,7 +126,7 @@ func Table() []Right {
 		{Verbs: words("list"), Group: rbacv1.GroupName, Resource: "rolebindings", Commands: words("takeover"), Why: "the other provider's"},
 		{Verbs: words("delete"), Group: rbacv1.GroupName, Resource: "rolebindings", Place: System, Commands: words("takeover"), Why: "the other provider's"},
 		{Verbs: words("create update"), Group: leases, Resource: "leases", Place: System, Commands: words("takeover"), Why: "holds the lease between the two controllers"},
-		{Verbs: words("get patch"), Resource: "services", Commands: words("takeover"), Why: "annotations that keep what stands (`--pin`)"},
+		{Verbs: words("get patch"), Resource: "services", Commands: words("takeover"), Why: "annotations that keep what stands (`--pin`), and their values of before (`--undo`)"},
 		{Verbs: words("get update"), Resource: "services", Commands: words("uninstall"), Why: "their finalizer", When: "`--remove-finalizers` is given"},
 
 		// A <TAB>.

@@ -86,6 +86,7 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 		w := &all[i]
 		if w.ours() && len(w.pod.Containers) > 0 && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
 			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.ready
+			f.own = append(f.own, Predecessor{Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, HelmRelease: w.meta.Annotations[helmReleaseKey]})
 			args := arguments(&w.pod.Containers[0])
 			if l := leaseOf(args); l != nil {
 				f.Own.Lease = *l

@@ -67,7 +67,8 @@ func recognise(w *workload) (Predecessor, bool) {
 	p := Predecessor{
 		Family: family, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
 		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(arguments(container)),
-		Kept: w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
+		Kept:  w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
+		ready: w.ready,
 	}
 	if w.selector != nil {
 		p.selector = w.selector.MatchLabels

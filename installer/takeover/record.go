@@ -16,10 +16,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/installer/migrate"
 )
 
 // RecordConfigMap keeps the newest record in the cluster.
 const RecordConfigMap = "csccm-takeover"
+
+// recordVersion is that of Record; 1 had no rules.
+const recordVersion = 2
 
 // Record is what was before a takeover. It holds no secret.
 type Record struct {
@@ -28,6 +33,10 @@ type Record struct {
 	Server        string        `json:"server"`
 	Predecessors  []Predecessor `json:"predecessors"`
 	Services      []ServicePlan `json:"services"`
+	// Lease is the one that csccm's controller uses.
+	Lease LeaseName `json:"lease"`
+	// Rules are the renames and deletions that were to come.
+	Rules []migrate.Step `json:"rules,omitempty"`
 	// Pinned are the annotations that csccm set, with the values before.
 	Pinned []PinRecord `json:"pinned,omitempty"`
 }
@@ -51,7 +60,10 @@ func (t *Taker) record(ctx context.Context) error {
 		return err
 	}
 	t.Progress.Step("Record of what was")
-	r := Record{SchemaVersion: 1, Time: t.Clock.Now().UTC(), Server: t.Server, Predecessors: t.Plan.Predecessors, Services: t.Plan.Services}
+	r := Record{
+		SchemaVersion: recordVersion, Time: t.Clock.Now().UTC(), Server: t.Server, Predecessors: t.Plan.Predecessors, Services: t.Plan.Services,
+		Lease: t.Plan.Own.Lease, Rules: t.Plan.Rules.Steps,
+	}
 	pins, err := t.pins(ctx)
 	if err != nil {
 		t.Progress.Fail("")

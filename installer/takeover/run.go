@@ -226,7 +226,7 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 			t.Progress.Fail("")
 			return &remediedError{
 				fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text),
-				"look at the controller's log; to go back: scale the old one up again, as the record says",
+				"look at the controller's log; csccm takeover --undo goes back to the old one",
 			}
 		case <-t.Clock.After(leaderPoll):
 		}

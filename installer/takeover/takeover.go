@@ -9,6 +9,7 @@
 //	Detect   cluster, CloudStack -> Facts; reads only
 //	NewPlan  Facts -> Plan; pure: what would differ, Service by Service, and what can be pinned
 //	Steps    Plan -> steps before the chart and after its Pods run
+//	Undoer   Record -> steps back, while the old workload is there
 //
 // Two controllers never act at once. Where the old one elects a leader on the
 // lease that ours uses, ours is started first and stands by; csccm then holds
@@ -69,6 +70,7 @@ type Predecessor struct {
 	Lease *LeaseName `json:"lease,omitempty"`
 
 	selector map[string]string
+	ready    int32
 }
 
 func (p *Predecessor) String() string {
@@ -98,6 +100,8 @@ type Facts struct {
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
 	Limits    loadbalancer.Limits
+
+	own []Predecessor // the workloads of csccm's release
 }
 
 // Order says which controller is started or stopped first.

@@ -194,7 +194,7 @@ func (c *Client) networkFailure(ctx context.Context, command string, status int,
 	case errors.Is(ctx.Err(), context.Canceled):
 		e.Text, e.Err = "cancelled", context.Canceled
 	case isTLSError(err):
-		e.Text = "the server's certificate is not trusted (ca-file or ssl-no-verify may be needed): " + err.Error()
+		e.Text = "the server's certificate is not trusted (" + tlsReason(err) + "): " + err.Error()
 	default:
 		e.Text = "cannot reach the API: " + err.Error()
 	}

@@ -141,18 +141,8 @@ func (c *call) addressOwnerKey() string {
 
 // addressOwner is the account that a new address will belong to.
 func (c *call) addressOwner() (*account, error) {
-	if name := c.str("account"); name != "" {
-		d := c.caller.account.domain
-		if c.given("domainid") {
-			if d = arg[*domain](c, "domainid"); d == nil {
-				return nil, invalid("Unable to find domain by id %s", c.str("domainid"))
-			}
-		}
-		a, ok := c.st.accountIn(d, name)
-		if !ok {
-			return nil, invalid("Unable to find account %s in domain %s", name, d.uuid)
-		}
-		return a, nil
+	if c.str("account") != "" && c.given("domainid") { // one without the other is not looked at
+		return c.newOwner()
 	}
 	if c.given("projectid") {
 		p := arg[*project](c, "projectid")
@@ -181,9 +171,17 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	if v != nil && v.removed {
 		v = nil
 	}
-	switch {
-	case n != nil && n.removed:
+	if n != nil && n.removed {
 		return nil, invalid("Invalid network id is given")
+	}
+	owner, err := c.addressOwner()
+	if err != nil {
+		return nil, err
+	}
+	if !c.access(owner) { // with every command that creates something, before it looks at anything
+		return nil, denied()
+	}
+	switch {
 	case z != nil:
 	case v != nil:
 		z = v.zone
@@ -192,17 +190,10 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	default:
 		return nil, invalid("Unable to figure out zone to assign IP to. Please specify either zoneId, or networkId, or vpcId in the call")
 	}
-	owner, err := c.addressOwner()
-	if err != nil {
-		return nil, err
-	}
 	if n == nil && v == nil {
 		if n, err = c.onlyNetwork(owner, z); err != nil {
 			return nil, err
 		}
-	}
-	if !c.access(owner) {
-		return nil, denied()
 	}
 	switch {
 	case n != nil && n.typ == typeShared && !n.offering.addressServices():

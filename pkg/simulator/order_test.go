@@ -103,6 +103,39 @@ func TestCapacityBeforeLimit(t *testing.T) {
 	h.fails(associate(), 533, csGeneric, full)
 }
 
+// TestOwnerOfAddress: the owner comes first, and an account counts with its domain only.
+func TestOwnerOfAddress(t *testing.T) {
+	t.Parallel()
+	h := lbHarness(t)
+	d, _ := h.sim.st.domains.find(func(d *domain) bool { return d.name == "d" })
+	root, _ := h.sim.st.domains.find(func(d *domain) bool { return d.parent == nil })
+	own, zone := h.netID("own"), h.first(h.call("d/a", "listZones"), "zone")["id"].(string)
+	owner := func(user string, pairs ...string) any {
+		t.Helper()
+		return h.done(user, h.call(user, "associateIpAddress", pairs...))["ipaddress"].(map[string]any)["account"]
+	}
+	require.Equal(t, "a", owner("root", "networkid", own, "account", "root"))
+	require.Equal(t, "a", owner("d/da", "networkid", own, "account", "nobody"))
+	require.Equal(t, "a", owner("d/a", "networkid", own, "account", "a", "domainid", d.uuid))
+	require.Equal(t, "b", owner("root", "zoneid", zone, "account", "b", "domainid", d.uuid))
+	for name, tc := range map[string]struct {
+		user     string
+		pairs    []string
+		code, cs int
+		text     string
+	}{
+		"another's account":      {"d/a", []string{"account", "b", "domainid", d.uuid}, 531, csPermission, "Can't create/list resources for account b in domain"},
+		"another domain":         {"d/a", []string{"account", "a", "domainid", root.uuid}, 531, csPermission, "Can't create/list resources for account a in domain"},
+		"an account that is not": {"root", []string{"zoneid", zone, "account", "x", "domainid", d.uuid}, 431, csInvalidValue, "Unable to find account x in domain"},
+		"another's network":      {"d/b", []string{"networkid", own}, 531, csPermission, noAccessText},
+		"nothing":                {"d/a", []string{"account", "a"}, 431, csInvalidValue, "Unable to figure out zone"},
+		"many networks":          {"d/a", []string{"zoneid", zone}, 431, csInvalidValue, "Account has more than one isolated network in the zone"},
+	} {
+		t.Log(name)
+		h.fails(h.call(tc.user, "associateIpAddress", tc.pairs...), tc.code, tc.cs, tc.text)
+	}
+}
+
 // TestUpdateAsksTheRouter: a rule that was made before there was a router is refused with its next change.
 func TestUpdateAsksTheRouter(t *testing.T) {
 	t.Parallel()

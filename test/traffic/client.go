@@ -103,6 +103,7 @@ func (c *Client) Stop() Report {
 	c.stop.Do(func() {
 		c.cancel()
 		now := time.Now()
+		c.part().hush(now)
 		c.wg.Wait()
 		c.last = c.next("", now)
 	})

@@ -58,6 +58,7 @@ type record struct {
 	began  time.Time
 	report Report
 	last   map[string]time.Time // the last answer of each target
+	quiet  bool                 // nothing is asked any more: late answers count, and end no gap
 }
 
 func newRecord(name string, targets []Target, now time.Time) *record {
@@ -81,7 +82,24 @@ func (r *record) answered(target, backend string, at time.Time) {
 }
 
 func (r *record) gap(target string, at time.Time) {
+	if r.quiet {
+		return
+	}
 	r.report.LongestGap = max(r.report.LongestGap, at.Sub(r.last[target]))
+}
+
+// hush notes that nothing is asked after now.
+func (r *record) hush(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gaps(now)
+	r.quiet = true
+}
+
+func (r *record) gaps(now time.Time) {
+	for target := range r.last {
+		r.gap(target, now)
+	}
 }
 
 // failed counts a request without a good answer.
@@ -105,9 +123,7 @@ func (r *record) cut(target string, err error) {
 func (r *record) end(now time.Time) Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for target := range r.last {
-		r.gap(target, now)
-	}
+	r.gaps(now)
 	out := r.report
 	out.Took, out.Errors, out.Answers = now.Sub(r.began), maps.Clone(out.Errors), maps.Clone(out.Answers)
 	return out

@@ -164,6 +164,13 @@ func TestRecord(t *testing.T) {
 	if got.LongestGap != 590*time.Millisecond || got.Requests != 96 || got.Failures != 1 || got.Took != time.Second {
 		t.Errorf("%+v: want the gap from a's last answer to the end", got)
 	}
+	late := newRecord("x", []Target{At("a", "")}, t0)
+	late.answered("a", "one", at(10))
+	late.hush(at(30))
+	late.answered("a", "one", at(900)) // it was on its way
+	if got := late.end(at(30)); got.LongestGap != 20*time.Millisecond || got.Requests != 2 {
+		t.Errorf("%+v: want no gap after the last request was sent", got)
+	}
 	want := "scenario  seconds  requests  per second  failures  cut  longest gap\nx         1        96        96          1         0    590ms\n"
 	if table := Table([]Report{got}); table != want {
 		t.Errorf("table:\n%s", table)

@@ -85,7 +85,7 @@ func (x *exchange) run(client netip.AddrPort) {
 	if err := writeHead(x.toMember, line, x.req.Header); err == nil {
 		body.Go(x.upload) // a member that closes early may have answered
 	}
-	resp, err := x.answer()
+	resp, err := x.answer() //nolint:bodyclose // its connection is closed
 	switch {
 	case err != nil && x.garbage.Load():
 		x.r.badRequests.Add(1)

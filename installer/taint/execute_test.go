@@ -5,16 +5,13 @@ package taint
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,193 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/internal/stepclock"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
-
-type lookup []cloudstack.VirtualMachine
-
-func (l lookup) ByID(id string) (cloudstack.VirtualMachine, bool) {
-	for i := range l {
-		if l[i].ID == id {
-			return l[i], true
-		}
-	}
-	return cloudstack.VirtualMachine{}, false
-}
-
-func (l lookup) ByName(name string) []cloudstack.VirtualMachine {
-	var out []cloudstack.VirtualMachine
-	for i := range l {
-		if strings.EqualFold(l[i].Name, name) {
-			out = append(out, l[i])
-		}
-	}
-	return out
-}
-
-func vm(name, id, ip string) cloudstack.VirtualMachine {
-	return cloudstack.VirtualMachine{
-		ID: id, Name: name, State: cloudstack.VMRunning, ZoneName: "zone-1", ServiceOfferingName: "Small Instance",
-		NICs: []cloudstack.NIC{{Default: true, IPv4: ip}},
-	}
-}
-
-const (
-	id1 = "11111111-1111-1111-1111-111111111111"
-	id2 = "22222222-2222-2222-2222-222222222222"
-	id3 = "33333333-3333-3333-3333-333333333333"
-)
-
-var cloud = lookup{vm("cp-1", id1, "10.1.1.11"), vm("w-1", id2, "10.1.1.21"), vm("w-2", id3, "10.1.1.22")}
-
-type change func(*corev1.Node)
-
-func aNode(name, ip string, changes ...change) corev1.Node {
-	n := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7", Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}, {Type: corev1.NodeHostName, Address: name}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}
-	for _, c := range changes {
-		c(&n)
-	}
-	return n
-}
-
-func controlPlane(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }
-func notReady(n *corev1.Node)     { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
-func done(n *corev1.Node) {
-	n.Spec.ProviderID = "external-cloudstack://" + id2
-	n.Labels[corev1.LabelTopologyZone] = "zone-1"
-	n.Labels[corev1.LabelInstanceTypeStable] = "Small_Instance"
-}
-
-func tainted(effect corev1.TaintEffect) change {
-	return func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: Key, Value: "true", Effect: effect})
-	}
-}
-func providerID(id string) change { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
-func label(k, v string) change    { return func(n *corev1.Node) { n.Labels[k] = v } }
-func annotation(k, v string) change {
-	return func(n *corev1.Node) { n.Annotations = map[string]string{k: v} }
-}
-func otherTaint(key string) change {
-	return func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
-	}
-}
-func gates(p *Plan) (gates []string) {
-	for _, pr := range p.Problems {
-		gates = append(gates, pr.Gate+" "+pr.Node)
-	}
-	return gates
-}
-func states(p *Plan) map[string]State {
-	m := map[string]State{}
-	for _, it := range p.Items {
-		m[it.Name] = it.State
-	}
-	return m
-}
-func notes(p *Plan, node string) []string {
-	for _, it := range p.Items {
-		if it.Name == node {
-			return it.Notes
-		}
-	}
-	return nil
-}
-
-func TestPlan(t *testing.T) {
-	t.Parallel()
-	cp, w1, w2 := aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22")
-	tests := map[string]struct {
-		nodes  []corev1.Node
-		vms    lookup
-		others []string
-		canary string
-		rest   []string
-		gates  []string
-		states map[string]State
-	}{
-		"worker first, control plane last": {
-			nodes: []corev1.Node{cp, w2, w1}, canary: "w-1", rest: []string{"w-2", "cp-1"},
-			states: map[string]State{"cp-1": StateNeeds, "w-1": StateNeeds, "w-2": StateNeeds},
-		},
-		"control plane alone is its own canary": {nodes: []corev1.Node{cp}, canary: "cp-1", rest: []string{}},
-		"nothing to do": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", done), aNode("w-2", "10.1.1.22", tainted(corev1.TaintEffectNoSchedule))},
-			states: map[string]State{"w-1": StateDone, "w-2": StateWaiting},
-		},
-		"provider ID by the kubelet, but no labels": {
-			nodes: []corev1.Node{aNode("w-1", "10.1.1.21", providerID("cloudstack:///"+id2))}, canary: "w-1", rest: []string{},
-		},
-		"foreign provider ID is left alone": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", providerID("k3s://w-1")), w2},
-			canary: "w-2", rest: []string{}, states: map[string]State{"w-1": StateForeign, "w-2": StateNeeds},
-		},
-		"NoExecute stops it": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), w2},
-			canary: "w-2", rest: []string{}, gates: []string{"no-execute w-1"},
-		},
-		"NoExecute stops it even with nothing to taint": {
-			nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute))}, gates: []string{"no-execute w-1"},
-		},
-		"not ready": {nodes: []corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady)}, canary: "w-1", rest: []string{"w-2"}, gates: []string{"ready w-2"}},
-		"not ready because it waits": {
-			nodes: []corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady, tainted(corev1.TaintEffectNoSchedule))}, canary: "w-1", rest: []string{},
-		},
-		"no VM": {nodes: []corev1.Node{w1, aNode("stranger", "10.9.9.9")}, canary: "stranger", rest: []string{"w-1"}, gates: []string{"vm stranger"}},
-		"two VMs of the name": {
-			nodes: []corev1.Node{w1}, vms: lookup{vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22")},
-			canary: "w-1", rest: []string{}, gates: []string{"vm w-1"},
-		},
-		"the InternalIP would change": {
-			nodes: []corev1.Node{aNode("w-1", "192.168.0.5")}, canary: "w-1", rest: []string{}, gates: []string{"internal-ip w-1"},
-		},
-		"a node without InternalIP gets its first": {
-			nodes:  []corev1.Node{aNode("w-1", "", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] })},
-			canary: "w-1", rest: []string{},
-		},
-		"node IP that the VM has not": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", annotation("alpha.kubernetes.io/provided-node-ip", "10.1.1.99"))},
-			canary: "w-1", rest: []string{}, gates: []string{"node-ip w-1"},
-		},
-		"another controller": {nodes: []corev1.Node{w1}, others: []string{"Deployment kube-system/other"}, canary: "w-1", rest: []string{}, gates: []string{"other-controller "}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			vms := cloud
-			if tc.vms != nil {
-				vms = tc.vms
-			}
-			p := NewPlan(Facts{Nodes: tc.nodes, VMs: vms, OtherControllers: tc.others})
-			require.Equal(t, tc.canary, p.Canary)
-			require.Equal(t, tc.rest, p.Rest)
-			require.Equal(t, tc.gates, gates(p))
-			if tc.states != nil {
-				require.Equal(t, tc.states, states(p))
-			}
-			for _, pr := range p.Problems {
-				require.NotEmpty(t, pr.Text)
-				require.NotEmpty(t, pr.Remedy)
-			}
-			require.Equal(t, p, NewPlan(Facts{Nodes: tc.nodes, VMs: vms, OtherControllers: tc.others}), "same facts, same plan")
-		})
-	}
-}
-
-func TestPlanNotesChangedLabels(t *testing.T) {
-	t.Parallel()
-	p := NewPlan(Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(corev1.LabelTopologyZone, "old"))}, VMs: cloud})
-	require.Empty(t, p.Problems)
-	require.Len(t, notes(p, "w-1"), 1)
-	require.Contains(t, notes(p, "w-1")[0], "changes from old to zone-1")
-}
 
 // world is an API server with a controller that initialises tainted nodes,
 // except the broken ones.
@@ -409,23 +220,4 @@ func TestExecuteRetriesLostRace(t *testing.T) {
 	e := &Executor{Kube: w.kube, Clock: w.clock}
 	require.NoError(t, e.Canary(t.Context(), NewPlan(Facts{Nodes: nodes, VMs: cloud})))
 	require.Equal(t, 3, lost)
-}
-
-func TestSnapshot(t *testing.T) {
-	t.Parallel()
-	nodes := threeNodes()
-	nodes[0].Annotations = map[string]string{"anything": "may hold a secret"}
-	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
-	dir := t.TempDir() + "/a/b"
-	path, err := s.Write(dir)
-	require.NoError(t, err)
-	body, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NotContains(t, string(body), "may hold a secret")
-	var back Snapshot
-	require.NoError(t, json.Unmarshal(body, &back))
-	require.Empty(t, cmp.Diff(*s, back))
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }

@@ -1,0 +1,110 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const proxyProtocol = "service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol"
+
+// TestTakeoverUndo goes back to the provider that an install has replaced and kept, killed at each of its steps, and
+// takes its place again. What the takeover changed is as it was, and csccm's controller ends before the old one starts.
+func TestTakeoverUndo(t *testing.T) {
+	t.Parallel()
+	b := newOccupied(t)
+	install := append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)
+	if out, code := b.csccm(t, "", install...); code != 0 {
+		t.Fatalf("the install in the old one's place ended with %d:\n%s", code, out)
+	}
+	b.recorded(t)
+	if after := balancerRules(t, b.client, b.ips...); reflect.DeepEqual(after, b.before) {
+		t.Fatalf("no rule was renamed: %v", after)
+	}
+	// The program in the old Deployment is csccm's own, which would change what Apache's leaves as it is.
+	patch := []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
+	if _, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), oldName, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	out, code := b.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json")
+	var plan struct {
+		State       string           `json:"state"`
+		Ours        []string         `json:"ours"`
+		Rules       []map[string]any `json:"rules"`
+		Annotations []map[string]any `json:"annotations"`
+		Problems    []map[string]any `json:"problems"`
+	}
+	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil || plan.State != "planned" || len(plan.Ours) != 1 || len(plan.Rules) != 1 ||
+		len(plan.Annotations) != 1 || len(plan.Problems) != 0 {
+		t.Fatalf("the dry run ended with %d, %v:\n%s", code, err, out)
+	}
+	w := b.witness(t)
+	undo := []string{"takeover", "--undo", "--yes"}
+	b.killedInTurn(t, 3, []string{
+		"Holding lease kube-system/" + lease, "Ending csccm's controller", "Rules to change in place: 1", "Starting Deployment kube-system/" + oldName,
+	}, undo)
+	if out, code = b.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
+		t.Fatalf("the undo after all the kills ended with %d:\n%s", code, out)
+	}
+	w.stop()
+	<-w.done
+	b.isBack(t, w)
+
+	if out, code = b.csccm(t, "", "takeover", "--undo"); code != 1 || !strings.Contains(out, "holds no record of a takeover") {
+		t.Errorf("with nothing left to undo it ended with %d:\n%s", code, out)
+	}
+	if out, code = b.csccm(t, "", install...); code != 0 || !strings.Contains(out, "Stopping Deployment kube-system/"+oldName) {
+		t.Fatalf("the second takeover ended with %d:\n%s", code, out)
+	}
+	if !strings.Contains(out, "Back to it:  csccm takeover --undo\n") {
+		t.Errorf("the way back is not named:\n%s", out)
+	}
+	b.eventually(t, "the new controller to be there again", b.standsBy)
+	noSecrets(t, b.bed, out, string(b.config(t).Render()))
+}
+
+// isBack compares with what was before the takeover.
+func (b *occupied) isBack(t *testing.T, w *witness) {
+	t.Helper()
+	if now := balancerRules(t, b.client, b.ips...); !reflect.DeepEqual(now, b.before) {
+		t.Errorf("the rules were %v and are %v", b.before, now)
+	}
+	old, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations["csccm.io/kept-by-takeover"]) > 0 {
+		t.Errorf("%v, the old Deployment: %+v", err, old)
+	}
+	pods, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
+	if err != nil || len(pods.Items) > 0 {
+		t.Errorf("%v, %d Pods of csccm's controller are left", err, len(pods.Items))
+	}
+	s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
+	if err != nil || s.Annotations[proxyProtocol] != "enabled" {
+		t.Errorf("%v, annotations %v", err, s.Annotations)
+	}
+	if now := b.appPods(t); !reflect.DeepEqual(now, b.apps) {
+		t.Errorf("Pods before %v and after %v", b.apps, now)
+	}
+	// By the lease: ours, csccm, the old one.
+	led := ""
+	for _, holder := range w.holders {
+		switch {
+		case strings.HasPrefix(holder, "csccm-takeover_"):
+			led += "c"
+		case strings.HasPrefix(holder, oldName+"-"):
+			led += "o"
+		case holder != "":
+			led += "n"
+		}
+	}
+	if i := strings.Index(led, "o"); i < 0 || strings.ContainsAny(led[i:], "nc") || !strings.Contains(led[:i], "c") {
+		t.Errorf("the lease was held by %v (%s)", w.holders, led)
+	}
+}
