@@ -108,6 +108,11 @@ func TestParse(t *testing.T) {
 		{name: "stickiness bogus", svc: service(map[string]string{StickinessMethod: "cookies"}), invalid: []string{StickinessMethod}},
 		{name: "option of another method", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "cookie-name=x"}), invalid: []string{StickinessOptions}},
 		{name: "option without its value", svc: service(map[string]string{StickinessMethod: "source", StickinessOptions: "expire"}), invalid: []string{StickinessOptions}},
+		{name: "no mode of HAProxy's", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=passive"}), invalid: []string{StickinessOptions}},
+		{name: "a mode that hides nothing", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=rewrite,indirect"}), invalid: []string{StickinessOptions}},
+		{name: "a mode", svc: service(map[string]string{StickinessMethod: "lb-cookie", StickinessOptions: "mode=insert,indirect"}), want: with(func(s *Spec) {
+			s.Stickiness = &Stickiness{Method: LBCookie, Params: map[string]string{"mode": "insert", "indirect": "true"}}
+		})},
 		{name: "options without a method", svc: service(map[string]string{StickinessOptions: "expire=30m"}), want: with(func(s *Spec) {
 			s.Warnings = []string{StickinessOptions + " has no effect without " + StickinessMethod}
 		})},

@@ -37,6 +37,10 @@ type stickinessMethod struct {
 	flags        []string
 }
 
+// cookieModes are those of HAProxy's directive cookie. CloudStack passes any word on to the router, whose HAProxy then
+// takes no change of any rule of the network.
+var cookieModes = []string{"insert", "rewrite", "prefix"}
+
 var stickinessMethods = []stickinessMethod{
 	{"lb-cookie", LBCookie, []string{"cookie-name", "domain", "mode"}, []string{"indirect", "nocache", "postonly"}},
 	{"app-cookie", AppCookie, []string{"cookie-name", "holdtime", "length", "mode"}, []string{"prefix", "request-learn"}},
@@ -48,7 +52,11 @@ func stickinessAllowed() string {
 	for _, m := range stickinessMethods {
 		var names []string
 		for _, o := range m.options {
-			names = append(names, o+"=…")
+			value := "…"
+			if m.method == LBCookie && o == "mode" {
+				value = strings.Join(cookieModes, "|")
+			}
+			names = append(names, o+"="+value)
 		}
 		parts = append(parts, m.word+": "+strings.Join(append(names, m.flags...), ", "))
 	}
@@ -93,5 +101,23 @@ func (p *parser) stickiness() *Stickiness {
 			return nil
 		}
 	}
+	if why := m.breaks(out.Params); why != "" {
+		p.refuse(StickinessOptions, options, why, allowed(StickinessOptions))
+		return nil
+	}
 	return out
+}
+
+// breaks tells why a router could not take the options; "" when it can.
+func (m *stickinessMethod) breaks(params map[string]string) string {
+	mode, set := params["mode"]
+	switch {
+	case m.method != LBCookie || !set:
+		return ""
+	case !slices.Contains(cookieModes, mode):
+		return "not a mode of a router's cookie: " + mode
+	case mode == "rewrite" && params["indirect"] != "":
+		return "mode=rewrite and indirect exclude each other"
+	}
+	return ""
 }
