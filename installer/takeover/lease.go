@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 )
@@ -79,6 +81,22 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 	}
 }
 
+// hold keeps every controller from leading until end, which must be called, also after ^C or a failure: the cluster would be
+// left without a leader. end tells whether the hold was lost meanwhile.
+func (t *Taker) hold(ctx context.Context, name LeaseName) (end func() error, err error) {
+	t.Progress.Step("Holding lease %s", name)
+	h, err := seize(ctx, t.Kube, t.Clock, name, identityPrefix+string(uuid.NewUUID()))
+	if err != nil {
+		t.Progress.Fail("")
+		return nil, err
+	}
+	t.Progress.Done("no controller leads meanwhile")
+	return func() error {
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(h.check(ctx), h.release(ctx))
+	}, nil
+}
+
 // seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
 // keeps it until release. A lease that nobody has made is made.
 func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName, identity string) (*hold, error) {
@@ -127,9 +145,9 @@ func (h *hold) renew(ctx context.Context) {
 			h.mine(l)
 			return true
 		})
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() == nil {
 			h.mu.Lock()
-			h.lost = err
+			h.lost = err // a later renewal makes good for one that failed: nobody else took it
 			h.mu.Unlock()
 		}
 	}

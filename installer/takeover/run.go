@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -132,22 +131,11 @@ func (t *Taker) swap(ctx context.Context) (err error) {
 		return err
 	}
 	if left || len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
-		t.Progress.Step("Holding lease %s", t.Plan.Own.Lease)
-		h, err := seize(ctx, t.Kube, t.Clock, t.Plan.Own.Lease, identityPrefix+string(uuid.NewUUID()))
-		if err != nil {
-			t.Progress.Fail("")
-			return err
+		end, herr := t.hold(ctx, t.Plan.Own.Lease)
+		if herr != nil {
+			return herr
 		}
-		t.Progress.Done("no controller leads meanwhile")
-		defer func() {
-			if herr := h.check(context.WithoutCancel(ctx)); herr != nil {
-				err = errors.Join(err, herr)
-			}
-			// ^C or a failure must not leave the cluster without a leader.
-			if rerr := h.release(context.WithoutCancel(ctx)); rerr != nil {
-				err = errors.Join(err, rerr)
-			}
-		}()
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	for i := range running {
 		t.Progress.Step("Stopping %s", &running[i])

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/installer/report"
@@ -60,21 +59,11 @@ func (u *Undoer) swap(ctx context.Context) (err error) {
 		return err
 	}
 	if len(p.ours)+len(p.Rules)+len(p.Annotations) > 0 || left {
-		t.Progress.Step("Holding lease %s", p.Lease)
-		h, err := seize(ctx, t.Kube, t.Clock, p.Lease, identityPrefix+string(uuid.NewUUID()))
-		if err != nil {
-			t.Progress.Fail("")
-			return err
+		end, herr := t.hold(ctx, p.Lease)
+		if herr != nil {
+			return herr
 		}
-		t.Progress.Done("no controller leads meanwhile")
-		defer func() {
-			if herr := h.check(context.WithoutCancel(ctx)); herr != nil {
-				err = errors.Join(err, herr)
-			}
-			if rerr := h.release(context.WithoutCancel(ctx)); rerr != nil {
-				err = errors.Join(err, rerr)
-			}
-		}()
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	if err := u.endOurs(ctx); err != nil {
 		return err
