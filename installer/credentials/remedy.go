@@ -6,8 +6,6 @@ package credentials
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,18 +16,14 @@ import (
 
 // certificateRemedy is for a certificate that no ca-file makes good; "" where err is not about one.
 func certificateRemedy(err error) string {
-	var (
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-		record  tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	switch cloudstack.TLSFaultOf(err) {
+	case cloudstack.TLSExpired:
 		return "have CloudStack's certificate renewed, or correct the clock of this machine"
-	case errors.As(err, &host):
+	case cloudstack.TLSOtherHost:
 		return "use a host name of CloudStack's certificate in api-url, or have the certificate made for this one"
-	case errors.As(err, &record):
+	case cloudstack.TLSAbsent:
 		return "correct scheme or port of api-url: what answers there is not HTTPS"
+	case cloudstack.TLSFine, cloudstack.TLSUntrusted:
 	}
 	return ""
 }

@@ -5,8 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -97,35 +95,4 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// tlsReason says what may be wrong; an authority helps only where none is known.
-func tlsReason(err error) string {
-	var (
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-		record  tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "it has expired or is not valid yet, or the clock here is wrong"
-	case errors.As(err, &host):
-		return "it is for another host name than api-url's"
-	case errors.As(err, &record):
-		return "there is none: the server does not speak TLS at this port, api-url may have to begin with http://"
-	}
-	return "ca-file or ssl-no-verify may be needed"
-}
-
-// isTLSError tells that the peer's certificate or protocol was refused; that does not pass with time.
-func isTLSError(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		unknown      x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-		record       tls.RecordHeaderError
-	)
-	return errors.As(err, &verification) || errors.As(err, &unknown) || errors.As(err, &host) ||
-		errors.As(err, &invalid) || errors.As(err, &record)
 }

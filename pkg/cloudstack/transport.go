@@ -188,17 +188,18 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte
 func (c *Client) networkFailure(ctx context.Context, command string, status int, unsent bool, err error) result {
 	e := &Error{Kind: KindTransient, Command: command, Err: err}
 	e.MayHaveHappened = !unsent && !idempotent(command)
+	fault := TLSFaultOf(err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
 		e.Text, e.Err = "no answer in time", context.DeadlineExceeded
 	case errors.Is(ctx.Err(), context.Canceled):
 		e.Text, e.Err = "cancelled", context.Canceled
-	case isTLSError(err):
-		e.Text = "the server's certificate is not trusted (" + tlsReason(err) + "): " + err.Error()
+	case fault != TLSFine:
+		e.Text = "the server's certificate is not trusted (" + fault.text() + "): " + err.Error()
 	default:
 		e.Text = "cannot reach the API: " + err.Error()
 	}
-	return result{err: e, status: status, retry: (unsent || idempotent(command)) && !isTLSError(err)}
+	return result{err: e, status: status, retry: (unsent || idempotent(command)) && fault == TLSFine}
 }
 
 // notSent is the error of a call that ended while it waited for its turn.

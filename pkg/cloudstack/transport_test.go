@@ -5,8 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -336,19 +334,6 @@ func TestClockSkewIsNamed(t *testing.T) {
 			}
 			require.Len(t, f.recorded(), 1, "bad keys do not get better")
 		})
-	}
-}
-
-// What is wrong with a certificate is said: an authority helps against one of the ways alone.
-func TestTLSReasons(t *testing.T) {
-	t.Parallel()
-	for want, err := range map[string]error{
-		"has expired":         x509.CertificateInvalidError{Reason: x509.Expired},
-		"another host name":   x509.HostnameError{Certificate: &x509.Certificate{}},
-		"does not speak TLS":  tls.RecordHeaderError{},
-		"ca-file or ssl-no-v": x509.UnknownAuthorityError{},
-	} {
-		require.Contains(t, tlsReason(fmt.Errorf("get: %w", err)), want)
 	}
 }
 

@@ -1,0 +1,58 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+)
+
+// TLSFault is why a connection's TLS was refused; that does not pass with time.
+type TLSFault int
+
+// What may be wrong. An authority (ca-file) helps against TLSUntrusted alone.
+const (
+	TLSFine      TLSFault = iota // err is not about TLS
+	TLSUntrusted                 // nobody known has signed the certificate
+	TLSExpired                   // or is not valid yet, or the clock here is wrong
+	TLSOtherHost                 // the certificate has other names
+	TLSAbsent                    // the server does not speak TLS at this port
+)
+
+// TLSFaultOf finds it in the error of a call.
+func TLSFaultOf(err error) TLSFault {
+	var (
+		verification *tls.CertificateVerificationError
+		unknown      x509.UnknownAuthorityError
+		host         x509.HostnameError
+		invalid      x509.CertificateInvalidError
+		record       tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return TLSExpired
+	case errors.As(err, &host):
+		return TLSOtherHost
+	case errors.As(err, &record):
+		return TLSAbsent
+	case errors.As(err, &verification), errors.As(err, &unknown), errors.As(err, &invalid):
+		return TLSUntrusted
+	}
+	return TLSFine
+}
+
+// text is the fault in words.
+func (f TLSFault) text() string {
+	switch f {
+	case TLSExpired:
+		return "it has expired or is not valid yet, or the clock here is wrong"
+	case TLSOtherHost:
+		return "it is for another host name than api-url's"
+	case TLSAbsent:
+		return "there is none: the server does not speak TLS at this port, api-url may have to begin with http://"
+	case TLSFine, TLSUntrusted:
+	}
+	return "ca-file or ssl-no-verify may be needed"
+}
