@@ -89,6 +89,7 @@ type contactOf struct {
 	pod      string
 	last     *podlog.Line // that tells whether CloudStack is reached; nil without one
 	failure  *podlog.Line // the newest that tells that it is not
+	again    *podlog.Line // that tells that an outage is over; nil without one since the newest failure
 	failures int          // recently
 }
 
@@ -101,7 +102,10 @@ func contactIn(log *logOf, now time.Time) contactOf {
 			c.failures++
 		}
 		if broken || l.Message == contactFailed {
-			c.failure = l
+			c.failure, c.again = l, nil
+		}
+		if l.Message == contactAgain {
+			c.again = l
 		}
 		if broken || l.Message == contactFailed || l.Message == contactMade || l.Message == contactAgain {
 			c.last = l
@@ -131,7 +135,7 @@ func decideContact(logs []logOf, now time.Time) Finding {
 		switch {
 		case !c.works() && (recent || c.last.Message == contactFailed):
 			down = &c
-		case recent && c.last.Message == contactAgain:
+		case recent && c.again != nil: // a controller that began during the outage says after it that CloudStack can be used
 			over = &c
 		}
 		if last == nil || !c.last.At.Before(last.last.At) {
@@ -144,9 +148,9 @@ func decideContact(logs []logOf, now time.Time) Finding {
 	case down != nil:
 		return down.broken(now)
 	case over != nil:
-		return warn("CloudStack was not reached for %s, until %s ago; that is over", over.last.Get("after"), ago(over.last, now)).
+		return warn("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
 			about(Object{Kind: "Pod", Name: over.pod, Message: oneLine(over.failure.Get("err"))}).
-			evidence("at", over.last.At.Format(time.RFC3339)).fix("none needed; look into it if it comes again")
+			evidence("at", over.again.At.Format(time.RFC3339)).fix("none needed; look into it if it comes again")
 	case last == nil:
 		return ok("no failed call in %s of the log", count(lines, "line"))
 	case last.last.Message == contactMade:

@@ -46,6 +46,8 @@ func TestDecideContact(t *testing.T) {
 	f = decide(can, failed, again(3*time.Minute))
 	expect{Warning, "not reached for 1m2s, until 3m0s ago; that is over", []string{"Pod p: no such host"}}.verify(t, f)
 	require.Equal(t, "none needed; look into it if it comes again", f.Remedy)
+	f = decide(failed, again(3*time.Minute), wrote(3*time.Minute, 'I', contactMade)) // it began during the outage
+	expect{Warning, "not reached for 1m2s, until 3m0s ago; that is over", []string{"Pod p: no such host"}}.verify(t, f)
 	expect{"", "no such host", []string{"Pod p: 1m0s ago, 2 failed calls"}}.verify(t, decide(failed, again(3*time.Minute), cannot))
 	expect{OK, "no failed call for 14m0s", nil}.verify(t, decide(wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14*time.Minute)))
 	expect{OK, "no failed call for 1m0s", nil}.verify(t, decide(again(time.Minute))) // the failures are in lines that were not read
