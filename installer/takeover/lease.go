@@ -53,9 +53,11 @@ func leftHold(ctx context.Context, kube kubernetes.Interface, name LeaseName) (b
 	return isCSCCM(holder(l)), nil
 }
 
-// awaitNoOther waits until no other csccm keeps the lease fresh, and gives up when one goes on doing so.
+// awaitNoOther waits until no other csccm keeps the lease fresh, and gives up when one goes on doing so. Whether it is
+// renewed is seen here: the other's clock need not be ours.
 func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName) error {
-	var first time.Time
+	var first *coordinationv1.Lease
+	begun := c.Now()
 	for {
 		l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
@@ -63,15 +65,17 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 			return nil
 		case err != nil:
 			return fmt.Errorf("reading lease %s: %w", name, err)
-		case !isCSCCM(holder(l)) || l.Spec.RenewTime == nil || c.Since(l.Spec.RenewTime.Time) >= leaseMissed:
+		case !isCSCCM(holder(l)) || l.Spec.RenewTime == nil:
 			return nil
-		case first.IsZero():
-			first = l.Spec.RenewTime.Time
-		case l.Spec.RenewTime.After(first):
+		case first == nil:
+			first = l
+		case holder(l) != holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
 			return &remediedError{
 				fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name),
 				"let it end, then run the command again",
 			}
+		case c.Since(begun) >= leaseMissed:
+			return nil
 		}
 		select {
 		case <-ctx.Done():

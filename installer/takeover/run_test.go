@@ -9,7 +9,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -276,51 +274,5 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 				clock.Step(stopTimeout)
 			}
 		}
-	}
-}
-
-// A csccm that was killed leaves the lease held: the next one waits until it is sure of that, and takes it.
-// One that is at work keeps it.
-func TestLeaseOfAnotherCSCCM(t *testing.T) {
-	t.Parallel()
-	for name, alive := range map[string]bool{"killed": false, "at work": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kube, c := fake.NewClientset(), clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
-			first, err := seize(t.Context(), kube, c, DefaultLease, identityPrefix+"1")
-			require.NoError(t, err)
-			if !alive {
-				first.stop()
-				<-first.done
-			}
-			type result struct {
-				h   *hold
-				err error
-			}
-			done := make(chan result, 1)
-			go func() {
-				h, err := seize(t.Context(), kube, c, DefaultLease, identityPrefix+"2")
-				done <- result{h, err}
-			}()
-			for {
-				select {
-				case r := <-done:
-					if alive {
-						require.ErrorContains(t, r.err, "another csccm is at work: csccm-takeover_1")
-						require.NoError(t, first.check(t.Context()))
-						return
-					}
-					require.NoError(t, r.err)
-					require.NoError(t, r.h.check(t.Context()))
-					require.GreaterOrEqual(t, c.Since(time.Unix(1_700_000_000, 0)), leaseMissed)
-					return
-				default:
-					if c.HasWaiters() {
-						c.Step(leaderPoll)
-					}
-					goruntime.Gosched()
-				}
-			}
-		})
 	}
 }
