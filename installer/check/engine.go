@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 // Selection says which checks to run and how.
@@ -57,32 +59,11 @@ func nearest(code string, catalogue []Check) []string {
 	known = slices.Compact(known)
 	least := len(code) + len(known)
 	for _, k := range known {
-		least = min(least, distance(code, k))
+		least = min(least, typo.Distance(code, k))
 	}
-	near := slices.DeleteFunc(known, func(k string) bool { return distance(code, k) > least })
+	near := slices.DeleteFunc(known, func(k string) bool { return typo.Distance(code, k) > least })
 	const enough = 3
 	return near[:min(len(near), enough)]
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func matches(pattern, code string) bool {
