@@ -105,11 +105,19 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 				<-asked
 			}
 			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL}, args...)...)
+			var stdout bytes.Buffer
+			cmd.Stdout = &stdout
 			require.NoError(t, cmd.Start())
 			<-asked // it works
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, 130, codeOf(t, cmd.Wait()), "%s: %s", command, stderr)
 			require.Contains(t, stderr.String(), "interrupted", command)
+			require.NotContains(t, stdout.String()+stderr.String(), "context canceled", command)
+			if command == "doctor" || command == "status" {
+				require.Regexp(t, `(?m)^error: interrupted: \d+ of \d+ checks had not ended$`, stderr.String())
+				require.Regexp(t, `\d not finished\n`, stdout.String())
+				require.NotContains(t, stdout.String(), "see: ", "what was not looked at is no finding")
+			}
 		}
 	})
 }

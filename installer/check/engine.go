@@ -187,6 +187,9 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 		case <-ctx.Done():
 			return t.check.result(stopped(ctx), 0)
 		}
+		if dep.result.Unfinished {
+			return t.check.result(stopped(ctx), 0)
+		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
 			return t.check.result(skip("needs %s, which %s", code, pastTense(o)), 0)
 		}
@@ -220,7 +223,7 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 	}()
 	select {
 	case f := <-done:
-		if ctx.Err() != nil && f.Outcome == Unknown {
+		if ctx.Err() != nil && f.Outcome != OK { // what it could not read by then is no finding
 			return stopped(ctx)
 		}
 		return f
@@ -232,10 +235,12 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 }
 
 func stopped(ctx context.Context) Finding {
+	f := unknown("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return unknown("not finished: the time for the whole run is over")
+		f = unknown("not finished: the time for the whole run is over")
 	}
-	return unknown("not finished: interrupted")
+	f.unfinished = true
+	return f
 }
 
 func pastTense(o Outcome) string {
