@@ -106,6 +106,9 @@ func TestUsageOfOperations(t *testing.T) {
 		"two folders":           {[]string{"chart", "save", "a", "b"}, "chart save takes one folder"},
 		"template, output":      {[]string{"template", "-o", "json"}, "none of yaml"},
 		"rotate-keys, password": {[]string{"rotate-keys", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
+		"template, a value":     {[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
+		"images, a value":       {[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
+		"chart save, a value":   {[]string{"chart", "save", "/none", "--set", "replicas=2"}, "chart values: replicas is not known here; use replicaCount"},
 		"rotate-keys, one key":  {[]string{"rotate-keys", "--admin-api-key-file", "/none"}, "--admin-api-key-file: cannot read"},
 	} {
 		t.Run(name, func(t *testing.T) {
