@@ -154,7 +154,15 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 
 // cutOff says in one line what ended a run of checks, and how many of them were not judged.
 func cutOff(ctx context.Context, unfinished, all int) error {
-	return fmt.Errorf("%w: %d of %d checks had not ended", context.Cause(ctx), unfinished, all)
+	return inTime(ctx, fmt.Errorf("%w: %d of %d checks had not ended", context.Cause(ctx), unfinished, all))
+}
+
+// inTime says how a run that --timeout has ended would come to its end.
+func inTime(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return &remediedError{err, "raise --timeout; 0 means never"}
+	}
+	return err
 }
 
 // runChecks shows on a terminal how far it is.

@@ -43,6 +43,9 @@ func TestTemplateImagesChartSave(t *testing.T) {
 	lines, err := os.ReadFile(filepath.Join(dir, "images.txt"))
 	require.NoError(t, err)
 	require.Equal(t, list.Images[0].Image+" "+list.Images[0].Mirror+"\n", string(lines))
+	r = csccm(t, "", environment(), "chart", "save", filepath.Join(dir, "images.txt"))
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "not a directory\n  fix: name a folder")
 	// What was saved gives the mirror's image.
 	r = csccm(t, "", environment(), "images", "--kube-version", "v1.37.1", "--chart", files[0], "--values", filepath.Join(dir, "values-mirror.yaml"))
 	require.Equal(t, 0, r.code, r.err)

@@ -83,7 +83,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	r, facts := check.Inspect(ctx, env, check.Selection{Phase: phase}, step)
 	report.Clear(progress)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: nothing was written", context.Cause(ctx))
+		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
 	files, err := bundle.Files(bundle.Input{Env: env, Report: r, Facts: facts, KeepNames: f.keepNames})
 	if err != nil {
