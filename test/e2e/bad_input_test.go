@@ -247,6 +247,15 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		refused(t, d.csccm(t, nil, "support-bundle", "--file", "/dev/full"), 2, "exists already", "--file")
 		unchanged(t)
 	})
+	t.Run("a chart value that is wrong", func(t *testing.T) {
+		for _, args := range [][]string{
+			{"install", "--cloud-config", file, "--yes"}, {"install", "--cloud-config", file, "--dry-run"},
+			{"install", "--cloud-config", file, "--dry-run=server"}, {"install", "--cloud-config", file, "--plan"}, {"template"}, {"images"},
+		} {
+			refused(t, d.csccm(t, nil, append(args, "--set", "replicaCount=many")...), 2, "chart values: replicaCount: ", "values.schema.json")
+		}
+		unchanged(t)
+	})
 	t.Run("nodes without VMs", func(t *testing.T) {
 		// There are two VMs. Without the taint: a node that was there before the cloud provider.
 		d.register(t, 3, 3, func(n *corev1.Node) { n.Spec.Taints = nil })
