@@ -84,6 +84,8 @@ func (x *exchange) run(client netip.AddrPort) {
 	}
 	resp, err := x.answer() //nolint:bodyclose // its connection is closed
 	switch {
+	case err != nil && x.r.p.ctx.Err() != nil:
+		return // the path ends: its connections are closed in any order, and nobody is told that a member was bad
 	case err != nil && x.garbage.Load():
 		x.r.badRequests.Add(1)
 		refuse(x.toClient, http.StatusBadRequest)
