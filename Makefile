@@ -57,7 +57,7 @@ test: plane ## run all tests with the race detector (unit, contract, controller,
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
-	go test $(TESTFLAGS) ./...
+	go test -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: minors
 minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
