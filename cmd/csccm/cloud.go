@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
@@ -55,10 +56,16 @@ func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, er
 
 func cloudOfFile(file string) (*cloud, error) {
 	f, err := os.Open(file) // #nosec G304 -- the user names it
+	if err == nil {
+		defer func() { _ = f.Close() }()
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil && info.IsDir() {
+			err = &os.PathError{Op: "read", Path: file, Err: syscall.EISDIR}
+		}
+	}
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
-	defer func() { _ = f.Close() }()
 	config, err := cloudstack.ParseConfig(f)
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}

@@ -146,10 +146,23 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 	if err := writeReport(g, out, format, r, check.Severity(f.failOn)); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("not all checks have ended: %w", err)
+	if n := r.Unfinished(); n > 0 {
+		return cutOff(ctx, n, len(r.Checks))
 	}
 	return r.Err(check.Severity(f.failOn))
+}
+
+// cutOff says in one line what ended a run of checks, and how many of them were not judged.
+func cutOff(ctx context.Context, unfinished, all int) error {
+	return inTime(ctx, fmt.Errorf("%w: %d of %d checks had not ended", context.Cause(ctx), unfinished, all))
+}
+
+// inTime says how a run that --timeout has ended would come to its end.
+func inTime(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return &remediedError{err, "raise --timeout; 0 means never"}
+	}
+	return err
 }
 
 // runChecks shows on a terminal how far it is.
@@ -178,6 +191,9 @@ func (g *globals) checkProgress() (p report.Progress, step func(check.Result)) {
 		if terminal {
 			report.Retitle(p, "running checks: %d done, %s", done, r.Code)
 			return
+		}
+		if r.Unfinished {
+			return // counted at the end
 		}
 		p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 	}

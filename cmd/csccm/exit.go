@@ -19,10 +19,20 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-var (
-	errInterrupted = errors.New("interrupted")
-	errTimeout     = errors.New("timed out")
+// What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd look.
+const (
+	errInterrupted = ended("interrupted")
+	errTimeout     = ended("timed out")
 )
+
+type ended string
+
+func (e ended) Error() string { return string(e) }
+
+// Is tells what the context's own error would be.
+func (e ended) Is(target error) bool {
+	return e == errInterrupted && target == context.Canceled || e == errTimeout && target == context.DeadlineExceeded
+}
 
 // usageError is a command line that cannot be run as it stands.
 type usageError struct{ err error }

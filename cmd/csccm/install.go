@@ -176,10 +176,10 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
 	}
-	if err := positive("--node-timeout", o.PerNode, true); err != nil {
+	if err := positive("--node-timeout", o.PerNode); err != nil {
 		return err
 	}
-	if err := positive("--rollout-timeout", o.RolloutTimeout, true); err != nil {
+	if err := positive("--rollout-timeout", o.RolloutTimeout); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {

@@ -185,6 +185,12 @@ func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate
 	plan := migrate.MakePlan(in, migrate.Selection{
 		LoadBalancers: m.f.loadBalancers, IncludeUnattributed: m.f.includeUnattributed, DeleteOrphans: m.f.deleteOrphans,
 	})
+	if unknown := plan.UnknownLoadBalancers; len(unknown) > 0 {
+		return migrate.Plan{}, &remediedError{
+			usagef("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
+			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules",
+		}
+	}
 	return plan, m.allowed(ctx, &plan)
 }
 
@@ -218,7 +224,10 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 	}
 	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
 	r := check.Run(ctx, env, check.Selection{Only: []string{"CCM-003"}}, nil)
-	if r.Summary.OK == len(r.Checks) {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case r.Summary.OK == len(r.Checks):
 		return nil
 	}
 	var where []string

@@ -112,6 +112,8 @@ func TestMigrateRulesErrors(t *testing.T) {
 		{"undo of another CloudStack", 1, "https://another/client/api", append([]string{"--undo", foreign}, cs...)},
 		{"undo of nothing", 2, "no such file", append([]string{"--undo", taken + "x"}, cs...)},
 		{"undo and lb", 2, "lb", append([]string{"--undo", taken, "--lb", oldLB}, cs...)},
+		{"cloud-config is a folder", 2, "is a directory\n  fix: name a file", []string{"--cloud-config", t.TempDir()}},
+		{"lb of no rule", 2, "--lb " + oldLB + "0: no rule is of that load balancer", append([]string{"--lb", oldLB, "--lb", oldLB + "0"}, cs...)},
 		{"unknown format", 2, "text, json, yaml", append([]string{"-o", "xml"}, cs...)},
 		{"time-out", 124, "timed out", append([]string{"--timeout", "1ns"}, cs...)},
 	}

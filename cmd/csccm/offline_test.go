@@ -43,6 +43,9 @@ func TestTemplateImagesChartSave(t *testing.T) {
 	lines, err := os.ReadFile(filepath.Join(dir, "images.txt"))
 	require.NoError(t, err)
 	require.Equal(t, list.Images[0].Image+" "+list.Images[0].Mirror+"\n", string(lines))
+	r = csccm(t, "", environment(), "chart", "save", filepath.Join(dir, "images.txt"))
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "not a directory\n  fix: name a folder")
 	// What was saved gives the mirror's image.
 	r = csccm(t, "", environment(), "images", "--kube-version", "v1.37.1", "--chart", files[0], "--values", filepath.Join(dir, "values-mirror.yaml"))
 	require.Equal(t, 0, r.code, r.err)
@@ -106,6 +109,9 @@ func TestUsageOfOperations(t *testing.T) {
 		"two folders":           {[]string{"chart", "save", "a", "b"}, "chart save takes one folder"},
 		"template, output":      {[]string{"template", "-o", "json"}, "none of yaml"},
 		"rotate-keys, password": {[]string{"rotate-keys", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
+		"template, a value":     {[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
+		"images, a value":       {[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
+		"chart save, a value":   {[]string{"chart", "save", "/none", "--set", "replicas=2"}, "chart values: replicas is not known here; use replicaCount"},
 		"rotate-keys, one key":  {[]string{"rotate-keys", "--admin-api-key-file", "/none"}, "--admin-api-key-file: cannot read"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,9 +41,9 @@ func (f *operationFlags) addRollout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.rolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
 }
 
-// positive refuses a time that leaves nothing to wait for; a command without the flag has none.
-func positive(flag string, d time.Duration, has bool) error {
-	if has && d <= 0 {
+// positive refuses a time that leaves nothing to wait for.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
 		return usagef("%s %s must be more than 0", flag, d)
 	}
 	return nil
@@ -82,8 +82,10 @@ func (f *operationFlags) read(g *globals) (format string, dry, server bool, err 
 	if format, err = g.wantOutput("text", "json", "yaml"); err != nil {
 		return "", false, false, err
 	}
-	if err = positive("--rollout-timeout", f.rolloutTimeout, f.rollout); err != nil {
-		return "", false, false, err
+	if f.rollout {
+		if err = positive("--rollout-timeout", f.rolloutTimeout); err != nil {
+			return "", false, false, err
+		}
 	}
 	dry, server, err = dryRunOf(f.dryRun)
 	return format, dry, server, err

@@ -96,7 +96,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 			t.Parallel()
 			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL, "--timeout", "300ms"}, args...)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
-			require.Contains(t, stderr.String(), "--timeout")
+			require.Regexp(t, `  fix: .*raise --timeout`, stderr.String())
 		})
 	}
 	t.Run("130", func(t *testing.T) { //nolint:paralleltest // one after the other: they share the server's channel
@@ -105,11 +105,20 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 				<-asked
 			}
 			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL}, args...)...)
+			var stdout bytes.Buffer
+			cmd.Stdout = &stdout
 			require.NoError(t, cmd.Start())
 			<-asked // it works
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, 130, codeOf(t, cmd.Wait()), "%s: %s", command, stderr)
 			require.Contains(t, stderr.String(), "interrupted", command)
+			require.NotContains(t, stdout.String()+stderr.String(), "context canceled", command)
+			require.NotContains(t, stderr.String(), "  fix: ", command)
+			if command == "doctor" || command == "status" {
+				require.Regexp(t, `(?m)^error: interrupted: \d+ of \d+ checks had not ended$`, stderr.String())
+				require.Regexp(t, `\d not finished\n`, stdout.String())
+				require.NotContains(t, stdout.String(), "see: ", "what was not looked at is no finding")
+			}
 		}
 	})
 }

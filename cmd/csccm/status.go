@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -83,8 +82,8 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 		if err := f.write(g, out, format, s); err != nil {
 			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("not all checks have ended: %w", err)
+		if n, all := s.Unfinished(); n > 0 {
+			return cutOff(ctx, n, all)
 		}
 		return s.Err(failOn)
 	}

@@ -82,8 +82,8 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	progress, step := g.checkProgress()
 	r, facts := check.Inspect(ctx, env, check.Selection{Phase: phase}, step)
 	report.Clear(progress)
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("nothing was written: %w", err)
+	if ctx.Err() != nil {
+		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
 	files, err := bundle.Files(bundle.Input{Env: env, Report: r, Facts: facts, KeepNames: f.keepNames})
 	if err != nil {

@@ -87,10 +87,11 @@ func (f *taintFlags) validate(g *globals) error {
 		return usagef("--yes and --dry-run exclude each other")
 	case f.maxParallel < 1:
 		return usagef("--max-parallel %d must be 1 or more", f.maxParallel)
-	case f.perNode <= 0:
-		return positive("--node-timeout", f.perNode, true)
 	case f.snapshot != "" && !f.undo:
 		return usagef("--snapshot is for --undo")
+	}
+	if err := positive("--node-timeout", f.perNode); err != nil {
+		return err
 	}
 	known := map[string]bool{}
 	for _, gate := range taint.Gates() {

@@ -205,11 +205,17 @@ func saveChart(dir string, chart *helm.Chart, manifest, mirror string) (*savedCh
 		return nil, err
 	}
 	out := &savedChart{SchemaVersion: 1, Images: filepath.Join(dir, "images.txt")}
+	unwritable := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return &remediedError{err, "name a folder that can be made and written to"}
+	}
 	if out.Chart, err = chart.Save(dir); err != nil {
-		return nil, err
+		return nil, unwritable(err)
 	}
 	if err := os.WriteFile(out.Images, []byte(imageLines(list)), 0o644); err != nil { //nolint:gosec // a public list
-		return nil, err
+		return nil, unwritable(err)
 	}
 	if mirror == "" || len(list) == 0 {
 		return out, nil
@@ -221,5 +227,5 @@ func saveChart(dir string, chart *helm.Chart, manifest, mirror string) (*savedCh
 		return nil, err
 	}
 	out.Values = filepath.Join(dir, "values-mirror.yaml")
-	return out, os.WriteFile(out.Values, values, 0o644) //nolint:gosec // a public list
+	return out, unwritable(os.WriteFile(out.Values, values, 0o644)) //nolint:gosec // a public list
 }

@@ -78,6 +78,8 @@ type Finding struct {
 	Evidence map[string]string
 	// Remedy replaces the check's own where the finding knows better.
 	Remedy string
+
+	unfinished bool
 }
 
 // Check is one entry of the catalogue.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 // Selection says which checks to run and how.
@@ -57,32 +59,11 @@ func nearest(code string, catalogue []Check) []string {
 	known = slices.Compact(known)
 	least := len(code) + len(known)
 	for _, k := range known {
-		least = min(least, distance(code, k))
+		least = min(least, typo.Distance(code, k))
 	}
-	near := slices.DeleteFunc(known, func(k string) bool { return distance(code, k) > least })
+	near := slices.DeleteFunc(known, func(k string) bool { return typo.Distance(code, k) > least })
 	const enough = 3
 	return near[:min(len(near), enough)]
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func matches(pattern, code string) bool {
@@ -206,6 +187,9 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 		case <-ctx.Done():
 			return t.check.result(stopped(ctx), 0)
 		}
+		if dep.result.Unfinished {
+			return t.check.result(stopped(ctx), 0)
+		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
 			return t.check.result(skip("needs %s, which %s", code, pastTense(o)), 0)
 		}
@@ -239,7 +223,7 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 	}()
 	select {
 	case f := <-done:
-		if ctx.Err() != nil && f.Outcome == Unknown {
+		if ctx.Err() != nil && f.Outcome != OK { // what it could not read by then is no finding
 			return stopped(ctx)
 		}
 		return f
@@ -251,10 +235,12 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 }
 
 func stopped(ctx context.Context) Finding {
+	f := unknown("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return unknown("not finished: the time for the whole run is over")
+		f = unknown("not finished: the time for the whole run is over")
 	}
-	return unknown("not finished: interrupted")
+	f.unfinished = true
+	return f
 }
 
 func pastTense(o Outcome) string {

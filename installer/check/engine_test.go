@@ -4,6 +4,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -164,7 +165,30 @@ func TestEndOfTheRun(t *testing.T) {
 	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, ok(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
-	require.NotEqual(t, OK, r.Checks[1].Outcome)
+	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
+	for _, short := range []bool{true, false} {
+		var out bytes.Buffer
+		require.NoError(t, r.WriteText(&out, TextOptions{Short: short}))
+		require.NotContains(t, out.String(), "T-00", "no finding")
+		require.Contains(t, out.String(), "0 unknown, 2 not finished\n")
+	}
+
+	// What is found by then stays; what could not be read any more is no finding.
+	ctx, cancel = context.WithCancel(t.Context())
+	said := make(chan struct{})
+	found, late := made("T-001", SeverityError, Finding{Message: "is broken"}), made("T-002", SeverityError, Finding{})
+	late.Run = func(ctx context.Context, _ *Env) Finding {
+		<-said
+		cancel()
+		return Finding{Outcome: Failed, Message: ctx.Err().Error()}
+	}
+	r = run(ctx, &Env{}, []Check{found, late}, Selection{}, func(r Result) {
+		if r.Code == "T-001" {
+			close(said)
+		}
+	})
+	require.Equal(t, map[string]Outcome{"T-001": Failed, "T-002": Unknown}, outcomes(r))
+	require.Equal(t, 1, r.Unfinished())
 
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()

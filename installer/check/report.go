@@ -37,13 +37,15 @@ type Result struct {
 	Remedy     string `json:"remedy,omitempty"`
 	Hint       string `json:"hint"`
 	DurationMs int64  `json:"durationMs"`
+	// Unfinished: the whole run ended before the check. Programs read that as unknown; a person is told how many.
+	Unfinished bool `json:"-"`
 }
 
 func (c *Check) result(f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category, Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
 		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,
-		DurationMs: took.Milliseconds(),
+		DurationMs: took.Milliseconds(), Unfinished: f.unfinished,
 	}
 	if r.Outcome == "" {
 		r.Outcome = Failed
@@ -144,6 +146,17 @@ func newReport(env *Env, sel Selection, results []Result, took time.Duration) Re
 		}
 	}
 	return r
+}
+
+// Unfinished is how many checks had not ended when the run did.
+func (r Report) Unfinished() int {
+	n := 0
+	for i := range r.Checks {
+		if r.Checks[i].Unfinished {
+			n++
+		}
+	}
+	return n
 }
 
 // ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,

@@ -24,12 +24,12 @@ type TextOptions struct {
 const maxObjects = 10
 
 // WriteText writes the report for a person: a line for each check, what is wrong with its remedy
-// and a link below it, and a summary at the end.
+// and a link below it, and a summary at the end. Checks that the end of the run cut off are only counted.
 func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
 	for _, c := range r.Checks {
-		if o.Short && (c.Outcome == OK || c.Outcome == Skipped) {
+		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) {
 			continue
 		}
 		if !o.Short && c.Category != category {
@@ -44,7 +44,7 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	if b.Len() > 0 && !o.Short {
 		b.WriteByte('\n')
 	}
-	b.WriteString(r.Summary.text(o.Style))
+	b.WriteString(r.Summary.text(o.Style, r.Unfinished()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -104,7 +104,10 @@ func symbol(o Outcome) report.Symbol {
 	return report.SymbolUnknown
 }
 
-func (m Summary) text(s report.Style) string {
+const notFinished = "not finished"
+
+// text counts unfinished checks, which are among the unknown ones, apart.
+func (m Summary) text(s report.Style, unfinished int) string {
 	var b strings.Builder
 	column := 0 // colours take none
 	for i, part := range []struct {
@@ -116,8 +119,12 @@ func (m Summary) text(s report.Style) string {
 		{m.Warning, report.Caution, "warning"},
 		{m.Failed, report.Bad, "failed"},
 		{m.Skipped, report.Plain, "skipped"},
-		{m.Unknown, report.Caution, "unknown"},
+		{m.Unknown - unfinished, report.Caution, "unknown"},
+		{unfinished, report.Caution, notFinished},
 	} {
+		if part.word == notFinished && part.n == 0 {
+			continue // as nearly always
+		}
 		text := fmt.Sprintf("%d %s", part.n, part.word)
 		switch {
 		case i == 0:

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	csccm "github.com/csccm/csccm/pkg/version"
@@ -105,7 +106,7 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0
 	server := flags.APIServer != nil && *flags.APIServer != ""
 	if inCluster && !server && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return nil, errNoKubeconfig
+		return nil, noCluster(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	}
 	if c.REST, err = flags.ToRESTConfig(); err != nil {
 		return nil, explainConfig(err)

@@ -123,9 +123,22 @@ func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	_, err := New(NewFlags())
 	require.ErrorIs(t, err, errNoKubeconfig)
-	require.Contains(t, remedyOf(t, err), "KUBECONFIG")
+	require.ErrorContains(t, err, "none, which does not exist")
+	require.Contains(t, remedyOf(t, err), "correct KUBECONFIG")
 
-	f, server := NewFlags(), "https://192.0.2.1:6443"
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	f := NewFlags()
+	f.KubeConfig = &empty
+	_, err = New(f)
+	require.EqualError(t, err, "no kubeconfig: --kubeconfig names "+empty+", which has no cluster")
+	remedyOf(t, err)
+	t.Setenv("KUBECONFIG", "")
+	_, err = New(NewFlags())
+	require.EqualError(t, err, "no kubeconfig: no cluster to talk to")
+
+	server := "https://192.0.2.1:6443"
+	f = NewFlags()
 	f.APIServer = &server
 	c, err := New(f)
 	require.NoError(t, err, "--server alone is enough")
@@ -194,6 +207,26 @@ func TestPing(t *testing.T) {
 			require.Contains(t, remedyOf(t, err), tt.fix)
 		})
 	}
+}
+
+// client-go's own limiter gives up before the deadline, when its turn would come after it.
+func TestPingWithoutTimeForACall(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	f := kubeconfig(t, s.URL, nil)
+	f.WrapConfigFn = func(c *rest.Config) *rest.Config {
+		c.QPS, c.Burst = 0.001, 1
+		return c
+	}
+	c, err := New(f)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, _ = c.Ping(ctx) // takes the one token
+	_, err = c.Ping(ctx)
+	require.ErrorContains(t, err, "no answer in time")
+	require.Contains(t, remedyOf(t, err), "--timeout")
 }
 
 func TestPingNobodyThere(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -37,6 +40,22 @@ var errNoKubeconfig = &Error{
 	Fix:  "set KUBECONFIG, or give --kubeconfig FILE or --server URL",
 }
 
+// noCluster names the files that were asked for, if any were, and hold no cluster.
+func noCluster(explicit, environment string) error {
+	from, files := "--kubeconfig", []string{explicit}
+	if explicit == "" {
+		if environment == "" {
+			return errNoKubeconfig
+		}
+		from, files = "KUBECONFIG", filepath.SplitList(environment)
+	}
+	what := fmt.Sprintf("no kubeconfig: %s names %s, which has no cluster", from, strings.Join(files, ", "))
+	if !slices.ContainsFunc(files, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
+		what = fmt.Sprintf("no kubeconfig: %s names %s, which does not exist", from, strings.Join(files, ", "))
+	}
+	return &Error{What: what, Fix: "correct KUBECONFIG, or give --kubeconfig FILE or --server URL", Err: errNoKubeconfig}
+}
+
 func explainCall(server string, err error) error {
 	what := func(format string, args ...any) string {
 		return fmt.Sprintf("Kubernetes API %s: ", server) + fmt.Sprintf(format, args...)
@@ -55,6 +74,8 @@ func explainCall(server string, err error) error {
 		return &Error{what("%s", forbidden(err)), "use a kubeconfig of a cluster administrator, or have the right granted", err}
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return &Error{what("no answer in time"), "check the network, a VPN or a firewall on the way, or raise --timeout", err}
+	case errors.Is(err, context.Canceled):
+		return &Error{what("not asked to the end: interrupted"), "", err}
 	case errors.As(err, &authority):
 		return &Error{what("its certificate is signed by an unknown authority"), "check certificate-authority-data in the kubeconfig; it may belong to another cluster", err}
 	case errors.As(err, &hostname), errors.As(err, &invalid):
@@ -87,7 +108,8 @@ func forbidden(err error) string {
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout() || apierrors.IsTimeout(err) ||
-		strings.Contains(err.Error(), "Client.Timeout exceeded")
+		strings.Contains(err.Error(), "Client.Timeout exceeded") ||
+		strings.Contains(err.Error(), "would exceed context deadline") // client-go's limiter, which has no type for it
 }
 
 func innermost(err error) error {

@@ -118,6 +118,9 @@ func (e *ValuesError) Remedy() string {
 	return "correct the values; the chart's README.md and values.schema.json list them all"
 }
 
+// ExitCode is that of input that must be corrected first.
+func (e *ValuesError) ExitCode() int { return report.ExitUsage }
+
 // KubeVersionError says that the chart does not support the cluster's version.
 type KubeVersionError struct {
 	Want, Have string

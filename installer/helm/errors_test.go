@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/report"
 )
 
 func TestExplainOwnership(t *testing.T) {
@@ -78,6 +80,7 @@ func TestExplainOther(t *testing.T) {
 	require.ErrorAs(t, err, &values)
 	assert.Equal(t, "chart values: replicas is not known here; use replicaCount", err.Error())
 	assert.NotEmpty(t, values.Remedy())
+	assert.Equal(t, report.ExitUsage, values.ExitCode())
 }
 
 func TestTemplateAsksTheClusterForItsVersion(t *testing.T) {

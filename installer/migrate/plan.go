@@ -109,6 +109,8 @@ type Step struct {
 type Plan struct {
 	Items []Item `json:"rules"`
 	Steps []Step `json:"steps"`
+	// UnknownLoadBalancers were selected, and no rule is of theirs.
+	UnknownLoadBalancers []string `json:"-"`
 }
 
 // Count is the number of rules of a verdict.
@@ -137,6 +139,11 @@ func MakePlan(inv Inventory, sel Selection) Plan {
 	}
 	keepers := chooseKeepers(rules, targets, served, owners, inv.NodeVMs)
 	p := Plan{Items: []Item{}, Steps: []Step{}}
+	for _, lb := range sel.LoadBalancers {
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.lb == lb }) {
+			p.UnknownLoadBalancers = append(p.UnknownLoadBalancers, lb)
+		}
+	}
 	var deletions []Step // last: what stays is in order by then
 	for i := range rules {
 		item, step := decide(&rules[i], targets[i], keepers[i], inv.NodeVMs, sel)

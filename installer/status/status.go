@@ -277,6 +277,9 @@ func list(codes []string) []string {
 // Err carries the exit code that doctor would have, or is nil.
 func (s *Status) Err(failOn check.Severity) error { return s.report.Err(failOn) }
 
+// Unfinished is how many of all checks had not ended when the run did.
+func (s *Status) Unfinished() (n, all int) { return s.report.Unfinished(), len(s.report.Checks) }
+
 // WriteJSON writes the status as JSON.
 func (s *Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)

@@ -185,11 +185,16 @@ func (v *view) serviceTable() report.Table {
 func (v *view) problems() {
 	st, m := v.Style, v.Checks.Summary
 	const title = "Checks"
-	v.b.WriteString("\n" + st.Indented(st.Paint(report.Strong, title)+" ", len(title)+1, fmt.Sprintf("%d ok, %d warning, %d failed, %d unknown", m.OK, m.Warning, m.Failed, m.Unknown)))
+	unfinished, _ := v.Unfinished()
+	counts := fmt.Sprintf("%d ok, %d warning, %d failed, %d unknown", m.OK, m.Warning, m.Failed, m.Unknown-unfinished)
+	if unfinished > 0 {
+		counts += fmt.Sprintf(", %d not finished", unfinished)
+	}
+	v.b.WriteString("\n" + st.Indented(st.Paint(report.Strong, title)+" ", len(title)+1, counts))
 	shown := 0
 	for _, outcome := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
 		for _, c := range v.Checks.Problems {
-			if c.Outcome != outcome {
+			if c.Outcome != outcome || c.Unfinished {
 				continue
 			}
 			if shown++; shown > v.rows && !v.All {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 const (
@@ -257,41 +259,21 @@ func nearestKey(name string) string {
 	plain := func(s string) string {
 		return strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(s))
 	}
+	const longest = 40 // no key comes near that, and a value that has slipped may be of any length
+	if len(name) > longest {
+		return ""
+	}
 	best, bestDistance := "", 3
 	for i := range configKeys {
 		known := configKeys[i].name
 		if plain(known) == plain(name) {
 			return known
 		}
-		if d := distance(plain(known), plain(name)); d < bestDistance {
+		if d := typo.Distance(plain(known), plain(name)); d < bestDistance {
 			best, bestDistance = known, d
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance of two short names.
-func distance(a, b string) int {
-	if len(b) > 40 {
-		return len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j+1]+1, row[j]+1, diagonal+cost)
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }
 
 // shown quotes a name for an error text. A long one is probably a value that

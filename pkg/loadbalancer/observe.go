@@ -257,12 +257,17 @@ func (r *Reconciler) readFirewall(ctx context.Context, src *source, a *Address) 
 	}
 	for i := range list {
 		f := &list[i]
-		a.Firewall = append(a.Firewall, ActualFirewall{
-			FirewallRange: FirewallRange{Protocol: strings.ToLower(f.Protocol), StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs},
-			ID:            f.ID, Going: f.State == stateDeleting,
-		})
+		a.Firewall = append(a.Firewall, actualFirewall(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
 	return nil
+}
+
+// actualFirewall is what CloudStack says of a firewall rule, or of the same part of an ACL item.
+func actualFirewall(id, state, protocol string, start, end int, cidrs []string) ActualFirewall {
+	return ActualFirewall{
+		FirewallRange: FirewallRange{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
+		ID:            id, Going: state == stateDeleting,
+	}
 }
 
 // decideOwner completes what needs rules and record together.

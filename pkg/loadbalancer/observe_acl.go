@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -54,11 +53,8 @@ func (r *Reconciler) readACLs(ctx context.Context, t *task, src *source, actual 
 
 func aclItem(in *cloudstack.NetworkACL, cluster, uid string) ACLItem {
 	out := ACLItem{
-		ActualFirewall: ActualFirewall{
-			FirewallRange: FirewallRange{Protocol: strings.ToLower(in.Protocol), StartPort: in.StartPort, EndPort: in.EndPort, CIDRs: in.CIDRs},
-			ID:            in.ID, Going: in.State == stateDeleting,
-		},
-		Number: in.Number, Ingress: in.Ingress, Allow: in.Allow, Owner: Foreign,
+		ActualFirewall: actualFirewall(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
+		Number:         in.Number, Ingress: in.Ingress, Allow: in.Allow, Owner: Foreign,
 	}
 	if ownsACLItem(in.Reason, cluster, uid) && in.Ingress && in.Allow {
 		out.Owner = Mine

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +33,7 @@ type said struct {
 // csccm runs the command line tool on the API server, with the credentials of a cluster admin.
 func (d *direct) csccm(t *testing.T, env []string, args ...string) said {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = append([]string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir, "PATH=" + os.Getenv("PATH")}, env...)
@@ -246,6 +245,15 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		}
 		refused(t, d.csccm(t, nil, "support-bundle", "--file", "/dev/null/bundle.tar.gz"), 1, "not a directory", "--file")
 		refused(t, d.csccm(t, nil, "support-bundle", "--file", "/dev/full"), 2, "exists already", "--file")
+		unchanged(t)
+	})
+	t.Run("a chart value that is wrong", func(t *testing.T) {
+		for _, args := range [][]string{
+			{"install", "--cloud-config", file, "--yes"}, {"install", "--cloud-config", file, "--dry-run"},
+			{"install", "--cloud-config", file, "--dry-run=server"}, {"install", "--cloud-config", file, "--plan"}, {"template"}, {"images"},
+		} {
+			refused(t, d.csccm(t, nil, append(args, "--set", "replicaCount=many")...), 2, "chart values: replicaCount: ", "values.schema.json")
+		}
 		unchanged(t)
 	})
 	t.Run("nodes without VMs", func(t *testing.T) {

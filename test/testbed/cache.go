@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -83,7 +82,7 @@ func removeOldBuilds(cache string, now time.Time) error {
 	var folders []folder
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && e.IsDir() && !strings.HasSuffix(e.Name(), lockSuffix) {
+		if err == nil && e.IsDir() {
 			folders = append(folders, folder{filepath.Join(cache, e.Name()), info.ModTime()})
 		}
 	}
