@@ -159,7 +159,6 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	c.access.Store(a)
 	c.lanes.New = func() any { return newLane(c) }
 	c.jobs = newJobWaiter(c, c.clock, c.jobTimeout)
-	registerMetrics()
 	return c, nil
 }
 

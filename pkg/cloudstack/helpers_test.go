@@ -4,9 +4,11 @@
 package cloudstack
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -75,8 +77,9 @@ type call struct {
 // fakeAPI is an HTTP server whose answers the test gives.
 type fakeAPI struct {
 	*httptest.Server
-	mu    sync.Mutex
-	calls []call
+	memory *memoryListener // nil where the network is a real one
+	mu     sync.Mutex
+	calls  []call
 }
 
 // reply writes one answer.
@@ -102,7 +105,55 @@ func (g goldenCase) reply() reply {
 func newFakeAPI(t testing.TB, answer func(n int, form url.Values) reply) *fakeAPI {
 	t.Helper()
 	f := &fakeAPI{}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.Server = httptest.NewServer(f.serve(answer))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// newMemoryAPI is newFakeAPI on a network in memory: in the bubble of a synctest, who waits for it lets the time go on.
+func newMemoryAPI(t testing.TB, answer func(n int, form url.Values) reply) *fakeAPI {
+	t.Helper()
+	f := &fakeAPI{memory: &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	f.Server = &httptest.Server{URL: "http://127.0.0.1", Config: &http.Server{Handler: f.serve(answer), ReadHeaderTimeout: time.Hour}}
+	go func() { _ = f.Config.Serve(f.memory) }()
+	t.Cleanup(func() { _ = f.Config.Close() })
+	return f
+}
+
+// memoryListener accepts the connections that are dialled to it.
+type memoryListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// serve notes each call and answers it.
+func (f *fakeAPI) serve(answer func(n int, form url.Values) reply) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			http.Error(w, "bad form", http.StatusBadRequest)
 			return
@@ -116,9 +167,7 @@ func newFakeAPI(t testing.TB, answer func(n int, form url.Values) reply) *fakeAP
 		n := len(f.calls)
 		f.mu.Unlock()
 		answer(n, r.PostForm)(w)
-	}))
-	t.Cleanup(f.Close)
-	return f
+	})
 }
 
 // goldenAPI answers every call with one recorded case.
@@ -145,15 +194,25 @@ func (f *fakeAPI) count(command string) int {
 }
 
 func (f *fakeAPI) config() *Config {
-	return &Config{APIURL: f.URL + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: 10 * time.Second}
+	return &Config{APIURL: f.URL + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
 }
 
 // client makes a client of the server that never waits between tries.
 func (f *fakeAPI) client(t testing.TB, opts ...Option) *Client {
 	t.Helper()
-	c, err := NewClient(f.config(), append([]Option{WithJitter(noJitter)}, opts...)...)
+	return f.clientOf(t, f.config(), opts...)
+}
+
+func (f *fakeAPI) clientOf(t testing.TB, cfg *Config, opts ...Option) *Client {
+	t.Helper()
+	c, err := NewClient(cfg, append([]Option{WithJitter(noJitter)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
+	if f.memory != nil {
+		way, ok := c.access.Load().base.(*http.Transport)
+		require.True(t, ok)
+		way.DialContext = f.memory.dial
+	}
 	return c
 }
 

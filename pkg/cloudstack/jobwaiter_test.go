@@ -7,21 +7,19 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 )
 
-// fakeJobs is a server with jobs that end at a time of the fake clock.
+// fakeJobs is a server with jobs that end at a time of the bubble's clock.
 type fakeJobs struct {
-	clk    *testclock.FakeClock
-	active atomic.Int64 // calls of Wait that have not returned
+	clk clock.RealClock
 
 	mu       sync.Mutex
 	ends     map[string]time.Time
@@ -36,7 +34,6 @@ type fakeJobs struct {
 
 func newFakeJobs() *fakeJobs {
 	return &fakeJobs{
-		clk:  testclock.NewFakeClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)),
 		ends: map[string]time.Time{}, failed: map[string]bool{}, unlisted: map[string]bool{},
 		queryErr: map[string]error{}, queries: map[string]int{},
 	}
@@ -107,385 +104,346 @@ type waited struct {
 	err error
 }
 
-// wait is Wait, counted.
-func (f *fakeJobs) wait(ctx context.Context, w *JobWaiter, id string) (*Job, error) {
-	f.active.Add(1)
-	defer f.active.Add(-1)
-	return w.Wait(ctx, "createTags", id)
-}
-
-// run starts a Wait for each id and moves the clock until all have returned.
+// run waits for the jobs, all at once.
 func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]waited {
 	t.Helper()
 	results := make(chan waited, len(ids))
 	for _, id := range ids {
 		go func() {
-			job, err := f.wait(context.Background(), w, id)
+			job, err := w.Wait(context.Background(), "createTags", id)
 			results <- waited{id, job, err}
 		}()
 	}
-	f.settle(t, w, len(ids))
 	out := map[string]waited{}
-	for range 100_000 {
-		select {
-		case r := <-results:
-			out[r.id] = r
-			if len(out) == len(ids) {
-				return out
-			}
-		default:
-			f.step(t, w, 10*time.Millisecond)
-		}
+	for range ids {
+		r := <-results
+		out[r.id] = r
 	}
-	t.Fatal("the waiters do not return")
-	return nil
-}
-
-// settle waits until n callers wait.
-func (f *fakeJobs) settle(t *testing.T, w *JobWaiter, n int) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		c := 0
-		for _, j := range w.jobs {
-			c += len(j.waiters)
-		}
-		return c == n
-	}, 10*time.Second, 100*time.Microsecond)
-}
-
-// step moves the clock and waits until the poller sleeps again or has ended: then
-// the clock has one timer for each caller and one for the poller.
-func (f *fakeJobs) step(t *testing.T, w *JobWaiter, d time.Duration) {
-	t.Helper()
-	f.clk.Step(d)
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
-		w.mu.Lock()
-		active := int(f.active.Load())
-		idle := active == 0
-		if w.stop != nil {
-			idle = len(w.wake) == 0 && f.clk.Waiters() == active+1
-		}
-		w.mu.Unlock()
-		if idle {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Fatal("the poller does not come to rest")
+	return out
 }
 
 func TestWaitForOneJob(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("a", 900*time.Millisecond)
-	r := f.run(t, w, "a")["a"]
-	require.NoError(t, r.err)
-	require.Equal(t, JobSucceeded, r.job.Status)
-	require.Zero(t, f.lists, "one job is asked for by its own query")
-	require.LessOrEqual(t, f.total(), 5, "200, 460, 798, 1237 ms")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("a", 900*time.Millisecond)
+		r := f.run(t, w, "a")["a"]
+		require.NoError(t, r.err)
+		require.Equal(t, JobSucceeded, r.job.Status)
+		require.Zero(t, f.lists, "one job is asked for by its own query")
+		require.LessOrEqual(t, f.total(), 5, "200, 460, 798, 1237 ms")
+	})
 }
 
 func TestFailedJob(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("a", 0)
-	f.failed["a"] = true
-	r := f.run(t, w, "a")["a"]
-	e := asError(t, r.err)
-	require.Equal(t, KindJobFailed, e.Kind)
-	require.Equal(t, 530, e.HTTPCode)
-	require.Equal(t, "a", e.JobID)
-	require.Equal(t, "Failed to assign load balancer rule", e.Text)
-	require.Equal(t, JobFailed, r.job.Status)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("a", 0)
+		f.failed["a"] = true
+		r := f.run(t, w, "a")["a"]
+		e := asError(t, r.err)
+		require.Equal(t, KindJobFailed, e.Kind)
+		require.Equal(t, 530, e.HTTPCode)
+		require.Equal(t, "a", e.JobID)
+		require.Equal(t, "Failed to assign load balancer rule", e.Text)
+		require.Equal(t, JobFailed, r.job.Status)
+	})
 }
 
 func TestTenJobsShareTheirPolls(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	var ids []string
-	for i := range 10 {
-		id := "job-" + strconv.Itoa(i)
-		ids = append(ids, id)
-		f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
-	}
-	start := f.clk.Now()
-	for id, r := range f.run(t, w, ids...) {
-		require.NoError(t, r.err, id)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	took := f.polls[len(f.polls)-1].Sub(start)
-	results := 0
-	for id, n := range f.queries {
-		if id != "job-9" { // the last one is alone in the end and polled by its own query
-			require.Equal(t, 1, n, "one result read for %s", id)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		var ids []string
+		for i := range 10 {
+			id := "job-" + strconv.Itoa(i)
+			ids = append(ids, id)
+			f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
 		}
-		results += n
-	}
-	polls := f.lists + results - 10 // calls that read no result
-	require.LessOrEqual(t, polls, int(took/pollMin)+1, "at most one poll per 200 ms; took %s", took)
-	require.LessOrEqual(t, f.lists, 10)
-	require.Less(t, took, 4*time.Second, "2.55 s and one interval")
+		start := f.clk.Now()
+		for id, r := range f.run(t, w, ids...) {
+			require.NoError(t, r.err, id)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		took := f.polls[len(f.polls)-1].Sub(start)
+		results := 0
+		for id, n := range f.queries {
+			if id != "job-9" { // the last one is alone in the end and polled by its own query
+				require.Equal(t, 1, n, "one result read for %s", id)
+			}
+			results += n
+		}
+		polls := f.lists + results - 10 // calls that read no result
+		require.LessOrEqual(t, polls, int(took/pollMin)+1, "at most one poll per 200 ms; took %s", took)
+		require.LessOrEqual(t, f.lists, 10)
+		require.Less(t, took, 4*time.Second, "2.55 s and one interval")
+	})
 }
 
 func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	f.listErr = &Error{Kind: KindTransient, Text: "down"}
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("a", time.Hour)
-	f.add("b", time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wait := func(id string) {
-		wg.Go(func() { _, _ = f.wait(ctx, w, id) })
-	}
-	wait("a")
-	wait("b")
-	f.settle(t, w, 2)
-	for i := range 20 { // a new job every 100 ms must not make polls more frequent
-		id := "new-" + strconv.Itoa(i)
-		f.add(id, time.Hour)
-		wait(id)
-		f.settle(t, w, 3+i)
-		for range 10 {
-			f.step(t, w, 10*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		f.listErr = &Error{Kind: KindTransient, Text: "down"}
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("a", time.Hour)
+		f.add("b", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wait := func(id string) {
+			wg.Go(func() { _, _ = w.Wait(ctx, "createTags", id) })
 		}
-	}
-	cancel()
-	wg.Wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := 1; i < len(f.polls); i++ {
-		require.GreaterOrEqual(t, f.polls[i].Sub(f.polls[i-1]), pollMin-10*time.Millisecond)
-	}
-	require.GreaterOrEqual(t, len(f.polls), 8, "new jobs keep the polls frequent")
+		wait("a")
+		wait("b")
+		synctest.Wait()
+		for i := range 20 { // a new job every 100 ms must not make polls more frequent
+			id := "new-" + strconv.Itoa(i)
+			f.add(id, time.Hour)
+			wait(id)
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		wg.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for i := 1; i < len(f.polls); i++ {
+			require.GreaterOrEqual(t, f.polls[i].Sub(f.polls[i-1]), pollMin)
+		}
+		require.GreaterOrEqual(t, len(f.polls), 8, "new jobs keep the polls frequent")
+	})
 }
 
 func TestIntervalGrowsAndIsResetByANewJob(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, time.Hour)
-	f.add("a", time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = f.wait(ctx, w, "a") })
-	f.settle(t, w, 1)
-	for range 3000 { // 30 s
-		f.step(t, w, 10*time.Millisecond)
-	}
-	first := f.total()
-	require.Less(t, first, 30, "the interval grows to 2 s")
-	require.Greater(t, first, 15)
-	f.add("b", time.Hour)
-	wg.Go(func() { _, _ = f.wait(ctx, w, "b") })
-	f.settle(t, w, 2)
-	for range 100 { // 1 s
-		f.step(t, w, 10*time.Millisecond)
-	}
-	require.GreaterOrEqual(t, f.total()-first, 3, "a new job is asked for soon")
-	cancel()
-	wg.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, time.Hour)
+		f.add("a", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "a") })
+		time.Sleep(30 * time.Second)
+		first := f.total()
+		require.Less(t, first, 30, "the interval grows to 2 s")
+		require.Greater(t, first, 15)
+		f.add("b", time.Hour)
+		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "b") })
+		time.Sleep(time.Second)
+		require.GreaterOrEqual(t, f.total()-first, 3, "a new job is asked for soon")
+		cancel()
+		wg.Wait()
+	})
 }
 
 func TestListRefused(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	ids := []string{"a", "b", "c"}
-	for i, id := range ids {
-		f.add(id, time.Duration(i)*300*time.Millisecond)
-	}
-	for id, r := range f.run(t, w, ids...) {
-		require.NoError(t, r.err, id)
-	}
-	require.Equal(t, 1, f.lists, "what the role forbids is asked once")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		ids := []string{"a", "b", "c"}
+		for i, id := range ids {
+			f.add(id, time.Duration(i)*300*time.Millisecond)
+		}
+		for id, r := range f.run(t, w, ids...) {
+			require.NoError(t, r.err, id)
+		}
+		require.Equal(t, 1, f.lists, "what the role forbids is asked once")
+	})
 }
 
 func TestJobThatTheListDoesNotShow(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("a", 2*time.Second)
-	f.add("b", 3*time.Second)
-	f.add("hidden", 1500*time.Millisecond)
-	f.unlisted["hidden"] = true
-	for id, r := range f.run(t, w, "a", "b", "hidden") {
-		require.NoError(t, r.err, id)
-	}
-	require.Less(t, f.queries["hidden"], 8)
-	require.LessOrEqual(t, f.queries["a"], 2)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("a", 2*time.Second)
+		f.add("b", 3*time.Second)
+		f.add("hidden", 1500*time.Millisecond)
+		f.unlisted["hidden"] = true
+		for id, r := range f.run(t, w, "a", "b", "hidden") {
+			require.NoError(t, r.err, id)
+		}
+		require.Less(t, f.queries["hidden"], 8)
+		require.LessOrEqual(t, f.queries["a"], 2)
+	})
 }
 
 func TestUnknownAndForbiddenJobs(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("fine", time.Second)
-	f.queryErr["foreign"] = &Error{Kind: KindNotPermitted, HTTPCode: 531, Text: "not authorized"}
-	f.queryErr["keys"] = &Error{Kind: KindAuth, HTTPCode: 401, Text: "unable to verify"}
-	r := f.run(t, w, "fine", "unknown", "foreign", "keys")
-	require.NoError(t, r["fine"].err)
-	require.True(t, IsNotFound(r["unknown"].err), "%v", r["unknown"].err)
-	require.True(t, IsKind(r["foreign"].err, KindNotPermitted))
-	require.True(t, IsKind(r["keys"].err, KindAuth))
-	e := asError(t, r["foreign"].err)
-	require.Equal(t, "foreign", e.JobID)
-	require.True(t, e.MayHaveHappened)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("fine", time.Second)
+		f.queryErr["foreign"] = &Error{Kind: KindNotPermitted, HTTPCode: 531, Text: "not authorized"}
+		f.queryErr["keys"] = &Error{Kind: KindAuth, HTTPCode: 401, Text: "unable to verify"}
+		r := f.run(t, w, "fine", "unknown", "foreign", "keys")
+		require.NoError(t, r["fine"].err)
+		require.True(t, IsNotFound(r["unknown"].err), "%v", r["unknown"].err)
+		require.True(t, IsKind(r["foreign"].err, KindNotPermitted))
+		require.True(t, IsKind(r["keys"].err, KindAuth))
+		e := asError(t, r["foreign"].err)
+		require.Equal(t, "foreign", e.JobID)
+		require.True(t, e.MayHaveHappened)
 
-	_, err := w.Wait(t.Context(), "x", "")
-	require.True(t, IsKind(err, KindInvalid))
+		_, err := w.Wait(t.Context(), "x", "")
+		require.True(t, IsKind(err, KindInvalid))
+	})
 }
 
 func TestPassingPollErrorsFailNobody(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 10*time.Minute)
-	f.add("a", time.Second)
-	f.add("b", time.Second)
-	f.listErr = &Error{Kind: KindTransient, Text: "connection refused"}
-	go func() {
-		for f.total() < 3 {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 10*time.Minute)
+		f.add("a", time.Second)
+		f.add("b", time.Second)
+		f.listErr = &Error{Kind: KindTransient, Text: "connection refused"}
+		go func() {
+			for f.total() < 3 {
+				time.Sleep(time.Millisecond)
+			}
+			f.set(func() { f.listErr = nil; f.queryErr["a"] = &Error{Kind: KindThrottled, Text: "slow down"} })
+			for f.total() < 6 {
+				time.Sleep(time.Millisecond)
+			}
+			f.set(func() { delete(f.queryErr, "a") })
+		}()
+		for id, r := range f.run(t, w, "a", "b") {
+			require.NoError(t, r.err, id)
 		}
-		f.set(func() { f.listErr = nil; f.queryErr["a"] = &Error{Kind: KindThrottled, Text: "slow down"} })
-		for f.total() < 6 {
-			time.Sleep(time.Millisecond)
-		}
-		f.set(func() { delete(f.queryErr, "a") })
-	}()
-	for id, r := range f.run(t, w, "a", "b") {
-		require.NoError(t, r.err, id)
-	}
+	})
 }
 
 func TestJobTimeout(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, 3*time.Second)
-	f.add("a", time.Hour)
-	f.queryErr["a"] = &Error{Kind: KindTransient, Command: commandQueryJob, Text: "connection refused"}
-	r := f.run(t, w, "a")["a"]
-	require.ErrorIs(t, r.err, ErrJobTimeout)
-	e := asError(t, r.err)
-	require.Equal(t, KindTransient, e.Kind)
-	require.Equal(t, "a", e.JobID)
-	require.True(t, e.MayHaveHappened)
-	require.ErrorContains(t, r.err, "within 3s")
-	require.ErrorContains(t, r.err, "connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, 3*time.Second)
+		f.add("a", time.Hour)
+		f.queryErr["a"] = &Error{Kind: KindTransient, Command: commandQueryJob, Text: "connection refused"}
+		r := f.run(t, w, "a")["a"]
+		require.ErrorIs(t, r.err, ErrJobTimeout)
+		e := asError(t, r.err)
+		require.Equal(t, KindTransient, e.Kind)
+		require.Equal(t, "a", e.JobID)
+		require.True(t, e.MayHaveHappened)
+		require.ErrorContains(t, r.err, "within 3s")
+		require.ErrorContains(t, r.err, "connection refused")
+	})
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, time.Hour)
-	f.add("a", time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { _, err := w.Wait(ctx, "x", "a"); done <- err }()
-	f.settle(t, w, 1)
-	cancel()
-	err := <-done
-	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, asError(t, err).MayHaveHappened)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	require.Nil(t, w.stop, "nobody waits, nobody polls")
-	require.Empty(t, w.jobs)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, time.Hour)
+		f.add("a", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { _, err := w.Wait(ctx, "x", "a"); done <- err }()
+		synctest.Wait()
+		cancel()
+		err := <-done
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, asError(t, err).MayHaveHappened)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Nil(t, w.stop, "nobody waits, nobody polls")
+		require.Empty(t, w.jobs)
+	})
 }
 
 func TestTwoCallersOfOneJob(t *testing.T) {
 	t.Parallel()
-	f := newFakeJobs()
-	w := newJobWaiter(f, f.clk, time.Hour)
-	f.add("a", 500*time.Millisecond)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	got := 0
-	for range 3 {
-		wg.Go(func() {
-			job, err := f.wait(t.Context(), w, "a")
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil && job.Status == JobSucceeded {
-				got++
-			}
-		})
-	}
-	f.settle(t, w, 3)
-	for range 100 {
-		f.step(t, w, 10*time.Millisecond)
-	}
-	wg.Wait()
-	require.Equal(t, 3, got)
-	require.LessOrEqual(t, f.queries["a"], 3)
-	require.Zero(t, f.lists)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		w := newJobWaiter(f, f.clk, time.Hour)
+		f.add("a", 500*time.Millisecond)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		got := 0
+		for range 3 {
+			wg.Go(func() {
+				job, err := w.Wait(t.Context(), "createTags", "a")
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && job.Status == JobSucceeded {
+					got++
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 3, got)
+		require.LessOrEqual(t, f.queries["a"], 3)
+		require.Zero(t, f.lists)
+	})
 }
 
-// TestWaiterOverHTTP is the whole way: submit, wait, result, with real time.
+// TestWaiterOverHTTP is the whole way: submit, wait, result.
 func TestWaiterOverHTTP(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	ends := map[string]time.Time{}
-	n := 0
-	f := newFakeAPI(t, func(_ int, form url.Values) reply {
-		mu.Lock()
-		defer mu.Unlock()
-		switch form.Get("command") {
-		case "createTags":
-			n++
-			id := fmt.Sprintf("job-%d", n)
-			ends[id] = time.Now().Add(100 * time.Millisecond)
-			return jsonReply(200, `{"createtagsresponse":{"jobid":"`+id+`"}}`)
-		case commandListJobs:
-			if form.Get("pagesize") != "500" {
-				return jsonReply(431, `{"x":{"errorcode":431}}`)
-			}
-			items, sep := "", ""
-			count := 0
-			for id, end := range ends {
-				if time.Now().Before(end) {
-					items += sep + `{"jobid":"` + id + `","jobstatus":0}`
-					sep = ","
-					count++
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		ends := map[string]time.Time{}
+		n := 0
+		f := newMemoryAPI(t, func(_ int, form url.Values) reply {
+			mu.Lock()
+			defer mu.Unlock()
+			switch form.Get("command") {
+			case "createTags":
+				n++
+				id := fmt.Sprintf("job-%d", n)
+				ends[id] = time.Now().Add(100 * time.Millisecond)
+				return jsonReply(200, `{"createtagsresponse":{"jobid":"`+id+`"}}`)
+			case commandListJobs:
+				if form.Get("pagesize") != "500" {
+					return jsonReply(431, `{"x":{"errorcode":431}}`)
 				}
+				items, sep := "", ""
+				count := 0
+				for id, end := range ends {
+					if time.Now().Before(end) {
+						items += sep + `{"jobid":"` + id + `","jobstatus":0}`
+						sep = ","
+						count++
+					}
+				}
+				if count == 0 {
+					return jsonReply(200, `{"listasyncjobsresponse":{}}`)
+				}
+				return jsonReply(200, fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, items))
+			case commandQueryJob:
+				id := form.Get("jobid")
+				if time.Now().Before(ends[id]) {
+					return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":0}}`)
+				}
+				return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":1,"jobresult":{"success":true}}}`)
 			}
-			if count == 0 {
-				return jsonReply(200, `{"listasyncjobsresponse":{}}`)
-			}
-			return jsonReply(200, fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, items))
-		case commandQueryJob:
-			id := form.Get("jobid")
-			if time.Now().Before(ends[id]) {
-				return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":0}}`)
-			}
-			return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":1,"jobresult":{"success":true}}}`)
-		}
-		return jsonReply(500, "")
-	})
-	c := f.client(t)
-	var wg sync.WaitGroup
-	errs := make(chan error, 10)
-	for range 10 {
-		wg.Go(func() {
-			s, err := c.CreateTags(t.Context(), "LoadBalancer", []string{"a"}, map[string]string{"k": "v"})
-			if err == nil {
-				_, err = c.Jobs().Wait(t.Context(), "createTags", s.JobID)
-			}
-			errs <- err
+			return jsonReply(500, "")
 		})
-	}
-	wg.Wait()
-	for range 10 {
-		require.NoError(t, <-errs)
-	}
-	require.LessOrEqual(t, f.count(commandListJobs), 3)
-	require.LessOrEqual(t, f.count(commandQueryJob), 12)
+		c := f.client(t)
+		var wg sync.WaitGroup
+		errs := make(chan error, 10)
+		for range 10 {
+			wg.Go(func() {
+				s, err := c.CreateTags(t.Context(), "LoadBalancer", []string{"a"}, map[string]string{"k": "v"})
+				if err == nil {
+					_, err = c.Jobs().Wait(t.Context(), "createTags", s.JobID)
+				}
+				errs <- err
+			})
+		}
+		wg.Wait()
+		for range 10 {
+			require.NoError(t, <-errs)
+		}
+		require.LessOrEqual(t, f.count(commandListJobs), 3)
+		require.LessOrEqual(t, f.count(commandQueryJob), 12)
+	})
 }

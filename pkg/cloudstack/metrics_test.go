@@ -6,11 +6,13 @@ package cloudstack
 import (
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
 )
 
 // gathered is the value of a counter or the number of observations of a
@@ -82,20 +84,11 @@ func TestMetrics(t *testing.T) {
 	require.GreaterOrEqual(t, gathered(t, "cloudstack_api_retries_total", nil), 1.0)
 	require.GreaterOrEqual(t, gathered(t, "cloudstack_jobs_waiting", nil), 0.0)
 
-	jobs := newFakeJobs()
-	jobs.add("j", 0)
-	w := newJobWaiter(jobs, jobs.clk, c.jobTimeout)
-	done := make(chan error, 1)
-	go func() { _, err := w.Wait(t.Context(), command, "j"); done <- err }()
-	jobs.settle(t, w, 1)
-	require.Eventually(t, func() bool {
-		jobs.clk.Step(pollMin)
-		select {
-		case err := <-done:
-			return err == nil
-		default:
-			return false
-		}
-	}, 10*time.Second, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		jobs := newFakeJobs()
+		jobs.add("j", 0)
+		_, err := newJobWaiter(jobs, clock.RealClock{}, time.Hour).Wait(t.Context(), command, "j")
+		require.NoError(t, err)
+	})
 	requireMore(1, jobDurations)
 }

@@ -169,7 +169,7 @@ func TestSingleFlight(t *testing.T) {
 		i.vms.mu.Lock()
 		defer i.vms.mu.Unlock()
 		return i.vms.calls != nil && i.vms.calls.waiters == 21
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 
 	stop()
 	require.ErrorIs(t, <-leaderErr, context.Canceled, "who began the call may leave it")
@@ -216,7 +216,7 @@ func TestMaxAgeZeroDoesNotJoinAnOlderCall(t *testing.T) {
 		i.vms.mu.Lock()
 		defer i.vms.mu.Unlock()
 		return i.vms.calls != nil && i.vms.calls.waiters == 1+callers
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	api.set(func() { api.vms = []cloudstack.VirtualMachine{machine("new", "new", "zone-1")} })
 	api.gate <- struct{}{}
 	<-first

@@ -90,12 +90,12 @@ func TestContactTriesUntilCloudStackIsThere(t *testing.T) {
 	done := make(chan struct{})
 	go func() { p.contact(t.Context()); close(done) }()
 	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		require.Eventually(t, c.HasWaiters, 10*time.Second, time.Millisecond)
+		require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
 		c.Step(time.Duration(seconds)*time.Second - time.Millisecond)
 		require.True(t, c.HasWaiters(), "it waits %d s", seconds)
 		c.Step(time.Millisecond)
 	}
-	require.Eventually(t, c.HasWaiters, 10*time.Second, time.Millisecond)
+	require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
 	lists, _ := api.counts()
 	assert.Equal(t, 9, lists)
 	api.set(func(f *fakeCloud) { f.listErr = nil })
@@ -154,7 +154,7 @@ func TestContactEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { p.contact(ctx); close(done) }()
-	require.Eventually(t, c.HasWaiters, 10*time.Second, time.Millisecond)
+	require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
 	cancel()
 	<-done
 }

@@ -39,10 +39,11 @@ type cluster struct {
 const monitorPeriod = 10 * time.Millisecond
 
 // newCluster starts the controllers. What the tests wait for, the controllers do within a few of their
-// periods; real time is theirs.
+// periods; real time is theirs. The provider's stands still: how old a list gets does not depend on the machine.
 func newCluster(t *testing.T, cloud *fakeCloud, nodes ...*corev1.Node) *cluster {
 	t.Helper()
-	p, err := assemble(&cloudstack.Config{}, DefaultOptions(), cloud)
+	_, o := fakeClockOptions()
+	p, err := assemble(&cloudstack.Config{}, o, cloud)
 	require.NoError(t, err)
 	return startCluster(t, p, nodes...)
 }
@@ -85,7 +86,7 @@ func (c *cluster) node(name string) (*corev1.Node, error) {
 
 func (c *cluster) eventually(what string, condition func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, condition, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(c.t, condition, waitLong, 5*time.Millisecond, what)
 }
 
 // rounds waits until the lifecycle controller has asked n times about every Node.

@@ -174,12 +174,14 @@ func (lb *loadBalancer) followEndpoints(ctx context.Context) {
 func (lb *loadBalancer) moved(ctx context.Context, uid types.UID) bool {
 	lb.mu.Lock()
 	s, ok := lb.seen[uid]
-	lb.mu.Unlock()
 	if !ok {
+		lb.mu.Unlock()
 		return true
 	}
-	spec := lb.specOf(s.service)
-	if spec != nil && lb.upToDate(ctx, s.service, *spec, s.nodes) {
+	svc, nodes := s.service, s.nodes // a drift round may put another Service there
+	lb.mu.Unlock()
+	spec := lb.specOf(svc)
+	if spec != nil && lb.upToDate(ctx, svc, *spec, nodes) {
 		return true
 	}
 	return lb.again(ctx, uid, lb.reconciler.Ensure)

@@ -4,8 +4,10 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 )
 
 const (
-	waitLong = 20 * time.Second
+	waitLong = time.Minute // what comes costs nothing, however busy the machine
 	waitStep = 20 * time.Millisecond
 )
 
@@ -180,4 +182,28 @@ func TestOrphans(t *testing.T) {
 			assert.Equal(t, want, b.dump())
 		})
 	}
+}
+
+// A drift round changes a Service's status while its endpoints are followed; the race detector looks on.
+func TestEndpointsAreFollowedDuringADriftRound(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.service([]int{80})
+	b.mustSync("w1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			b.lb.moved(ctx, webUID)
+		}
+	})
+	for i := range 100 {
+		ip := fmt.Sprintf("203.0.113.%d", 50+i%2)
+		assert.True(t, b.lb.again(ctx, webUID, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
+			return loadbalancer.Result{IP: ip}, nil
+		}))
+	}
+	cancel()
+	group.Wait()
 }

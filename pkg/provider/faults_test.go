@@ -5,6 +5,7 @@ package provider
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,6 +66,18 @@ func newFront(t *testing.T, target string) *front {
 	}))
 	t.Cleanup(f.Close)
 	return f
+}
+
+// impatient waits not long for an answer while the front lies, and as long as it takes when it does not.
+type impatient struct{ front *front }
+
+func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	if i.front.lie.Load() == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+	defer cancel()
+	return http.DefaultTransport.RoundTrip(r.WithContext(ctx))
 }
 
 func says(status int, body string) answer {
@@ -144,13 +157,14 @@ func TestFaultsChangeNoNode(t *testing.T) {
 			f := newFront(t, s.url)
 			cfg := s.config(testAPIKey, testSecret)
 			cfg.APIURL = f.URL + "/client/api"
+			options := []cloudstack.Option{cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond })}
 			if c.name == "no answer in time" {
-				cfg.Timeout = 100 * time.Millisecond
+				options = append(options, cloudstack.WithTransport(impatient{f}))
 			}
 			clock := clocktesting.NewFakeClock(time.Now())
 			o := DefaultOptions()
 			o.Clock = clock
-			p, err := New(cfg, o, cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond }))
+			p, err := New(cfg, o, options...)
 			require.NoError(t, err)
 			t.Cleanup(p.client.CloseIdleConnections)
 			nodes := s.nodes(4)

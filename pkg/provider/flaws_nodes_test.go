@@ -29,7 +29,7 @@ func TestFlaw01NodeOfADestroyedVMGoes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		vms, err := s.client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ID: s.ids["w3"]})
 		return err != nil || len(vms) == 0 || vms[0].State == cloudstack.VMDestroyed
-	}, 10*time.Second, 5*time.Millisecond)
+	}, waitLong, 5*time.Millisecond)
 	// A controller that starts afterwards has no older list to wait for.
 	c = startCluster(t, s.provider(nil), s.nodes(4)...)
 	c.eventually("w3 is deleted", func() bool {
@@ -48,7 +48,7 @@ func TestFlaw02NodeOfAStoppedVMIsTainted(t *testing.T) {
 	require.Eventually(t, func() bool {
 		vms, err := s.client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ID: s.ids["w2"]})
 		return err == nil && len(vms) == 1 && vms[0].State == cloudstack.VMStopped
-	}, 10*time.Second, 5*time.Millisecond)
+	}, waitLong, 5*time.Millisecond)
 	c := startCluster(t, p, s.nodes(2)...)
 	c.eventually("w2 is tainted", func() bool {
 		n, err := c.node("w2")

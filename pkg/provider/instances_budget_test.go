@@ -70,7 +70,7 @@ func TestNodeBudgets(t *testing.T) {
 			require.Eventually(t, func() bool {
 				vm, found, err := p.inventory.VM(t.Context(), s.ids["w2"])
 				return err == nil && found && vm.State == cloudstack.VMStopped
-			}, 10*time.Second, 10*time.Millisecond)
+			}, waitLong, 10*time.Millisecond)
 			spent()
 			clock.Step(vmAge + time.Second)
 			exists, err := p.instances.InstanceExists(t.Context(), nodes[1])
@@ -85,7 +85,7 @@ func TestNodeBudgets(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, found, err := p.inventory.VM(t.Context(), s.ids["w3"])
 				return err == nil && !found
-			}, 10*time.Second, 10*time.Millisecond)
+			}, waitLong, 10*time.Millisecond)
 			spent()
 			clock.Step(vmAge + time.Second)
 			exists, err = p.instances.InstanceExists(t.Context(), nodes[2])

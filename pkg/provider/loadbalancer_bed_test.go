@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
@@ -106,6 +107,10 @@ func newKube() *fake.Clientset {
 	tracker := clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())
 	kube := &fake.Clientset{}
 	kube.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
+	kube.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
+		return true, w, err
+	})
 	return kube
 }
 
@@ -145,7 +150,7 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 
 func (b *bed) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
 	c, err := cloudstack.NewClient(&cloudstack.Config{
-		APIURL: b.url, APIKey: key, SecretKey: secret, Timeout: 10 * time.Second, JobTimeout: time.Hour,
+		APIURL: b.url, APIKey: key, SecretKey: secret, Timeout: time.Minute, JobTimeout: 100 * time.Hour,
 	}, append(options, cloudstack.WithClock(fastClock{}))...)
 	require.NoError(b.t, err)
 	return c
@@ -361,6 +366,15 @@ func (b *bed) calls() []string {
 }
 
 func (b *bed) reset() { b.sim.Ledger().Reset() }
+
+// watched waits until somebody watches the objects of a kind: the fake API server tells nobody of a change that comes
+// between his list and his watch.
+func (b *bed) watched(resource string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		return slices.ContainsFunc(b.kube.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", resource) })
+	}, waitLong, waitStep, resource)
+}
 
 func annotate(pairs ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {

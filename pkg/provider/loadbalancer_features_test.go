@@ -117,6 +117,7 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	require.NoError(t, err)
 	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	b.mustSync("w1", "w2", "w3")
+	b.watched("endpointslices")
 	members := func() string { return of(b.dump(), b.ip())[2] }
 	assert.Contains(t, members(), "[w1]")
 
@@ -143,6 +144,7 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	go b.lb.run(t.Context())
 	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	b.mustSync("w1", "w2", "w3")
+	b.watched("endpointslices")
 	assert.Contains(t, of(b.dump(), b.ip())[2], "[]")
 	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
 
@@ -246,6 +248,7 @@ func TestWanderingPodsDoNotMoveTheAddress(t *testing.T) {
 	require.NoError(t, err)
 	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	b.mustSync("w1", "w2", "s1")
+	b.watched("endpointslices")
 	ip := b.ip()
 	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
 		_, err = slices.Update(t.Context(), on(step.node), metav1.UpdateOptions{})

@@ -160,7 +160,7 @@ func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { m.p.FollowConfig(ctx); close(done) }()
-	require.Eventually(t, func() bool { ok, _, _, _ := m.counts(); return ok == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { ok, _, _, _ := m.counts(); return ok == 1 }, waitLong, time.Millisecond)
 	cancel()
 	<-done
 	assert.Equal(t, "ccm2", m.caller())

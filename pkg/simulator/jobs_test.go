@@ -81,7 +81,7 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	go func() {
 		done <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1").status
 	}()
-	require.Eventually(t, h.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	require.Eventually(t, h.clock.HasWaiters, time.Minute, time.Millisecond)
 	release() // free at once, but the waiter still sleeps
 	h.clock.Step(4 * time.Second)
 	require.Empty(t, done)
@@ -89,7 +89,7 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	require.Eventually(t, func() bool { // the create phase itself holds the row for a moment
 		h.clock.Step(createTime)
 		return len(done) == 1
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, http.StatusOK, <-done)
 }
 

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +33,7 @@ type said struct {
 // csccm runs the command line tool on the API server, with the credentials of a cluster admin.
 func (d *direct) csccm(t *testing.T, env []string, args ...string) said {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = append([]string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir, "PATH=" + os.Getenv("PATH")}, env...)

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -26,7 +28,8 @@ import (
 // The parts build on each other.
 func TestChain(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, nil)
+	// A node is to be seen to have stopped.
+	b := newBedOn(t, nil, time.Second, plane.Options{Binary: programs.plane, NodeGrace: 20 * time.Second})
 	b.join(t, cp1, worker1, worker2)
 	b.balanced(t, "web", 80, 443)
 	b.secret(t, string(b.config(t).Render()))
@@ -175,11 +178,14 @@ func testFailover(t *testing.T, b *bed) {
 	if err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "second", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.eventually(t, "Pod "+killed+" to be restarted", func(ctx context.Context) error {
+		pod, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).Get(ctx, killed, metav1.GetOptions{})
+		if err == nil && pod.Status.ContainerStatuses[0].RestartCount == 0 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
 	b.eventually(t, "both Pods to be ready again", b.rolledOut)
-	pod, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).Get(t.Context(), killed, metav1.GetOptions{})
-	if err != nil || pod.Status.ContainerStatuses[0].RestartCount == 0 {
-		t.Errorf("Pod %s was not restarted: %v", killed, err)
-	}
 }
 
 // running finds a node and the ID of its VM.

@@ -4,10 +4,16 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/rights"
 )
@@ -21,6 +27,18 @@ func TestLeastRights(t *testing.T) {
 	apply := exec.CommandContext(t.Context(), b.Kubectl, "--kubeconfig", b.Kubeconfig, "apply", "-f", "../../docs/csccm-rights.yaml")
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, group := range []string{rights.Operator, rights.Reader} {
+		for _, resource := range []authorizationv1.ResourceAttributes{{Verb: "list", Resource: "nodes"}, {Verb: "get", Resource: "secrets", Namespace: metav1.NamespaceSystem}} {
+			b.eventually(t, fmt.Sprintf("%s to be allowed to %s %s", group, resource.Verb, resource.Resource), func(ctx context.Context) error {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "jane", Groups: []string{group}, ResourceAttributes: &resource}}
+				review, err := b.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+				if err == nil && !review.Status.Allowed {
+					err = errors.New("not yet")
+				}
+				return err
+			})
+		}
 	}
 	as := func(group, stdin string, want int, args ...string) string {
 		t.Helper()

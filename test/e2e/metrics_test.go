@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md anew")
@@ -80,18 +80,14 @@ func scrape(t *testing.T) families {
 	t.Helper()
 	d := newDirect(t, 3, plane.Options{})
 	d.register(t, 1, 3, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close() // the port is the controller's now
-	_, port, _ := net.SplitHostPort(address)
+	const port = "10258"
+	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile
+	address := net.JoinHostPort(host, port)
 	file := filepath.Join(d.dir, "ccm-a", "kubeconfig")
-	p := d.controller(t, "ccm-a", "--secure-port="+port, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+	p := d.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
 		"--drift-period=10s")
 	d.leads(t, p)
-	d.initialised(t, 3, time.Minute)
+	d.initialised(t, 3, limit)
 	d.service(t, "web")
 	d.balanced(t, "web")
 
@@ -108,7 +104,7 @@ func scrape(t *testing.T) families {
 	}}}
 	defer client.CloseIdleConnections()
 	var served families
-	wait(t, time.Minute, "metrics of a finished round", func(ctx context.Context) error {
+	wait(t, limit, "metrics of a finished round", func(ctx context.Context) error {
 		text, err := get(ctx, client, "https://"+address+"/metrics")
 		if err != nil {
 			return err

@@ -4,7 +4,7 @@
 package e2e
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,6 +63,33 @@ type auditEvent struct {
 		Name        string `json:"name"`
 	} `json:"objectRef"`
 	Annotations map[string]string `json:"annotations"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
+	Answered    time.Time         `json:"stageTimestamp"`
+	at          time.Time
+}
+
+func (e *auditEvent) forbidden() bool {
+	return e.Annotations["authorization.k8s.io/decision"] == "forbid"
+}
+
+func (e *auditEvent) resource() string {
+	if e.ObjectRef.Subresource != "" {
+		return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+	}
+	return e.ObjectRef.Resource
+}
+
+func (e *auditEvent) permission() permission {
+	return permission{e.Verb, e.ObjectRef.Group, e.resource()}
+}
+
+// asks is who asks for what.
+func (e *auditEvent) asks() string {
+	var groups []string
+	if e.Impersonated != nil {
+		groups = e.Impersonated.Groups
+	}
+	return fmt.Sprint(e.User.Username, groups, e.permission(), e.ObjectRef.Namespace, "/", e.ObjectRef.Name)
 }
 
 // is tells whether csccm acted as somebody of a group.
@@ -81,33 +109,65 @@ func (e *auditEvent) who() string {
 	}
 }
 
+// auditLines are the whole lines of an audit log, to which an API server may be writing.
+func auditLines(file string) ([][]byte, error) {
+	text, err := os.ReadFile(file) // #nosec G304 -- a log of the test
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for line := range bytes.Lines(text) {
+		if bytes.HasSuffix(line, []byte("\n")) {
+			all = append(all, line)
+		}
+	}
+	return all, nil
+}
+
+// auditEvents are those of the controller and of csccm, in the order in which they counted: what takes a right away does so
+// before its answer, what asks for one has asked before.
+func auditEvents(file string) ([]auditEvent, error) {
+	lines, err := auditLines(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []auditEvent
+	for _, line := range lines {
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if e.who() == "" || e.ObjectRef == nil {
+			continue
+		}
+		if e.at = e.Answered; e.Verb == "delete" {
+			e.at = e.Received
+		}
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b auditEvent) int { return a.at.Compare(b.at) })
+	return all, nil
+}
+
 // read adds a bed's log.
 func (a *audited) read(file string) error {
-	f, err := os.Open(file) // #nosec G304 -- a log of the test
+	events, err := auditEvents(file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	// The API server learns of a role that was just given a moment later: what is allowed afterwards was not refused.
+	allowed := map[string]int{}
+	for i := range events {
+		if !events[i].forbidden() {
+			allowed[events[i].asks()] = i
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	gone := map[string]bool{} // bindings that were deleted: a controller whose Pod is ending may still ask
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e auditEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		who := e.who()
-		if who == "" || e.ObjectRef == nil {
-			continue
-		}
-		resource := e.ObjectRef.Resource
-		if e.ObjectRef.Subresource != "" {
-			resource += "/" + e.ObjectRef.Subresource
-		}
-		p := permission{e.Verb, e.ObjectRef.Group, resource}
-		forbidden := e.Annotations["authorization.k8s.io/decision"] == "forbid"
+	for i := range events {
+		e := &events[i]
+		who, p, resource, forbidden := e.who(), e.permission(), e.resource(), e.forbidden()
 		if who == "csccm" && !forbidden && strings.HasSuffix(resource, "rolebindings") {
 			binding := resource + "/" + e.ObjectRef.Namespace + "/" + e.ObjectRef.Name
 			switch e.Verb {
@@ -117,7 +177,7 @@ func (a *audited) read(file string) error {
 				delete(gone, binding)
 			}
 		}
-		if forbidden && who == "controller" && len(gone) > 0 {
+		if forbidden && (who == "controller" && len(gone) > 0 || allowed[e.asks()] > i) {
 			continue
 		}
 		if forbidden && e.Verb == "patch" && e.is(rights.Reader) {
@@ -133,7 +193,7 @@ func (a *audited) read(file string) error {
 			a.asked[asked{command, rights.Request{Verb: e.Verb, Group: p.group, Resource: resource, Namespace: e.ObjectRef.Namespace}}]++
 		}
 	}
-	return lines.Err()
+	return nil
 }
 
 // granted are the permissions of the chart's own roles.

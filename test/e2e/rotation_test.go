@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,7 +25,7 @@ func TestKeysRotateWithoutARestart(t *testing.T) {
 	d := newDirect(t, 2, plane.Options{})
 	d.register(t, 1, 1, nil)
 	p := d.controller(t, "ccm-a", "--leader-elect=false", "--node-status-update-frequency=1s")
-	d.initialised(t, 1, time.Minute)
+	d.initialised(t, 1, limit)
 	file := filepath.Join(d.dir, "ccm-a", "cloud-config")
 	next, err := d.cloud.Config("ccm-b")
 	if err != nil {
@@ -40,13 +39,13 @@ func TestKeysRotateWithoutARestart(t *testing.T) {
 	d.says(t, p, "those in use are kept")
 	d.cloud.Ledger().Reset()
 	d.register(t, 2, 2, nil)
-	d.initialised(t, 2, time.Minute) // by the old key
+	d.initialised(t, 2, limit) // by the old key
 	if err := os.WriteFile(file, []byte(right), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.says(t, p, "are in use")
 	d.cloud.Ledger().Reset()
-	wait(t, 2*time.Minute, "a call with the new key", func(context.Context) error {
+	wait(t, limit, "a call with the new key", func(context.Context) error {
 		for _, c := range d.cloud.Ledger().Calls() {
 			if c.Caller == "ccm-a" {
 				t.Fatalf("%s came with the old key", c.Command)

@@ -79,8 +79,9 @@ func measure(t *testing.T, n int, args []string) {
 		t.Fatal(err)
 	}
 	d.cloud.Ledger().Reset()
+	begun = time.Now()
 	d.notReady(t, stopped)
-	took = wait(t, 2*time.Minute, "the taint of a stopped VM", func(ctx context.Context) error {
+	took = wait(t, limit, "the taint of a stopped VM", func(ctx context.Context) error {
 		node, err := d.client.CoreV1().Nodes().Get(ctx, stopped, metav1.GetOptions{})
 		if err != nil || !hasTaint(node, shutdown) {
 			return errors.Join(err, errors.New("not yet"))
@@ -88,15 +89,16 @@ func measure(t *testing.T, n int, args []string) {
 		return nil
 	})
 	row(t, n, "one VM stopped", took, d.calls())
-	atMost(t, "one VM stopped", d.calls()["listVirtualMachines"], 2*pages)
+	atMost(t, "one VM stopped", d.calls()["listVirtualMachines"], pages*max(2, 1+int(time.Since(begun)/(30*time.Second))))
 
 	vm = d.vmOf(t, destroyed)
 	if _, err := d.cloud.Admin(t.Context(), "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"}); err != nil {
 		t.Fatal(err)
 	}
 	d.cloud.Ledger().Reset()
+	begun = time.Now()
 	d.notReady(t, destroyed)
-	took = wait(t, 2*time.Minute, "the Node of a destroyed VM to go", func(ctx context.Context) error {
+	took = wait(t, limit, "the Node of a destroyed VM to go", func(ctx context.Context) error {
 		_, err := d.client.CoreV1().Nodes().Get(ctx, destroyed, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -104,7 +106,7 @@ func measure(t *testing.T, n int, args []string) {
 		return errors.Join(err, errors.New("not yet"))
 	})
 	row(t, n, "one VM destroyed", took, d.calls())
-	atMost(t, "one VM destroyed", d.calls()["listVirtualMachines"], 2*pages+1)
+	atMost(t, "one VM destroyed", d.calls()["listVirtualMachines"], pages*max(2, 1+int(time.Since(begun)/(30*time.Second)))+1)
 	t.Logf("SCALE | %d | memory | %d MiB after init, %d MiB at the peak |", n, rest, peak)
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +38,7 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 	})
 	d.register(t, 6, 6, nil) // a new one, by which we see that the controllers work
 	d.controller(t, "ccm-a", "--leader-elect=false")
-	wait(t, time.Minute, "w6 to be initialised", d.has(t, "w6", "external-cloudstack://"+ids["w6"], "Small_Instance"))
+	wait(t, limit, "w6 to be initialised", d.has(t, "w6", "external-cloudstack://"+ids["w6"], "Small_Instance"))
 
 	for name, want := range map[string][2]string{
 		"w1": {"", ""}, "w2": {"", ""}, "w3": {"k3s://w3", ""}, "w4": {"external-cloudstack://" + ids["w4"], "SmallInstance"}, "w5": {"cloudstack:///" + ids["w5"], ""},
@@ -51,9 +50,9 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 	for _, name := range []string{"w1", "w3", "w5"} {
 		d.taint(t, name, corev1.TaintEffectPreferNoSchedule)
 	}
-	wait(t, time.Minute, "w1", d.has(t, "w1", "external-cloudstack://"+ids["w1"], "Small_Instance"))
-	wait(t, time.Minute, "w3", d.has(t, "w3", "k3s://w3", "Small_Instance"))
-	wait(t, time.Minute, "w5", d.has(t, "w5", "cloudstack:///"+ids["w5"], "Small_Instance"))
+	wait(t, limit, "w1", d.has(t, "w1", "external-cloudstack://"+ids["w1"], "Small_Instance"))
+	wait(t, limit, "w3", d.has(t, "w3", "k3s://w3", "Small_Instance"))
+	wait(t, limit, "w5", d.has(t, "w5", "cloudstack:///"+ids["w5"], "Small_Instance"))
 
 	// One without a provider ID and one of another provider are never judged, VM or none.
 	for _, name := range []string{"w2", "w3"} {
@@ -67,7 +66,7 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.notReady(t, "w5")
-	wait(t, 2*time.Minute, "the Node w5 to go", func(ctx context.Context) error {
+	wait(t, limit, "the Node w5 to go", func(ctx context.Context) error {
 		list, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil || len(list.Items) != 5 {
 			return errors.Join(err, errors.New("not yet"))

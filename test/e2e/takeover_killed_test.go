@@ -62,6 +62,12 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 		_ = cmd.Process.Kill()
 		t.Log("csccm:", <-ended)
 	case err := <-ended:
+		select {
+		case <-w.seen: // it was said, too late for a kill
+			t.Logf("%q: csccm: %v", text, err)
+			return true
+		default:
+		}
 		var exit *exec.ExitError
 		switch {
 		case err != nil && !errors.As(err, &exit):

@@ -48,7 +48,8 @@ func TestTakeoverUndo(t *testing.T) {
 	}
 	w := b.witness(t)
 	undo := []string{"takeover", "--undo", "--yes"}
-	b.killedInTurn(t, 3, []string{
+	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.
+	b.killedInTurn(t, 2, []string{
 		"Holding lease kube-system/" + lease, "Ending csccm's controller", "Rules to change in place: 1", "Starting Deployment kube-system/" + oldName,
 	}, undo)
 	if out, code = b.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {

@@ -112,7 +112,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 		if _, err = x.end.WriteString(keys); err != nil {
 			break
 		}
-		err = testbed.Wait(t.Context(), 15*time.Second, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
+		err = testbed.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
 			if x.screen.String() == before {
 				return errors.New("it has not")
 			}
@@ -128,7 +128,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 // dialog runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in the end.
 func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}

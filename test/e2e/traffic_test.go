@@ -33,7 +33,7 @@ type stream struct {
 }
 
 // patience is longer than a busy machine holds up a request: what it does not bring is lost.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // unreachable are Services whose source ranges leave this machine's clients out.
 var unreachable = map[string]bool{"restricted": true, "cidrs": true}

@@ -74,14 +74,13 @@ func (p *Plane) apiServerArgs(o Options) []string {
 	return append(args, o.APIServerArgs...)
 }
 
-func (p *Plane) controllerManagerArgs(o Options, port int) []string {
+func (p *Plane) controllerManagerArgs(o Options) []string {
 	kubeconfig := p.file("kube-controller-manager.kubeconfig")
 	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=" + loopback,
-		fmt.Sprintf("--secure-port=%d", port),
+		"--secure-port=0", // nobody asks it anything, and a port may be taken meanwhile
 		"--leader-elect=false",
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + p.pki.path("sa.key"),
@@ -102,14 +101,13 @@ func (p *Plane) controllerManagerArgs(o Options, port int) []string {
 	return args
 }
 
-func (p *Plane) schedulerArgs(port int) []string {
+func (p *Plane) schedulerArgs() []string {
 	kubeconfig := p.file("kube-scheduler.kubeconfig")
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=" + loopback,
-		fmt.Sprintf("--secure-port=%d", port),
+		"--secure-port=0", // as above
 		"--leader-elect=false",
 	}
 }

@@ -28,7 +28,7 @@ type egress struct {
 	closed bool
 }
 
-const dialLimit = 5 * time.Second
+const dialLimit = time.Minute
 
 func egressConfig(socket string) string {
 	return fmt.Sprintf(`apiVersion: apiserver.k8s.io/v1beta1

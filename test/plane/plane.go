@@ -126,7 +126,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if p.pki, err = newPKI(filepath.Join(dir, "pki"), p.Host); err != nil {
 		return nil, fmt.Errorf("make the certificates of the control plane: %w", err)
 	}
-	ports, err := freePorts(ctx, 4)
+	ports, err := freePorts(ctx, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +171,10 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 		return nil, err
 	}
 	if !o.APIOnly {
-		if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o, ports[2])...); err != nil {
+		if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...); err != nil {
 			return nil, err
 		}
-		if err := p.run(ctx, "kube-scheduler", p.schedulerArgs(ports[3])...); err != nil {
+		if err := p.run(ctx, "kube-scheduler", p.schedulerArgs()...); err != nil {
 			return nil, err
 		}
 	}

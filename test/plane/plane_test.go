@@ -165,7 +165,7 @@ func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.In
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s asked %s", r.TLS.PeerCertificates[0].Subject.CommonName, r.URL.Path)
 	})}
 	server.TLSConfig = tlsConfig(cert)
@@ -275,7 +275,7 @@ func TestEgressKnowsItsNodes(t *testing.T) {
 
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		err := try()
 		if err == nil {

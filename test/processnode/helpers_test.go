@@ -148,10 +148,10 @@ func podReady(p *corev1.Pod) bool {
 
 func eventually(t *testing.T, what string, try func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !try() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -64,7 +64,7 @@ func (n *Node) sync(ctx context.Context, o any) {
 	}
 	w := newWorker(ctx, n, pod)
 	n.pods[pod.UID] = w
-	go w.run(ctx)
+	n.wg.Go(func() { w.run(ctx) })
 }
 
 // gone is a Pod that is no longer in the API: whoever removed it by force wants
@@ -81,10 +81,10 @@ func (n *Node) gone(pod *corev1.Pod) {
 
 var lastPodIP atomic.Uint32
 
-// newPodIP picks a loopback address of its own for a Pod, so that replicas can
+// NewPodIP picks a loopback address of its own for a Pod, so that replicas can
 // bind one port on one machine. The process id keeps programs apart that run at
 // the same time.
-func newPodIP(ctx context.Context) string {
+func NewPodIP(ctx context.Context) string {
 	const perProcess = 254
 	pid := os.Getpid()
 	ip := fmt.Sprintf("127.%d.%d.%d", 1+(pid>>8)%250, pid&0xff, lastPodIP.Add(1)%perProcess+1)

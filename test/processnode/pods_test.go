@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestPod runs a Pod through the whole chain: Deployment, ReplicaSet, scheduler,
@@ -73,6 +74,13 @@ func TestPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the changed Secret reaches the container", func() bool { return ask(t, pod).Files["/etc/guest/key"] == "two" })
+
+	// What the node lifecycle controller says of the Pods of a node that it has not heard of is put right.
+	unready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	if _, err := bed.client.CoreV1().Pods(ns).Patch(ctx, pod.Name, types.StrategicMergePatchType, unready, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is ready again", func() bool { return podReady(getPod(t, ns, pod.Name)) })
 
 	tell(t, pod, "unready")
 	eventually(t, "an unready Pod is seen", func() bool { return !podReady(getPod(t, ns, pod.Name)) })

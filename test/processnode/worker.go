@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +60,7 @@ func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
 		podIP: n.o.Address,
 	}
 	if !pod.Spec.HostNetwork {
-		w.podIP = newPodIP(ctx)
+		w.podIP = NewPodIP(ctx)
 	}
 	w.state = containerState{waiting: &refusal{"ContainerCreating", ""}}
 	if pod.DeletionTimestamp != nil {
@@ -78,7 +79,13 @@ func (w *worker) latest() *corev1.Pod {
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.pod = pod
+	denied := w.state.ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+	})
 	w.mu.Unlock()
+	if denied { // by the node lifecycle controller, when the node's heartbeats came late
+		w.news()
+	}
 	if pod.DeletionTimestamp != nil {
 		w.once.Do(func() { close(w.deleting); w.end() })
 	}

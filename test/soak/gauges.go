@@ -42,20 +42,32 @@ func (g *gauges) restarted() {
 	g.samples, g.lives = nil, g.lives+1
 }
 
+// fill goes on until there are enough samples: on a busy machine each of them takes its time.
+func (g *gauges) fill(ctx context.Context, host string) {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	enough := func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.samples) >= fewSamples }
+	g.until(ctx, host, enough)
+}
+
 // run reads the metrics until the context ends.
-func (g *gauges) run(ctx context.Context, port int) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+func (g *gauges) run(ctx context.Context, host string) {
+	g.until(ctx, host, func() bool { return false })
+}
+
+func (g *gauges) until(ctx context.Context, host string, enough func() bool) {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- a certificate that the controller made up, on loopback
 	}}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(samplePeriod)
 	defer tick.Stop()
-	for {
+	for !enough() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s, err := read(ctx, client, port); err == nil { // it is killed now and then
+			if s, err := read(ctx, client, host); err == nil { // it is killed now and then
 				g.mu.Lock()
 				g.samples = append(g.samples, s)
 				g.mu.Unlock()
@@ -64,8 +76,8 @@ func (g *gauges) run(ctx context.Context, port int) {
 	}
 }
 
-func read(ctx context.Context, client *http.Client, port int) (s sample, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", port), nil)
+func read(ctx context.Context, client *http.Client, host string) (s sample, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", host, metricsPort), nil)
 	if err != nil {
 		return s, err
 	}

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testbed"
 )
 
@@ -34,9 +34,10 @@ const (
 	vms          = 12 // of which the first two are members of somebody else's rule and stay
 	firstNodes   = 5
 	fewestNodes  = 3
-	settle       = 4 * time.Minute
+	settle       = 10 * time.Minute
 	controller   = "ccm"
 	managementUp = 2 * time.Second
+	metricsPort  = 10258
 )
 
 // foreign is what others have in the same account and network.
@@ -61,7 +62,7 @@ type run struct {
 	options
 	bed    *bare.Bed
 	random *rand.Rand
-	port   int // of the controller's metrics
+	host   string // of the controller's metrics: an address of its own, where nobody takes its port between two of its lives
 
 	services map[string]*service // by name, as the API server has them
 	made     int
@@ -97,9 +98,7 @@ func soak(ctx context.Context, o options) (err error) {
 	if r.watch, err = newWatch(ctx, r.bed); err != nil {
 		return err
 	}
-	if r.port, err = freePort(ctx); err != nil {
-		return err
-	}
+	r.host = processnode.NewPodIP(ctx)
 	if err := r.start(ctx); err != nil {
 		return err
 	}
@@ -114,20 +113,8 @@ func soak(ctx context.Context, o options) (err error) {
 // start starts the controller, also in place of one that was killed. The window of the guard against deletion of Nodes
 // by mistake is short: here VMs are destroyed all the time.
 func (r *run) start(ctx context.Context) error {
-	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.port),
+	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host, fmt.Sprintf("--secure-port=%d", metricsPort),
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez")
-}
-
-func freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	a, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, errors.New("a TCP listener without a TCP address")
-	}
-	return a.Port, l.Close()
 }
 
 // arm lets the share of the controller's calls go wrong, in every way there is.
@@ -154,7 +141,12 @@ func (r *run) change(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch.run(ctx, time.Second) })
-	wg.Go(func() { r.gauges.run(ctx, r.port) })
+	wg.Go(func() {
+		r.gauges.run(ctx, r.host)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			r.gauges.fill(all, r.host)
+		}
+	})
 	defer wg.Wait()
 	tick := time.NewTicker(r.Pace)
 	defer tick.Stop()

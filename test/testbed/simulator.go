@@ -35,7 +35,7 @@ type Simulator struct {
 }
 
 const (
-	simulatorStart = 20 * time.Second
+	simulatorStart = 2 * time.Minute
 	simulatorGrace = 2 * time.Second
 )
 

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,8 @@ const (
 	defaultRate    = 200
 	defaultTimeout = 5 * time.Second
 	openPeriod     = 100 * time.Millisecond
-	// crowd bounds the requests at once: with more than that something is slower than any client would wait for.
+	// crowd bounds the requests at once. Where so many wait no more are sent: either they are lost, which each of them
+	// will say when its time is up, or the machine is too slow for the rate, which is no loss.
 	crowd = 2000
 )
 
@@ -56,6 +58,7 @@ type Client struct {
 	slots  chan struct{}
 	stop   sync.Once
 	last   Report
+	kept   atomic.Int64 // answers by connections that are kept open
 
 	mu      sync.Mutex
 	current *record
@@ -144,7 +147,6 @@ func (c *Client) send(begin, ctx context.Context) {
 				case c.slots <- struct{}{}:
 					c.wg.Go(func() { c.request(ctx, t); <-c.slots })
 				default:
-					c.part().failed(t.Name, fmt.Errorf("%d requests wait for an answer", crowd))
 				}
 			}
 		}
@@ -180,6 +182,9 @@ func (c *Client) keep(ctx context.Context, t Target) {
 		}
 		if s != nil {
 			_, err := s.ask(c.o.Timeout)
+			if err == nil {
+				c.kept.Add(1)
+			}
 			if err != nil && s.asked > 1 { // one that never had an answer is a failed request, not a cut
 				c.part().cut(t.Name, plain(err))
 			}

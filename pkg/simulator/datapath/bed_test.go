@@ -6,6 +6,7 @@ package datapath
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,9 +33,10 @@ type bed struct {
 }
 
 const (
-	patience = 10 * time.Second
+	patience = time.Minute        // nothing takes so long, on the busiest of machines
 	web      = "203.0.113.20:443" // of the example world, forwards to 30443
 	site     = "203.0.113.20:80"  // HTTP, forwards to 30080
+	never    = 24 * time.Hour
 )
 
 func newBed(t *testing.T, o Options) *bed {
@@ -55,6 +57,8 @@ func newBed(t *testing.T, o Options) *bed {
 	if o.Mode == "" {
 		o.Mode = Loopback
 	}
+	// Checks are where a test wants them: one in between meets the members' scripts, and changes who is up.
+	o.CheckInterval, o.lingering = never, patience
 	b.path, err = Start(t.Context(), b.sim, o)
 	require.NoError(t, err)
 	t.Cleanup(b.path.Close)
@@ -128,6 +132,30 @@ func (b *bed) inForce(id string, ok func(Listener) bool) {
 		r := b.path.rules[id]
 		return r != nil && ok(r.now())
 	})
+}
+
+// remove deletes a rule and waits until its listener is closed. To dial there would tell nothing: another test's
+// rule, for which connections are counted, may listen by then.
+func (b *bed) remove(id string) {
+	b.t.Helper()
+	b.path.mu.Lock()
+	listener, ok := b.path.rules[id].listener.(*net.TCPListener)
+	b.path.mu.Unlock()
+	require.True(b.t, ok)
+	b.api(true, "deleteLoadBalancerRule", "id", id)
+	b.eventually("the listener is closed", func() bool { return errors.Is(listener.SetDeadline(time.Time{}), net.ErrClosed) })
+}
+
+// refusing is an address that takes no connection and that nobody else can be given meanwhile: a connection has it.
+func (b *bed) refusing() string {
+	b.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = l.Close() })
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = c.Close() })
+	return c.LocalAddr().String()
 }
 
 // api runs a command and its job, which is to end as done says.

@@ -17,16 +17,13 @@ import (
 	"time"
 )
 
-// lingering is how long a client whose request was not read to its end may take to read the answer.
-const lingering = time.Second
-
 // serveHTTP takes one request of a client to a member and the answer back, as HAProxy's mode http does with httpclose.
 func (r *rule) serveHTTP(front net.Conn, conf *Listener, client netip.AddrPort) {
 	in := bufio.NewReaderSize(front, bufferSize)
 	refused := func(status int) {
 		refuse(counting{front, []*atomic.Int64{&r.bytesOut}}, status)
 		_ = closeWrite(front)
-		_ = front.SetReadDeadline(time.Now().Add(lingering))
+		_ = front.SetReadDeadline(time.Now().Add(r.p.o.lingering))
 		drain(in)
 	}
 	req, err := readRequest(in)
@@ -87,6 +84,8 @@ func (x *exchange) run(client netip.AddrPort) {
 	}
 	resp, err := x.answer() //nolint:bodyclose // its connection is closed
 	switch {
+	case err != nil && x.r.p.ctx.Err() != nil:
+		return // the path ends: its connections are closed in any order, and nobody is told that a member was bad
 	case err != nil && x.garbage.Load():
 		x.r.badRequests.Add(1)
 		refuse(x.toClient, http.StatusBadRequest)
@@ -104,7 +103,7 @@ func (x *exchange) run(client netip.AddrPort) {
 	}
 	_ = x.back.Close() // what is still sent goes nowhere
 	_ = closeWrite(x.front)
-	_ = x.front.SetReadDeadline(time.Now().Add(lingering))
+	_ = x.front.SetReadDeadline(time.Now().Add(x.r.p.o.lingering))
 	body.Wait()
 	if !x.uploaded.Load() || x.in.Buffered() > 0 {
 		drain(x.in)

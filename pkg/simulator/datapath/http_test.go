@@ -314,9 +314,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	echo("first")
 	echo("second")
-	at, _ := b.path.Listen(site)
-	b.api(true, "deleteLoadBalancerRule", "id", b.rule("80"))
-	b.eventually("the listener is closed", func() bool { _, err := net.Dial("tcp", at); return err != nil })
+	b.remove(b.rule("80"))
 	echo("the rule has gone")
 	require.NoError(t, s.Conn.(*net.TCPConn).CloseWrite())
 	_, err = s.line()
@@ -345,9 +343,7 @@ func TestAnswersGoOn(t *testing.T) {
 	line, err := s.line()
 	require.NoError(t, err)
 	require.Equal(t, "begin", line)
-	at, _ := b.path.Listen(site)
-	b.api(true, "deleteLoadBalancerRule", "id", b.rule("80"))
-	b.eventually("the listener is closed", func() bool { _, err := net.Dial("tcp", at); return err != nil })
+	b.remove(b.rule("80"))
 	goOn <- "end\n"
 	line, err = s.line()
 	require.NoError(t, err)

@@ -29,9 +29,14 @@ type Options struct {
 	CheckInterval time.Duration
 	Clock         clock.WithTicker // nil: real time
 	Logger        *slog.Logger     // nil: silent
+	// lingering is how long a client whose request was not read to its end may take to read the answer; 0: a second.
+	lingering time.Duration
 }
 
-const checkInterval = 2 * time.Second
+const (
+	checkInterval = 2 * time.Second
+	lingering     = time.Second
+)
 
 // Path is a data path at work.
 type Path struct {
@@ -62,6 +67,9 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	}
 	if o.CheckInterval == 0 {
 		o.CheckInterval = checkInterval
+	}
+	if o.lingering == 0 {
+		o.lingering = lingering
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -43,7 +43,7 @@ func TestStopIsGentleFirst(t *testing.T) {
 	t.Parallel()
 	p := shell(t, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
 	waitForLog(t, p, "ready")
-	p.Stop(10 * time.Second)
+	p.Stop(time.Minute)
 	if got := Tail(p.Log, 1); got != "  bye" {
 		t.Errorf("last log line %q, want what the TERM handler writes", got)
 	}
@@ -61,7 +61,7 @@ func TestStopKillsTheGroup(t *testing.T) {
 		t.Errorf("exit code %d, want 137", got)
 	}
 	// The grandchild is in the same group: no process of that group is left.
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for syscall.Kill(-p.PID(), 0) == nil {
 		if time.Now().After(deadline) {
 			t.Fatal("a process of the group is still there")
@@ -102,7 +102,7 @@ func TestStartNamesTheProgram(t *testing.T) {
 
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		b, err := os.ReadFile(p.Log)
 		if err == nil && strings.Contains(string(b), text) {
