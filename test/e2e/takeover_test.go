@@ -39,7 +39,12 @@ func (b *bed) predecessor(t *testing.T) {
 // predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
 func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 	t.Helper()
-	p := testbed.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}
+	b.precededBy(t, testbed.Predecessor{Image: image, Provider: provider})
+}
+
+func (b *bed) precededBy(t *testing.T, p testbed.Predecessor) {
+	t.Helper()
+	p.Secret, p.Port = secretName, "10258"
 	if err := p.Create(t.Context(), b.Client); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +155,12 @@ type occupied struct {
 // newOccupied has cp1, worker1 and others for nodes.
 func newOccupied(t *testing.T, others ...processnode.Options) *occupied {
 	t.Helper()
+	return newOccupiedBy(t, testbed.Predecessor{}, others...)
+}
+
+// newOccupiedBy is newOccupied with a predecessor of another kind.
+func newOccupiedBy(t *testing.T, p testbed.Predecessor, others ...processnode.Options) *occupied {
+	t.Helper()
 	b := &occupied{bed: newBed(t, nil)}
 	b.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
 	members := worker1.Name
@@ -157,7 +168,8 @@ func newOccupied(t *testing.T, others ...processnode.Options) *occupied {
 		members += "," + o.Name
 	}
 	b.secret(t, string(b.config(t).Render()))
-	b.predecessor(t)
+	p.Image = testbed.ControllerImage + ":old"
+	b.precededBy(t, p)
 	b.initialized(t, cp1.Name, worker1.Name)
 	b.balanced(t, "web", 80)
 	b.balanced(t, "mail", 25)

@@ -11,9 +11,18 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/test/testbed"
 )
 
-const proxyProtocol = "service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol"
+const (
+	proxyProtocol  = "service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol"
+	keptAnnotation = "csccm.io/kept-by-takeover"
+)
+
+// oldProgramReads is a patch of the old controller: the program in it is csccm's own, which would change what Apache's
+// leaves as it is.
+var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
 
 // TestTakeoverUndo goes back to the provider that an install has replaced and kept, killed at each of its steps, and
 // takes its place again. What the takeover changed is as it was, and csccm's controller ends before the old one starts.
@@ -28,9 +37,7 @@ func TestTakeoverUndo(t *testing.T) {
 	if after := balancerRules(t, b.client, b.ips...); reflect.DeepEqual(after, b.before) {
 		t.Fatalf("no rule was renamed: %v", after)
 	}
-	// The program in the old Deployment is csccm's own, which would change what Apache's leaves as it is.
-	patch := []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
-	if _, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), oldName, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -57,6 +64,10 @@ func TestTakeoverUndo(t *testing.T) {
 	}
 	w.stop()
 	<-w.done
+	old, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations[keptAnnotation]) > 0 {
+		t.Errorf("%v, the old Deployment: %+v", err, old)
+	}
 	b.isBack(t, w)
 
 	if out, code = b.csccm(t, "", "takeover", "--undo"); code != 1 || !strings.Contains(out, "holds no record of a takeover") {
@@ -72,15 +83,48 @@ func TestTakeoverUndo(t *testing.T) {
 	noSecrets(t, b.bed, out, string(b.config(t).Render()))
 }
 
+// TestTakeoverUndoOfADaemonSet does the same where the old controller is a DaemonSet, which is stopped by a selector of
+// nodes beside its own.
+func TestTakeoverUndoOfADaemonSet(t *testing.T) {
+	t.Parallel()
+	b := newOccupiedBy(t, testbed.Predecessor{DaemonOn: worker1.Name})
+	sets := b.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
+	was, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, code := b.csccm(t, "", append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)...)
+	if code != 0 || !strings.Contains(out, "Stopping DaemonSet kube-system/"+oldName) {
+		t.Fatalf("the install in the old one's place ended with %d:\n%s", code, out)
+	}
+	b.recorded(t)
+	kept, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || kept.Status.CurrentNumberScheduled != 0 || kept.Annotations[keptAnnotation] == "" {
+		t.Fatalf("%v, the kept DaemonSet: %+v", err, kept)
+	}
+	if _, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w := b.witness(t)
+	undo := []string{"takeover", "--undo", "--yes"}
+	b.killedInTurn(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName}, undo)
+	if out, code = b.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
+		t.Fatalf("the undo after the kills ended with %d:\n%s", code, out)
+	}
+	w.stop()
+	<-w.done
+	now, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || now.Status.NumberReady != 1 || now.Annotations[keptAnnotation] != "" || !reflect.DeepEqual(now.Spec.Template.Spec.NodeSelector, was.Spec.Template.Spec.NodeSelector) {
+		t.Errorf("%v, the old DaemonSet: %+v", err, now)
+	}
+	b.isBack(t, w)
+}
+
 // isBack compares with what was before the takeover.
 func (b *occupied) isBack(t *testing.T, w *witness) {
 	t.Helper()
 	if now := balancerRules(t, b.client, b.ips...); !reflect.DeepEqual(now, b.before) {
 		t.Errorf("the rules were %v and are %v", b.before, now)
-	}
-	old, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
-	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations["csccm.io/kept-by-takeover"]) > 0 {
-		t.Errorf("%v, the old Deployment: %+v", err, old)
 	}
 	pods, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
 	if err != nil || len(pods.Items) > 0 {

@@ -33,6 +33,8 @@ type Predecessor struct {
 	Port        string
 	// Flags are more arguments; they win over those above.
 	Flags []string
+	// DaemonOn makes it a DaemonSet for this node, in place of a Deployment.
+	DaemonOn string
 }
 
 // PredecessorName is that of its Deployment, its account and its lease.
@@ -59,28 +61,39 @@ func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) er
 		return err
 	}
 	labels, replicas := map[string]string{"k8s-app": PredecessorName}, int32(1)
+	selector, template := &metav1.LabelSelector{MatchLabels: labels}, p.template(labels)
+	if p.DaemonOn != "" {
+		template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.DaemonOn}
+		_, err = client.AppsV1().DaemonSets(meta.Namespace).Create(ctx, &appsv1.DaemonSet{
+			ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	_, err = client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{
+		ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 	dns := corev1.DNSClusterFirst
 	if p.HostNetwork {
 		dns = corev1.DNSDefault
 	}
-	_, err = client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: PredecessorName, HostNetwork: p.HostNetwork, DNSPolicy: dns,
-			Tolerations: []corev1.Toleration{{Key: uninitialized, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
-				Args: append([]string{
-					"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"), "--cloud-config=/config/cloud-config",
-					"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0", "--instance-type-format=upstream",
-				}, p.Flags...),
-				Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
-			}},
-			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: p.Secret}}}},
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		ServiceAccountName: PredecessorName, HostNetwork: p.HostNetwork, DNSPolicy: dns,
+		Tolerations: []corev1.Toleration{{Key: uninitialized, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{
+			Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
+			Args: append([]string{
+				"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"), "--cloud-config=/config/cloud-config",
+				"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0", "--instance-type-format=upstream",
+			}, p.Flags...),
+			Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
 		}},
-	}}, metav1.CreateOptions{})
-	return err
+		Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: p.Secret}}}},
+	}}
 }
 
 // RulesOfOld makes rules what older providers leave: a name without protocol at port
