@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -97,6 +98,23 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL, "--timeout", "300ms"}, args...)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Regexp(t, `  fix: .*raise --timeout`, stderr.String())
+		})
+	}
+	// A CloudStack that never answers is named, not the API server.
+	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees that the caller has gone
+		<-r.Context().Done()
+	}))
+	t.Cleanup(mute.Close)
+	file := filepath.Join(dir, "mute")
+	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+mute.URL+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
+	for _, command := range []string{"migrate-rules", "takeover", "taint"} {
+		t.Run("124 CloudStack "+command, func(t *testing.T) {
+			t.Parallel()
+			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "2s")
+			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
+			require.Regexp(t, `(?m)^error: .*cloudstack.*no answer in time\n  fix: .*api-url`, stderr.String())
+			require.NotContains(t, stderr.String(), "Kubernetes API")
 		})
 	}
 	t.Run("130", func(t *testing.T) { //nolint:paralleltest // one after the other: they share the server's channel

@@ -5,10 +5,13 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // flight keeps the last complete result of a fetch and lets all who want a newer one share a single call.
@@ -66,7 +69,7 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 		}
 		if err := ctx.Err(); err != nil {
 			f.mu.Unlock()
-			return nil, err
+			return nil, gaveUp(err)
 		}
 		c := f.calls
 		if c == nil {
@@ -79,13 +82,22 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 		case <-c.done:
 		case <-ctx.Done():
 			f.leave(c)
-			return nil, ctx.Err()
+			return nil, gaveUp(ctx.Err())
 		}
 		if fresh(c.begun, c.seq) {
 			return c.result, c.err
 		}
 		f.mu.Lock()
 	}
+}
+
+// gaveUp says that it was CloudStack whose answer a caller waited for, which a context's own error does not.
+func gaveUp(err error) error {
+	e := &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "no answer in time", Err: err}
+	if errors.Is(err, context.Canceled) {
+		e.Text = "cancelled"
+	}
+	return e
 }
 
 // start begins a call; f.mu is held. The call outlives the caller that began it.

@@ -172,7 +172,10 @@ func TestSingleFlight(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 
 	stop()
-	require.ErrorIs(t, <-leaderErr, context.Canceled, "who began the call may leave it")
+	err := <-leaderErr
+	require.ErrorIs(t, err, context.Canceled, "who began the call may leave it")
+	var unanswered *cloudstack.Error
+	require.ErrorAs(t, err, &unanswered, "and it was CloudStack that was asked")
 	close(api.gate)
 	group.Wait()
 	assert.Zero(t, failures.Load(), "the others get its answer")
