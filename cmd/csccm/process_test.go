@@ -111,7 +111,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	for _, command := range []string{"migrate-rules", "takeover", "taint"} {
 		t.Run("124 CloudStack "+command, func(t *testing.T) {
 			t.Parallel()
-			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "2s")
+			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Regexp(t, `(?m)^error: .*cloudstack.*no answer in time\n  fix: .*api-url`, stderr.String())
 			require.NotContains(t, stderr.String(), "Kubernetes API")
