@@ -53,7 +53,7 @@ test: plane ## run all tests with the race detector (unit, contract, controller,
 	$(RACE) -timeout=20m $(TESTFLAGS) $$(go list ./... | grep -vE '/pkg/provider|/installer/install$$')
 	$(RACE) -short -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
 	$(GOTEST) -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
-	cd test && $(RACE) -timeout=30m $(TESTFLAGS) ./...
+	cd test && $(RACE) -timeout=50m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane

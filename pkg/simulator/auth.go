@@ -46,7 +46,9 @@ func (s *Simulator) identifyIntegration(c *call) *apiError {
 	}
 	c.caller = caller{user: sys, account: sys.account}
 	if c.req.command == "" {
-		return noCommand()
+		e := errf(codeUnsupported, csGeneric, "Invalid request, no command sent")
+		e.key = "errorresponse"
+		return e
 	}
 	if c.api == nil {
 		return unknownCommand(c.req.command)
@@ -66,7 +68,7 @@ func (s *Simulator) identifySession(c *call, r *http.Request, ses *session) *api
 	}
 	c.caller = caller{user: u, account: u.account, session: ses}
 	if c.req.command == "" {
-		return noCommand()
+		return &apiError{status: http.StatusBadRequest, text: "no command specified", key: "null"}
 	}
 	if c.api == nil {
 		return unknownCommand(c.req.command)
@@ -133,10 +135,6 @@ func enforcePost(c *call) *apiError {
 func (s *Simulator) admit(c *call) *apiError {
 	set := s.st.settings
 	return s.throttle.admit(c.caller.account, set.ThrottleMax, set.throttleInterval(), c.now)
-}
-
-func noCommand() *apiError {
-	return &apiError{status: http.StatusBadRequest, cs: csGeneric, text: "Invalid request, no command sent", key: "null"}
 }
 
 func unknownCommand(name string) *apiError {

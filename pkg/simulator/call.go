@@ -74,14 +74,8 @@ func (c *call) optInt(name string) *int {
 	return ptr(c.integer(name))
 }
 
-// list splits a comma separated value; an empty value is an empty list.
-func (c *call) list(name string) []string {
-	parts := elements(c.args[name])
-	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
-	}
-	return parts
-}
+// list splits a comma separated value; an empty value is an empty list, and blanks stay.
+func (c *call) list(name string) []string { return elements(c.args[name]) }
 
 // arg returns the object that a uuid parameter names: nil when absent or dangling.
 func arg[T row](c *call, name string) T {

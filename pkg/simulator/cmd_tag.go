@@ -42,6 +42,9 @@ func (c *call) tagTargets() ([]tagTarget, error) {
 
 func createTags(c *call) (*jobSpec, error) {
 	return &jobSpec{run: func(time.Time) (any, error) {
+		if err := c.checkTagValues(); err != nil {
+			return nil, err
+		}
 		targets, err := c.tagTargets()
 		if err != nil {
 			return nil, err
@@ -122,30 +125,25 @@ type tagItem struct {
 }
 
 func listTags(c *call) (any, error) {
+	if strings.EqualFold(c.str("resourcetype"), "Project") && !c.given("projectid") { // tags of a project are its own
+		if p, ok := c.st.projects.get(c.str("resourceid")); ok {
+			c.refs["projectid"] = ref{id: p.id, obj: p}
+		}
+	}
 	in, err := c.ownerScope(false)
 	if err != nil {
 		return nil, err
 	}
-	typ := ""
-	if c.str("resourcetype") != "" {
-		kind, err := tagType(c.str("resourcetype"))
-		if err != nil {
-			return nil, err
-		}
-		typ = kind.name
-	}
 	var out []tagItem
 	c.st.eachTagged(func(t tagTarget) {
-		if typ != "" && typ != t.typ || t.owner == nil || !in(t.owner) {
-			return
-		}
-		if id := c.str("resourceid"); id != "" && !strings.EqualFold(id, t.uuid) {
+		switch {
+		case t.owner == nil || !in(t.owner), c.has("resourcetype") && !strings.EqualFold(c.str("resourcetype"), t.typ),
+			c.has("resourceid") && !strings.EqualFold(c.str("resourceid"), t.uuid):
 			return
 		}
 		for _, g := range *t.tags {
 			if c.has("key") && !strings.EqualFold(c.str("key"), g.key) || c.has("value") && !strings.EqualFold(c.str("value"), g.value) ||
-				c.has("customer") && !strings.EqualFold(c.str("customer"), g.customer) ||
-				c.has("keyword") && !like(g.key, c.str("keyword")) && !like(g.value, c.str("keyword")) {
+				c.has("customer") && !strings.EqualFold(c.str("customer"), g.customer) {
 				continue
 			}
 			out = append(out, tagItem{g, t})

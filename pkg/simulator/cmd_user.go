@@ -3,7 +3,10 @@
 
 package simulator
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 var userRefs = map[string]refKind{"id": refUser}
 
@@ -37,11 +40,11 @@ func listUsers(c *call) (any, error) {
 	for _, u := range c.st.users.rows {
 		switch {
 		case u.removed || u.account.project != nil || u.account.system() || !in(u.account) || !me.account.admin() && u != me.user || !matches(c, "id", u):
-		case c.has("username") && !strings.EqualFold(c.str("username"), u.username):
+		case c.has("username") && !likeMatch([]rune(strings.ToLower(u.username)), []rune(strings.ToLower(c.str("username")))):
 		case c.has("state") && !strings.EqualFold(c.str("state"), u.state):
 		case c.has("accounttype") && c.integer("accounttype") != u.account.typ():
-		case c.has("keyword") && !like(u.username, c.str("keyword")) && !like(u.firstName, c.str("keyword")) &&
-			!like(u.lastName, c.str("keyword")) && !like(u.email, c.str("keyword")):
+		case c.has("keyword") && !slices.ContainsFunc(u.texts(), func(s string) bool { return like(s, c.str("keyword")) }) &&
+			!strings.EqualFold(c.str("keyword"), accountTypeNames[u.account.typ()]):
 		case !c.keyAccessMatches(u.keyAccess):
 		case c.has("usersource") && !strings.EqualFold(c.str("usersource"), "native"):
 		default:
@@ -50,6 +53,14 @@ func listUsers(c *call) (any, error) {
 	}
 	return page(c, "user", out, func(u *user) userView { return c.withAdminView(c.viewUser(u), u) })
 }
+
+// texts is where a keyword is looked for.
+func (u *user) texts() []string {
+	return []string{u.username, u.firstName, u.lastName, u.email, u.state, u.account.name}
+}
+
+// accountTypeNames are the names that a keyword may give to account types.
+var accountTypeNames = map[int]string{0: "NORMAL", 1: "ADMIN", 2: "DOMAIN_ADMIN", 3: "RESOURCE_DOMAIN_ADMIN"}
 
 type userAnswer struct {
 	User userView `json:"user"`

@@ -25,7 +25,7 @@ func listVirtualMachines(c *call) (any, error) {
 
 // listedVMs are the VMs that listVirtualMachines and its sibling for metrics show.
 func (c *call) listedVMs() ([]*vm, vmDetails, error) {
-	if c.given("id") && c.has("ids") {
+	if c.given("id") && len(c.lists["ids"]) > 0 {
 		return nil, nil, invalid("Specify either id or ids but not both parameters")
 	}
 	details := vmDetails{}
@@ -39,6 +39,9 @@ func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if h, ok := c.args["hypervisor"]; ok && !knownHypervisor(h) {
+		return nil, nil, invalid("Invalid HypervisorType %s", h)
+	}
 	seesDestroyed := !c.caller.account.normal() || c.st.settings.UserViewDestroyed
 	ids := map[*vm]bool{}
 	for _, r := range c.lists["ids"] {
@@ -51,7 +54,7 @@ func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 	var out []*vm
 	for _, v := range c.st.vms.rows {
 		switch {
-		case v.removed || !in(v.owner) || !matches(c, "id", v) || len(ids) > 0 && !ids[v]:
+		case v.removed || !in(v.owner) || !matches(c, "id", v) || len(c.lists["ids"]) > 0 && !ids[v]:
 		case (v.state == vmDestroyed || v.state == vmExpunging) && !seesDestroyed:
 		case !c.visible("displayvm", v.hidden) || !v.hasTags(tags) || !match(v):
 		default:
@@ -65,7 +68,7 @@ func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 func (c *call) vmFilter() func(*vm) bool {
 	var tests []func(*vm) bool
 	add := func(param string, test func(v *vm, value string) bool) {
-		if value := c.str(param); value != "" {
+		if value, ok := c.args[param]; ok { // an empty one counts too
 			tests = append(tests, func(v *vm) bool { return test(v, value) })
 		}
 	}
@@ -80,8 +83,10 @@ func (c *call) vmFilter() func(*vm) bool {
 		return strings.EqualFold(s, v.state)
 	})
 	add("keyword", func(v *vm, k string) bool {
-		return like(v.display, k) || like(v.name, k) || strings.EqualFold(v.state, k) ||
-			slices.ContainsFunc(v.nics, func(n *nic) bool { return like(n.ip, k) })
+		return like(v.display, k) || like(v.name, k) || strings.EqualFold(v.state, k) || c.caller.rootAdmin() && like(v.instanceName(), k) ||
+			slices.ContainsFunc(v.nics, func(n *nic) bool {
+				return like(n.ip, k) || like(n.ip6, k) || n.staticNAT != nil && like(n.staticNAT.addr.String(), k)
+			})
 	})
 	addBool := func(param string, test func(*vm) bool) {
 		if b := c.optBool(param); b != nil {

@@ -49,7 +49,7 @@ func listZones(c *call) (any, error) {
 	var out []*zone
 	for _, z := range c.st.zones.rows {
 		switch {
-		case z.removed || !matches(c, "id", z) || len(ids) > 0 && !ids[z]:
+		case z.removed || !matches(c, "id", z) || len(c.lists["ids"]) > 0 && !ids[z]:
 		case !z.enabled && !named && !c.caller.rootAdmin():
 		case c.has("name") && !strings.EqualFold(c.str("name"), z.name):
 		case c.has("keyword") && !like(z.name, c.str("keyword")) && !like(z.description, c.str("keyword")):

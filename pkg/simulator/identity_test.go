@@ -138,7 +138,9 @@ func TestIntegrationPort(t *testing.T) {
 	h := start(t, Options{})
 	require.Len(t, h.ok(h.root("listVirtualMachines", "listall", "true")).items("virtualmachine"), 3)
 	h.fails(h.root("noSuchCommand"), 432, csGeneric, "Unknown API command")
-	require.Equal(t, "null", h.root("").key)
+	nothing := h.root("")
+	h.fails(nothing, 432, csGeneric, "Invalid request, no command sent")
+	require.Equal(t, "errorresponse", nothing.key)
 }
 
 func TestThrottle(t *testing.T) {

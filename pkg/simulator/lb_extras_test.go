@@ -226,7 +226,7 @@ func TestInternalLoadBalancer(t *testing.T) {
 		"source port":    {[]string{"sourceport", "70000"}, 431, csInvalidValue, "Invalid value for source port: 70000"},
 		"instance port":  {[]string{"instanceport", "-1"}, 431, csInvalidValue, "Invalid value for instance port: -1"},
 		"network id":     {[]string{"networkid", "nope"}, 431, csGeneric, "Invalid parameter networkid value=nope"},
-		"source network": {[]string{"sourceipaddressnetworkid", ""}, 431, csGeneric, "Invalid parameter sourceipaddressnetworkid"},
+		"source network": {[]string{"sourceipaddressnetworkid", ""}, 431, csInvalidValue, "Invalid value provided for API arg: sourceipaddressnetworkid"},
 	} {
 		t.Log(name)
 		h.fails(create(u, tc.pairs...), tc.code, tc.cs, tc.text)

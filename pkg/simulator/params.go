@@ -22,7 +22,7 @@ func (c *call) processParams() *apiError {
 	c.lists = map[string][]ref{}
 	c.maps = map[string][]mapEntry{}
 	for k, v := range c.req.values {
-		if i := strings.IndexFunc(v, func(r rune) bool { return r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0x7f }); i >= 0 {
+		if i := strings.IndexFunc(v, func(r rune) bool { return r < 0x20 && r != '\n' && r != '\r' || r == 0x7f }); i >= 0 {
 			return paramError("Received value %s containing illegal ASCII non-printable characters for parameter %s", v, k)
 		}
 	}
@@ -39,63 +39,90 @@ func (c *call) processParams() *apiError {
 			return err
 		}
 	}
-	return c.checkPagePair()
+	if err := c.checkPagePair(); err != nil {
+		return err
+	}
+	if strings.HasPrefix(c.api.Name, "list") {
+		return c.checkTagValues()
+	}
+	return nil
+}
+
+// checkTagValues refuses a tag without a value, be it to find or to make.
+func (c *call) checkTagValues() *apiError {
+	for _, e := range c.maps["tags"] {
+		if _, ok := e["value"]; !ok {
+			key, ok := e["key"]
+			if !ok {
+				key = "null"
+			}
+			return invalid("No value is passed in for key %s", key)
+		}
+	}
+	return nil
 }
 
 func (c *call) processParam(p *apiParam) *apiError {
 	name := strings.ToLower(p.Name)
-	if p.Type == "map" {
-		entries := c.mapParam(name)
-		if p.Required && entries == nil {
-			return paramError("Unable to execute API command %s due to missing parameter %s", c.api.lower, name)
-		}
+	v, ok := c.args[name]
+	entries := c.mapParam(name)
+	switch {
+	case p.Type == "map" && entries != nil:
 		c.maps[name] = entries
 		return nil
-	}
-	v, ok := c.args[name]
-	if !ok {
-		if p.Required {
-			return paramError("Unable to execute API command %s due to missing parameter %s", c.api.lower, name)
-		}
+	case !ok && p.Required:
+		return paramError("Unable to execute API command %s due to missing parameter %s", c.api.lower, name)
+	case !ok:
 		return nil
+	case v == "" && p.Required: // whatever its type
+		return invalid("Invalid value provided for API arg: %s", name)
 	}
 	switch p.Type {
 	case "integer", "long", "short":
-		if !p.Required && strings.TrimSpace(v) == "" { // as if it were not there
+		if p.Type == "integer" && strings.TrimSpace(v) == "" { // as if it were not there
 			delete(c.args, name)
 			return nil
 		}
-		if _, err := strconv.ParseInt(strings.TrimSpace(v), 10, numberBits[p.Type]); err != nil {
-			return paramError("Unable to execute API command %s due to invalid value %s for parameter %s", c.api.lower, v, name)
+		if _, err := strconv.ParseInt(v, 10, numberBits[p.Type]); err != nil {
+			return c.badValue(name, v)
 		}
+	case "map":
+		return c.badValue(name, v) // a text, not name[i].key
 	case "uuid":
-		r, ok := c.resolve(name, v, p)
-		if !ok {
-			return c.badRef(name, v)
+		r, err := c.resolve(name, v, p)
+		if err != nil {
+			return err
 		}
-		c.refs[name] = r
+		if r == nil {
+			delete(c.args, name)
+			return nil
+		}
+		c.refs[name] = *r
 	case "list":
-		kind := c.kindOf(name)
-		if kind == refNone {
+		if c.kindOf(name) == refNone {
 			return nil
 		}
 		for _, id := range elements(v) {
-			r, ok := c.resolve(name, strings.TrimSpace(id), p)
-			if !ok {
-				return c.badRef(name, id)
+			r, err := c.resolve(name, id, p)
+			if err != nil {
+				return err
 			}
-			c.lists[name] = append(c.lists[name], r)
+			if r == nil {
+				r = new(ref) // an element that names nothing
+			}
+			c.lists[name] = append(c.lists[name], *r)
 		}
 	case "string":
-		if v == "" && p.Required {
-			return invalid("Invalid value provided for API arg: %s", name)
-		}
 		if len([]rune(v)) > p.maxLength() {
 			return paramError("Unable to execute API command %s due to invalid value. Value greater than max allowed length %d for param: %s",
 				c.api.lower, p.maxLength(), javaField(c.api.Name, name))
 		}
 	}
 	return nil
+}
+
+func (c *call) badValue(name, v string) *apiError {
+	return paramError("Unable to execute API command %s due to invalid value %s for parameter %s", c.api.lower, v, name)
 }
 
 // elements are those of a list. Between two commas without anything there is none.
@@ -116,16 +143,31 @@ func (c *call) kindOf(name string) refKind {
 	return commonRefs[name]
 }
 
-// resolve looks an id up. Parameters without a since mark accept the internal number as well, unchecked.
-func (c *call) resolve(name, v string, p *apiParam) (ref, bool) {
+// uuidForm is what an id looks like.
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// resolve looks an id up. Parameters without a since mark accept the internal number as well, unchecked;
+// those with one ignore whatever does not look like an id, and nil says so.
+func (c *call) resolve(name, v string, p *apiParam) (*ref, *apiError) {
 	kind := c.kindOf(name)
-	if p.Since == "" {
-		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-			return ref{id: n, obj: c.st.byInternalID(kind, n)}, true
-		}
+	n, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case v == "-1":
+		return &ref{id: -1}, nil
+	case uuidForm.MatchString(v):
+	case p.Since != "" && !p.Required:
+		return nil, nil
+	case p.Since != "" || err != nil:
+	case n < 1:
+		return nil, paramError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: %s", c.api.lower, name)
+	default:
+		return &ref{id: n, obj: c.st.byInternalID(kind, n)}, nil
 	}
 	obj, id := c.st.byUUID(kind, v)
-	return ref{id: id, obj: obj}, obj != nil
+	if obj == nil {
+		return nil, c.badRef(name, v)
+	}
+	return &ref{id: id, obj: obj}, nil
 }
 
 // arrayName is what the name of an array's element must look like.

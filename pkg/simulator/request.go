@@ -76,6 +76,16 @@ func parseRequest(r *http.Request) (*request, *apiError) {
 	return req, nil
 }
 
+// asSent is the value of a parameter whose name was sent just so.
+func (r *request) asSent(name string) (string, bool) {
+	for _, p := range r.raw {
+		if p.name == name {
+			return p.value, true
+		}
+	}
+	return "", false
+}
+
 func headerSize(r *http.Request) int {
 	n := 0
 	for k, vs := range r.Header {

@@ -79,10 +79,17 @@ func (c *call) checkAvailable() *apiError {
 	return c.checkProject()
 }
 
-// checkProject refuses callers that are no member of the project they name.
+// projectByID are the commands whose id names the project that the call is about; of all others projectid does.
+var projectByID = setOf("suspendProject", "updateProject", "activateProject", "deleteProject")
+
+// checkProject refuses callers that are no member of the project they name. The parameter counts in lower case only.
 func (c *call) checkProject() *apiError {
-	id, ok := c.req.values["projectid"]
-	if !ok || id == "-1" || c.caller.rootAdmin() {
+	name := "projectid"
+	if projectByID[c.api.Name] {
+		name = "id"
+	}
+	id, ok := c.req.asSent(name)
+	if !ok || c.caller.rootAdmin() {
 		return nil
 	}
 	p, ok := c.st.projects.get(id)
@@ -91,6 +98,9 @@ func (c *call) checkProject() *apiError {
 	}
 	if m := p.membership(c.caller); m != nil {
 		return m.permits(c.api)
+	}
+	if c.api.Name == "updateProjectInvitation" { // who is invited is no member yet
+		return nil
 	}
 	e := errf(codeUnsupported, csGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.api.Name, p.uuid)
 	e.key = "errorresponse"

@@ -249,7 +249,9 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	status, key, body := http.StatusOK, s.envelopeKey(req, o.err), o.body
 	if o.err != nil {
 		status, body = o.err.status, o.err.body()
-		h.Set("X-Description", headerText(o.err.text))
+		if o.err.cs != 0 || o.err.csZero { // who is not let in gets no header
+			h.Set("X-Description", headerText(o.err.text))
+		}
 	}
 	if !req.json {
 		h.Set("Content-Type", "text/xml; charset=UTF-8")

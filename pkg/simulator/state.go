@@ -237,7 +237,7 @@ func (t *tagged) hasTags(want []tag) bool {
 	}
 	for _, w := range want {
 		for _, h := range t.tags {
-			if strings.EqualFold(h.key, w.key) && (w.value == "" || strings.EqualFold(h.value, w.value)) {
+			if strings.EqualFold(h.key, w.key) && strings.EqualFold(h.value, w.value) {
 				return true
 			}
 		}

@@ -104,7 +104,7 @@ func TestArrayNames(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	for name, status := range map[string]int{
-		"tags[0].key": 200, "tags[7].value": 200, "TAGS[1].Key": 200, "noSuch[0].key": 200, "[0].key": 200, "tags": 200,
+		"tags[7].value": 200, "TAGS[1].value": 200, "tags[0].key": 431, "noSuch[0].key": 200, "[0].key": 200, "tags": 431, "noSuch": 200,
 		"tags[x].key": 430, "tags[99999999999].key": 430, "tags[].key": 430, "tags[0]": 430, "tags[0]key": 430, "tags[0][1].key": 430, "tags[0].k]": 430, "noSuch[x].key": 430,
 	} {
 		a := h.call("k8s-owner", "listZones", name, "v")

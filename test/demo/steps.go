@@ -47,7 +47,7 @@ var nodes = []processnode.Options{
 	{Name: "demo-worker-2", Address: "10.1.1.22"},
 }
 
-const stepLimit = 2 * time.Minute
+const stepLimit = 5 * time.Minute
 
 // startCluster starts the control plane and its nodes, and two Services: one that
 // waits, and one that an old provider has served.

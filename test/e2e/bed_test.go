@@ -194,7 +194,7 @@ func (b *bed) rolledOut(ctx context.Context) error {
 		return fmt.Errorf("%d Deployments", len(list.Items))
 	}
 	d := &list.Items[0]
-	if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas {
+	if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *d.Spec.Replicas || d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas {
 		return fmt.Errorf("%d of %d replicas are ready", d.Status.ReadyReplicas, *d.Spec.Replicas)
 	}
 	return nil

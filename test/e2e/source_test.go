@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,11 +73,12 @@ func publish(t *testing.T) (repository, oci string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // what is compiled for the product serves here too
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 		}
 	}
-	run("go", "build", "-buildvcs=false", "-o", program, "./release")
+	run("go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./release")
 	run(program, "chart", "--version", "v0.0.1", "--output", dir)
 	run(program, "index", "--dir", dir, "--version", "v0.0.1")
 

@@ -63,7 +63,7 @@ func runAll(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	bed.guest = filepath.Join(dir, "guest")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bed.guest, "./testdata/guest")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", bed.guest, "./testdata/guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the guest: %v\n%s", err, out)

@@ -186,6 +186,9 @@ func sealRoot(root string, c *corev1.Container) error {
 }
 
 func copyFile(from, to string) (err error) {
+	// A child that starts meanwhile would have the program open for writing for a moment, in which it cannot be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from) // #nosec G304 -- an image's program
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (h hierarchy) delegate(dir string) error {
 }
 
 // removeLimit is for processes that have just been killed to leave their cgroup.
-const removeLimit = 10 * time.Second
+const removeLimit = time.Minute
 
 // remove removes a cgroup with all below it.
 func (h hierarchy) remove(name string) error {

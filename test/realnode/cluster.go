@@ -118,7 +118,7 @@ func (c *Cluster) Nodes() []*Node {
 	return all
 }
 
-const readyLimit = 3 * time.Minute
+const readyLimit = 5 * time.Minute
 
 // WaitReady waits until nodes are ready.
 func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {

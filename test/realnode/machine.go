@@ -162,7 +162,7 @@ type nodeMachine struct {
 	client  *http.Client
 }
 
-const machineStart = 30 * time.Second
+const machineStart = 2 * time.Minute
 
 // startMachine starts process 1 of a node; dir is the node's folder.
 func startMachine(ctx context.Context, name, dir string) (*nodeMachine, error) {

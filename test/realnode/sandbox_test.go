@@ -73,7 +73,7 @@ func populate(ctx context.Context) error {
 		return err
 	}
 	// Nobody listens; that it says so is the proof that it is there.
-	if _, err = (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", "10.1.1.21:9"); errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err = (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", "10.1.1.21:9"); errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
 	return fmt.Errorf("the node is not on the network: %w", err)
@@ -150,7 +150,7 @@ func startKeeper(t *testing.T) *child.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Stop(0) })
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		if _, err := os.Stat(up); err == nil {
 			return p

@@ -31,7 +31,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-const limit = 2 * time.Minute
+const limit = 10 * time.Minute
 
 // serve runs the release program's own registry and web site and returns their address.
 func serve(t *testing.T, s *source, site string) (host string) {

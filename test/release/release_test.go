@@ -51,7 +51,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	}
 	u.copy(s.keyring, "chart.gpg")
 	u.copy(s.public, "cosign.pub")
-	install := []string{"--namespace", "kube-system", "--values", "values.yaml", "--wait", "--timeout", "2m"}
+	install := []string{"--namespace", "kube-system", "--values", "values.yaml", "--wait", "--timeout", "10m"}
 	verified := append([]string{"--verify", "--keyring", "chart.gpg"}, install...)
 	running := func(version string) { t.Helper(); b.runs(t, image(version)) }
 
@@ -71,10 +71,10 @@ func TestReleaseIntoACluster(t *testing.T) {
 	u.say("The controller proves from inside that it has what it needs.")
 	u.helm("test", name, "--namespace", "kube-system", "--logs")
 	u.say("The release. --reuse-values keeps the values, and not the digest of the release before.")
-	u.helm("upgrade", name, "csccm/"+name, "--version", final, "--verify", "--keyring", "chart.gpg", "--namespace", "kube-system", "--reuse-values", "--wait", "--timeout", "2m")
+	u.helm("upgrade", name, "csccm/"+name, "--version", final, "--verify", "--keyring", "chart.gpg", "--namespace", "kube-system", "--reuse-values", "--wait", "--timeout", "10m")
 	running(final)
 	u.say("And back.")
-	u.helm("rollback", name, "--namespace", "kube-system", "--wait", "--timeout", "2m")
+	u.helm("rollback", name, "--namespace", "kube-system", "--wait", "--timeout", "10m")
 	running(candidate)
 	u.helm("history", name, "--namespace", "kube-system")
 	u.helm("uninstall", name, "--namespace", "kube-system", "--wait")
@@ -87,7 +87,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	running(candidate)
 	u.helm(append([]string{"upgrade", name, chart, "--version", final, "--plain-http"}, verified...)...)
 	running(final)
-	u.helm("rollback", name, "1", "--namespace", "kube-system", "--wait", "--timeout", "2m")
+	u.helm("rollback", name, "1", "--namespace", "kube-system", "--wait", "--timeout", "10m")
 	running(candidate)
 
 	u.say("Files for a machine without helm or a registry.")

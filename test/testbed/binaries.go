@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
@@ -58,6 +59,12 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		if err := removeOldBuilds(builds, now); err != nil {
 			return Binaries{}, err
 		}
+		// Packages are tested side by side: nobody writes a program that another one starts.
+		lock, err := lockFile(filepath.Join(dir, "build"), syscall.LOCK_EX)
+		if err != nil {
+			return Binaries{}, err
+		}
+		defer func() { _ = lock.Close() }()
 	}
 	b := Binaries{
 		Controller: filepath.Join(dir, "cloudstack-ccm"),

@@ -166,7 +166,7 @@ func (b *bed) kubectl(ctx context.Context, stdin string, args ...string) (string
 
 // until waits for something of this cluster.
 func (b *bed) until(ctx context.Context, what string, try func(context.Context) error) error {
-	return testbed.Wait(ctx, 3*time.Minute, what, try)
+	return testbed.Wait(ctx, 5*time.Minute, what, try)
 }
 
 // client speaks to CloudStack as the owner of the VMs.

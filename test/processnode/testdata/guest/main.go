@@ -53,7 +53,7 @@ func main() {
 	http.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { sick.Store(true) })
 	http.HandleFunc("/unready", func(http.ResponseWriter, *http.Request) { unready.Store(true) })
 	http.HandleFunc("/report", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(look(files)) })
-	server := &http.Server{Addr: *listen, ReadHeaderTimeout: time.Second}
+	server := &http.Server{Addr: *listen, ReadHeaderTimeout: time.Minute}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	go func() {
