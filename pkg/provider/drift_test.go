@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	waitLong = time.Minute // what comes costs nothing, however busy the machine
+	waitLong = 5 * time.Minute // what comes costs nothing; 32 clusters at once on a starved machine took more than one
 	waitStep = 20 * time.Millisecond
 )
 

@@ -33,7 +33,7 @@ type bed struct {
 }
 
 const (
-	patience = time.Minute        // nothing takes so long, on the busiest of machines
+	patience = 5 * time.Minute    // nothing takes so long, on the busiest of machines
 	web      = "203.0.113.20:443" // of the example world, forwards to 30443
 	site     = "203.0.113.20:80"  // HTTP, forwards to 30080
 	never    = 24 * time.Hour
