@@ -265,7 +265,7 @@ func TestTagKinds(t *testing.T) {
 		"untaggable":   {create(u, "zone", "x", "tags[0].key", "k", "tags[0].value", "v"), 431, "The resource type zone doesn't support resource tags"},
 		"unknown":      {create(u, "Volume", "x", "tags[0].key", "k", "tags[0].value", "v"), 431, "Unable to find resource by uuid x and type Volume"},
 		"taken":        {create(u, "UserVm", h.vmID("own-1"), "tags[0].key", "n", "tags[0].value", "v", "tags[1].key", "K2", "tags[1].value", "v"), 530, "tag K2 already on UserVm with id"},
-		"no value":     {create(u, "UserVm", h.vmID("own-1"), "tags[0].key", "n"), 431, "Value for the key n is either null or empty"},
+		"no value":     {create(u, "UserVm", h.vmID("own-1"), "tags[0].key", "n"), 431, "No value is passed in for key n"},
 		"twice":        {create(u, "UserVm", h.vmID("own-2")+","+h.vmID("own-2"), "tags[0].key", "n", "tags[0].value", "v"), 530, "tag n already on UserVm with id"},
 		"foreign":      {create("d/b", "UserVm", h.vmID("own-1"), "tags[0].key", "z", "tags[0].value", "v"), 530, noAccessText},
 	} {
