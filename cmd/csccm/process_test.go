@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,13 +51,17 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	a.set("/api/v1/nodes", worker)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
 	dir := t.TempDir()
-	// The API server that never answers, and says when it was asked.
-	asked := make(chan struct{}, 100)
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		<-r.Context().Done()
-	}))
-	t.Cleanup(silent.Close)
+	// API servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
+	silent := func(t *testing.T, asked func()) string {
+		t.Helper()
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked()
+			<-r.Context().Done()
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	silence := silent(t, func() {})
 	talk := map[string][]string{ // to a cluster
 		"install": nil, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "doctor": nil, "status": nil, "support-bundle": {"--file", filepath.Join(dir, "b")},
 		"plan": nil, "migrate-rules": nil, "takeover": nil, "taint": nil, "cks": nil,
@@ -94,24 +99,24 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		})
 		t.Run("124 "+command, func(t *testing.T) {
 			t.Parallel()
-			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL, "--timeout", "300ms"}, args...)...)
+			cmd, stderr := process(t, dir, append([]string{command, "--server", silence, "--timeout", "300ms"}, args...)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Contains(t, stderr.String(), "--timeout")
 		})
 	}
-	t.Run("130", func(t *testing.T) { //nolint:paralleltest // one after the other: they share the server's channel
-		for command, args := range talk {
-			for len(asked) > 0 {
-				<-asked
-			}
-			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL}, args...)...)
+	for command, args := range talk {
+		t.Run("130 "+command, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{})
+			url := silent(t, sync.OnceFunc(func() { close(asked) }))
+			cmd, stderr := process(t, dir, append([]string{command, "--server", url}, args...)...)
 			require.NoError(t, cmd.Start())
 			<-asked // it works
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, 130, codeOf(t, cmd.Wait()), "%s: %s", command, stderr)
-			require.Contains(t, stderr.String(), "interrupted", command)
-		}
-	})
+			require.Equal(t, 130, codeOf(t, cmd.Wait()), stderr)
+			require.Contains(t, stderr.String(), "interrupted")
+		})
+	}
 }
 
 // As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm for the shell's completion.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cluster"
@@ -52,9 +51,7 @@ func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
 
 func waiter(t *testing.T, objects ...kruntime.Object) (*rollout.Waiter, *bytes.Buffer) {
 	t.Helper()
-	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
-	stepclock.Run(t, clock, time.Second, nil)
-	out := &bytes.Buffer{}
+	clock, out := stepclock.New(nil), &bytes.Buffer{}
 	return &rollout.Waiter{
 		Cluster: cluster.NewForTest(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,
 		Progress: report.NewProgress(out, report.Style{}, clock), Limit: time.Minute,

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +21,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
@@ -40,7 +38,7 @@ type bench struct {
 	sim   *simulator.Simulator
 	url   string
 	kube  *fake.Clientset
-	clock *clocktesting.FakeClock
+	clock *stepclock.Clock
 	out   bytes.Buffer
 	err   bytes.Buffer
 	// logs is what a Pod says after the Secret was changed n times.
@@ -54,7 +52,7 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })
-	b := &bench{sim: sim, url: server.URL + "/client/api", clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	b := &bench{sim: sim, url: server.URL + "/client/api", clock: stepclock.New(nil)}
 	cfg := b.config(t, "k8s-owner")
 	labels := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}
 	replicas := int32(2)
@@ -94,7 +92,6 @@ func newBench(t *testing.T) *bench {
 		require.NoError(t, b.kube.Tracker().Add(pod("new2")))
 		return false, nil, nil
 	})
-	stepclock.Run(t, b.clock, time.Second, nil)
 	b.logs = reloads
 	return b
 }

@@ -7,10 +7,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +16,8 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/report"
 )
 
@@ -71,7 +69,7 @@ func TestRun(t *testing.T) {
 				pod.Status, pod.Spec.NodeName = c.status, "n1"
 				return false, nil, nil
 			})
-			clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+			clock := stepclock.New(nil)
 			var said bytes.Buffer
 			r := &Runner{
 				Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.NewProgress(&said, report.Style{}, clock),
@@ -80,7 +78,7 @@ func TestRun(t *testing.T) {
 			}
 			pod, err := Pod(manifest)
 			require.NoError(t, err)
-			result, err := finish(clock, func() (*Result, error) { return r.Run(t.Context(), pod) })
+			result, err := r.Run(t.Context(), pod)
 			pods, lerr := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, lerr)
 			require.Empty(t, pods.Items)
@@ -102,23 +100,6 @@ func TestRun(t *testing.T) {
 			require.Equal(t, 3, failed.ExitCode())
 			require.Contains(t, failed.Remedy(), c.remedy)
 		})
-	}
-}
-
-// finish lets time go by until do is done.
-func finish(clock *clocktesting.FakeClock, do func() (*Result, error)) (r *Result, err error) {
-	done := make(chan struct{})
-	go func() { defer close(done); r, err = do() }()
-	for {
-		select {
-		case <-done:
-			return r, err
-		default:
-			if clock.HasWaiters() {
-				clock.Step(poll)
-			}
-			runtime.Gosched()
-		}
 	}
 }
 
@@ -145,14 +126,14 @@ func TestPodOfAnotherKind(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	kube := fake.NewClientset()
-	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	clock := stepclock.New(nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("^C")
 	kube.PrependReactor("get", "pods", func(ktesting.Action) (bool, kruntime.Object, error) { cancel(why); return false, nil, nil })
 	r := &Runner{Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.Quiet()}
 	pod, err := Pod(manifest)
 	require.NoError(t, err)
-	_, err = finish(clock, func() (*Result, error) { return r.Run(ctx, pod) })
+	_, err = r.Run(ctx, pod)
 	require.ErrorIs(t, err, why)
 	pods, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

@@ -19,7 +19,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/internal/stepclock"
 )
@@ -28,7 +27,7 @@ import (
 // except the broken ones.
 type world struct {
 	kube  *fake.Clientset
-	clock *clocktesting.FakeClock
+	clock *stepclock.Clock
 
 	mu     sync.Mutex
 	log    []string // "taint w-1", "init w-1", "untaint w-1"
@@ -43,7 +42,8 @@ func newWorld(t *testing.T, broken []string, nodes ...corev1.Node) *world {
 	for i := range nodes {
 		objects[i] = &nodes[i]
 	}
-	w := &world{kube: fake.NewClientset(objects...), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), broken: broken}
+	w := &world{kube: fake.NewClientset(objects...), broken: broken}
+	w.clock = stepclock.New(func() { w.controller(t) })
 	w.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -59,14 +59,15 @@ func newWorld(t *testing.T, broken []string, nodes ...corev1.Node) *world {
 		}
 		return false, nil, nil
 	})
-	stepclock.Run(t, w.clock, pollInterval, func(ctx context.Context) { w.controller(ctx, t) })
 	return w
 }
 
 // controller initialises what is tainted, as the cloud-node-controller does.
-func (w *world) controller(ctx context.Context, t *testing.T) {
-	list, err := w.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+func (w *world) controller(t *testing.T) {
+	t.Helper()
+	list, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
+		t.Errorf("listing the nodes: %v", err)
 		return
 	}
 	for i := range list.Items {
@@ -81,7 +82,7 @@ func (w *world) controller(ctx context.Context, t *testing.T) {
 		w.busy--
 		w.mu.Unlock()
 		// Not under mu: the clientset calls reactors, which take mu, under a lock of its own.
-		if _, err := w.kube.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil && ctx.Err() == nil {
+		if _, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("updating %s: %v", n.Name, err)
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/internal/stepclock"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -27,6 +28,7 @@ type bed struct {
 	client *cloudstack.Client
 	config *cloudstack.Config
 	sim    *simulator.Simulator
+	clock  *stepclock.Clock
 
 	mu  sync.Mutex
 	log []string // writes to workloads, leases and rules, in order
@@ -38,7 +40,7 @@ func newBed(t *testing.T, state string, old ...runtime.Object) *bed {
 	require.NoError(t, err)
 	world, err := s.World()
 	require.NoError(t, err)
-	b := &bed{}
+	b := &bed{clock: stepclock.New(nil)}
 	b.sim, err = simulator.New(simulator.Options{World: world})
 	require.NoError(t, err)
 	t.Cleanup(b.sim.Close)
@@ -90,9 +92,16 @@ func (b *bed) facts(t *testing.T) *Facts {
 
 func (b *bed) taker(t *testing.T, p *Plan) *Taker {
 	t.Helper()
-	taker, err := NewTaker(t.Context(), b.source(), p, Options{Clock: clock.RealClock{}, Progress: report.Quiet(), Dir: t.TempDir()})
+	taker, err := NewTaker(t.Context(), b.source(), p, b.options(t))
 	require.NoError(t, err)
 	return taker
+}
+
+// options are those of a run that begins later than the one before: records are named by their time.
+func (b *bed) options(t *testing.T) Options {
+	t.Helper()
+	b.clock.Step(time.Second)
+	return Options{Clock: b.clock, Progress: report.Quiet(), Dir: t.TempDir()}
 }
 
 func (b *bed) source() Source {

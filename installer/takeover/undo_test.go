@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -49,7 +47,7 @@ func (b *bed) undoer(t *testing.T) (*UndoPlan, *Undoer) {
 	records, err := ReadRecords(t.Context(), b.kube, "kube-system")
 	require.NoError(t, err)
 	p := NewUndoPlan(records, b.facts(t))
-	u, err := NewUndoer(t.Context(), b.source(), p, Options{Clock: clock.RealClock{}, Progress: report.Quiet(), Dir: t.TempDir()})
+	u, err := NewUndoer(t.Context(), b.source(), p, b.options(t))
 	require.NoError(t, err)
 	return p, u
 }

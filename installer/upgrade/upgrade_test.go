@@ -10,13 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/diff"
@@ -49,12 +47,11 @@ func newBench(t *testing.T, history ...helm.Release) *bench {
 		Spec:   appsv1.DeploymentSpec{Replicas: &replicas},
 		Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
 	})
-	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	clock := stepclock.New(nil)
 	b.env = &operation.Env{
 		Cluster: cluster.NewForTest(b.kube), Helm: b, Prompt: prompt.NewRefusing(), Clock: clock, Release: "cloudstack-ccm", Yes: true,
 		Progress: report.NewProgress(&b.err, report.Style{}, clock), Out: &b.out, ErrOut: &b.err, Journal: filepath.Join(b.dir, "journal"),
 	}
-	stepclock.Run(t, clock, time.Second, nil)
 	return b
 }
 
