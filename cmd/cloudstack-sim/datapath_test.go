@@ -24,7 +24,7 @@ curl -fsS 'http://203.0.113.20/client/api?command=listZones&response=json'
 ip -br address show br0
 rule() { curl -fsS "http://127.0.0.1:8096/client/api?command=listLoadBalancerRules&response=json&listall=true&keyword=-$1" | grep -o '"id":"[^"]*"' | head -1 | cut -d'"' -f4; }
 for port in 80 443; do curl -fsS "http://127.0.0.1:8096/client/api?command=deleteLoadBalancerRule&response=json&id=$(rule $port)"; done
-for i in $(seq 200); do ip -br address show br0 | grep -q 203.0.113.20 || { echo address gone; break; }; sleep 0.05; done
+for i in $(seq 1200); do ip -br address show br0 | grep -q 203.0.113.20 || { echo address gone; break; }; sleep 0.05; done
 kill %1
 `
 

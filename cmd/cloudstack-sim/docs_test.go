@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -31,8 +32,20 @@ func TestMain(m *testing.M) {
 
 // started is put behind every line that starts a server: a reader is slower than a shell.
 const started = `
-for i in $(seq 200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
+for i in $(seq 1200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
 `
+
+// loopback is an address on which nobody else listens: a port that is free there now is free later, too. Elsewhere than on
+// Linux this machine may have but the one.
+func loopback() string {
+	a := net.IPv4(127, byte(128+rand.IntN(127)), byte(rand.IntN(256)), byte(1+rand.IntN(254))).String()
+	l, err := net.Listen("tcp", a+":0")
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = l.Close()
+	return a
+}
 
 // runShell runs commands of a text in one shell, on free ports. The shell is started by what is given before it.
 func runShell(t *testing.T, script string, before ...string) string {
@@ -46,14 +59,18 @@ func runShell(t *testing.T, script string, before ...string) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q --listen 127.0.0.1:8080 \"$@\"\n", asCommand, self)
+	host := loopback()
+	var taken []net.Listener // to the last, so that no two are the same
 	for _, port := range []string{"8080", "8096", "8097", "8098", "8099", "8100"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		require.NoError(t, err)
-		_, free, err := net.SplitHostPort(l.Addr().String())
-		require.NoError(t, err)
+		taken = append(taken, l)
+		free := l.Addr().String()
+		script = strings.ReplaceAll(script, "127.0.0.1:"+port, free)
+		wrapper = strings.ReplaceAll(wrapper, "127.0.0.1:"+port, free)
+	}
+	for _, l := range taken {
 		require.NoError(t, l.Close())
-		script = strings.ReplaceAll(script, "127.0.0.1:"+port, "127.0.0.1:"+free)
-		wrapper = strings.ReplaceAll(wrapper, "127.0.0.1:"+port, "127.0.0.1:"+free)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755))
 	address := regexp.MustCompile(`--integration-listen (\S+)`)

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	silenceLibraryLogs()
+	completionTimeout, versionTimeout = time.Minute, time.Minute
 	os.Exit(m.Run())
 }
 

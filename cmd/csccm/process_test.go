@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,13 +52,17 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	a.set("/api/v1/nodes", worker)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
 	dir := t.TempDir()
-	// The API server that never answers, and says when it was asked.
-	asked := make(chan struct{}, 100)
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		<-r.Context().Done()
-	}))
-	t.Cleanup(silent.Close)
+	// API servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
+	silent := func(t *testing.T, asked func()) string {
+		t.Helper()
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked()
+			<-r.Context().Done()
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	silence := silent(t, func() {})
 	talk := map[string][]string{ // to a cluster
 		"install": nil, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "doctor": nil, "status": nil, "support-bundle": {"--file", filepath.Join(dir, "b")},
 		"plan": nil, "migrate-rules": nil, "takeover": nil, "taint": nil, "cks": nil,
@@ -95,7 +100,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		})
 		t.Run("124 "+command, func(t *testing.T) {
 			t.Parallel()
-			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL, "--timeout", "300ms"}, args...)...)
+			cmd, stderr := process(t, dir, append([]string{command, "--server", silence, "--timeout", "300ms"}, args...)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Regexp(t, `  fix: .*raise --timeout`, stderr.String())
 		})
@@ -117,28 +122,28 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 			require.NotContains(t, stderr.String(), "Kubernetes API")
 		})
 	}
-	t.Run("130", func(t *testing.T) { //nolint:paralleltest // one after the other: they share the server's channel
-		for command, args := range talk {
-			for len(asked) > 0 {
-				<-asked
-			}
-			cmd, stderr := process(t, dir, append([]string{command, "--server", silent.URL}, args...)...)
+	for command, args := range talk {
+		t.Run("130 "+command, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{})
+			url := silent(t, sync.OnceFunc(func() { close(asked) }))
+			cmd, stderr := process(t, dir, append([]string{command, "--server", url}, args...)...)
 			var stdout bytes.Buffer
 			cmd.Stdout = &stdout
 			require.NoError(t, cmd.Start())
 			<-asked // it works
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, 130, codeOf(t, cmd.Wait()), "%s: %s", command, stderr)
-			require.Contains(t, stderr.String(), "interrupted", command)
-			require.NotContains(t, stdout.String()+stderr.String(), "context canceled", command)
-			require.NotContains(t, stderr.String(), "  fix: ", command)
+			require.Equal(t, 130, codeOf(t, cmd.Wait()), stderr)
+			require.Contains(t, stderr.String(), "interrupted")
+			require.NotContains(t, stdout.String()+stderr.String(), "context canceled")
+			require.NotContains(t, stderr.String(), "  fix: ")
 			if command == "doctor" || command == "status" {
 				require.Regexp(t, `(?m)^error: interrupted: \d+ of \d+ checks had not ended$`, stderr.String())
 				require.Regexp(t, `\d not finished\n`, stdout.String())
 				require.NotContains(t, stdout.String(), "see: ", "what was not looked at is no finding")
 			}
-		}
-	})
+		})
+	}
 }
 
 // As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm for the shell's completion.

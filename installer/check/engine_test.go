@@ -10,10 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // made is a check that finds f.
@@ -118,39 +118,24 @@ func TestSelection(t *testing.T) {
 
 func TestTimeoutOfOneCheck(t *testing.T) {
 	t.Parallel()
-	c := clocktesting.NewFakeClock(time.Unix(0, 0))
-	stuck := made("T-001", SeverityError, Finding{})
-	ended := make(chan struct{})
-	stuck.Run = func(ctx context.Context, _ *Env) Finding {
-		<-ctx.Done() // its context ends with it
-		close(ended)
-		return ok("too late")
-	}
-	deaf := made("T-002", SeverityError, Finding{})
-	hold := make(chan struct{})
-	t.Cleanup(func() { close(hold) })
-	deaf.Run = func(context.Context, *Env) Finding { <-hold; return ok("") }
-	go func() {
-		for i := 0; i < 2; {
-			if c.HasWaiters() {
-				c.Step(time.Second)
-				i = 0
-			}
-			select {
-			case <-ended:
-				c.Step(time.Second)
-				i++
-			case <-time.After(time.Millisecond):
-			}
-			if t.Context().Err() != nil {
-				return
-			}
+	synctest.Test(t, func(t *testing.T) {
+		stuck := made("T-001", SeverityError, Finding{})
+		ended := make(chan struct{})
+		stuck.Run = func(ctx context.Context, _ *Env) Finding {
+			<-ctx.Done() // its context ends with it
+			close(ended)
+			return ok("too late")
 		}
-	}()
-	r := run(t.Context(), &Env{Clock: c}, []Check{stuck, deaf, made("T-003", SeverityError, ok(""))}, Selection{Timeout: 5 * time.Second}, nil)
-	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
-	require.Equal(t, "no result within 5s", r.Checks[0].Message)
-	<-ended
+		deaf := made("T-002", SeverityError, Finding{})
+		hold := make(chan struct{})
+		defer close(hold)
+		deaf.Run = func(context.Context, *Env) Finding { <-hold; return ok("") }
+		r := run(t.Context(), &Env{}, []Check{stuck, deaf, made("T-003", SeverityError, ok(""))}, Selection{Timeout: 5 * time.Second}, nil)
+		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
+		require.Equal(t, "no result within 5s", r.Checks[0].Message)
+		require.EqualValues(t, 5000, r.DurationMs)
+		<-ended
+	})
 }
 
 func TestEndOfTheRun(t *testing.T) {

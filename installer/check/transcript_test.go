@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/report"
@@ -51,7 +50,6 @@ func transcript(t *testing.T, name string, w *world, r check.Report, f *check.Fa
 
 func doctorAt(t *testing.T, w *world) (check.Report, *check.Facts) {
 	t.Helper()
-	w.env.Clock = clocktesting.NewFakeClock(w.now)
 	r, f := check.Inspect(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	noKeys(t, w, r)
 	return r, f
@@ -59,7 +57,7 @@ func doctorAt(t *testing.T, w *world) (check.Report, *check.Facts) {
 
 func TestTranscriptOfAHealthyCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorldAt(t, fixed)
+	w := newWorld(t)
 	r, f := doctorAt(t, w)
 	require.Zero(t, r.ExitCode(check.SeverityWarning))
 	transcript(t, "doctor-healthy.txt", w, r, f)
@@ -68,7 +66,7 @@ func TestTranscriptOfAHealthyCluster(t *testing.T) {
 // All faults that do not hide each other stand in one cluster, and each is found by its code.
 func TestTranscriptOfABrokenCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorldAt(t, fixed)
+	w := newWorld(t)
 	codes := map[string]check.Outcome{}
 	for _, f := range faults() {
 		if f.together {

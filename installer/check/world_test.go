@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
@@ -95,14 +96,13 @@ func (w *world) controller() []runtime.Object {
 }
 
 // newWorld is the example world with its nodes initialised and the old rules renamed.
-func newWorld(t *testing.T) *world { return newWorldAt(t, time.Now()) }
+func newWorld(t *testing.T) *world { t.Helper(); return newWorldOf(t, "") }
 
-func newWorldAt(t *testing.T, now time.Time) *world { t.Helper(); return newWorldOf(t, now, "") }
-
-// newWorldOf is newWorldAt with a CloudStack of a release.
-func newWorldOf(t *testing.T, now time.Time, version string) *world {
+// newWorldOf is newWorld with a CloudStack of a release. Its time stands still: what was renewed just now stays fresh,
+// however long a run takes.
+func newWorldOf(t *testing.T, version string) *world {
 	t.Helper()
-	w := &world{now: now, kubelet: func(string) string { return "external" }}
+	w := &world{now: fixed, kubelet: func(string) string { return "external" }}
 	w.log = w.logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	var err error
 	example := simulator.ExampleWorld()
@@ -136,7 +136,7 @@ func newWorldOf(t *testing.T, now time.Time, version string) *world {
 		}
 		objects = append(objects, n)
 	}
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "01234567-89ab-cdef-0123-456789abcdef", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "01234567-89ab-cdef-0123-456789abcdef", CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour))}}
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	svc.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}, {Port: 443, NodePort: 30443}}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
@@ -171,6 +171,7 @@ func newWorldOf(t *testing.T, now time.Time, version string) *world {
 	w.env = &check.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg, Namespace: system,
 		Release: release, RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
+		Clock: clocktesting.NewFakeClock(w.now),
 	}
 	return w
 }

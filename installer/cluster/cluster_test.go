@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -184,14 +183,13 @@ func TestPing(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewTLSServer(tt.handler)
 			t.Cleanup(s.Close)
-			s.Config.ErrorLog = nil
 			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 			if tt.strip {
 				ca = nil
 			}
 			c, err := New(kubeconfig(t, s.URL, ca))
 			require.NoError(t, err)
-			limit := 10 * time.Second
+			limit := time.Minute
 			if tt.name == "hangs" {
 				limit = 50 * time.Millisecond
 			}
@@ -231,11 +229,7 @@ func TestPingWithoutTimeForACall(t *testing.T) {
 
 func TestPingNobodyThere(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
-	c, err := New(kubeconfig(t, "https://"+address, nil))
+	c, err := New(kubeconfig(t, "https://127.0.0.1:1", nil))
 	require.NoError(t, err)
 	_, err = c.Ping(t.Context())
 	require.ErrorContains(t, err, "connection refused")

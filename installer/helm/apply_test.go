@@ -152,7 +152,7 @@ func TestApplyWaitsForAnotherOperation(t *testing.T) {
 		_, err := f.Apply(context.WithoutCancel(t.Context()), req)
 		done <- err
 	}()
-	require.Eventually(t, f.clock.HasWaiters, 10*time.Second, time.Millisecond, "waits while the other may be at work")
+	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond, "waits while the other may be at work")
 
 	other, err := f.store.Last(testName)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
 		_, err := f.Apply(ctx, req)
 		done <- err
 	}()
-	require.Eventually(t, f.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond)
 	cancel()
 	err := <-done
 	require.ErrorIs(t, err, context.Canceled)

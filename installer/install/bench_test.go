@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	discoveryfake "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cluster"
@@ -45,7 +43,7 @@ type bench struct {
 	sim   *simulator.Simulator
 	url   string
 	kube  *fake.Clientset
-	clock *clocktesting.FakeClock
+	clock *stepclock.Clock
 	helm  *fakeHelm
 	out   bytes.Buffer // results
 	err   bytes.Buffer // questions and progress
@@ -65,7 +63,8 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })
-	b := &bench{sim: sim, url: server.URL + "/client/api", clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	b := &bench{sim: sim, url: server.URL + "/client/api"}
+	b.clock = stepclock.New(func() { b.controller(t.Context()) })
 	b.vms = map[string]string{}
 	api, secret, ok := sim.Keys("k8s-owner")
 	require.True(t, ok)
@@ -95,7 +94,6 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 		}
 		return out
 	}
-	stepclock.Run(t, b.clock, 250*time.Millisecond, b.controller)
 	return b
 }
 

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/internal/stepclock"
 )
 
 func ended(message string, code int32) corev1.PodStatus {
@@ -94,23 +93,13 @@ func TestProbeThatNeverEnds(t *testing.T) {
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
 	}}}
 	kube := runs(t, map[string]corev1.PodStatus{"n": pulling})
-	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	done := make(chan Answer, 1)
-	go func() {
-		done <- probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: clock}, "n")
-	}()
-	require.Eventually(t, clock.HasWaiters, 5*time.Second, time.Millisecond)
-	clock.Step(probeLimit)
-	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image", Form: formProbe}, <-done)
+	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
+	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image", Form: formProbe}, a)
 
 	// ^C: the Pod is removed all the same.
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		done <- probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: clock}, "n")
-	}()
-	require.Eventually(t, clock.HasWaiters, 5*time.Second, time.Millisecond)
-	cancel()
-	require.Equal(t, FailureTimeout, (<-done).Failure)
+	a = probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
+	require.Equal(t, Answer{Failure: FailureTimeout, Form: formProbe}, a)
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, left.Items)

@@ -44,7 +44,7 @@ func openScreen(t *testing.T) *screen {
 	require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}))
 	term := vt10x.New(vt10x.WithWriter(tty), vt10x.WithSize(80, 24))
 	con, err := expect.NewConsole(expect.WithStdin(ptmx), expect.WithStdout(term),
-		expect.WithCloser(ptmx, tty), expect.WithDefaultTimeout(20*time.Second))
+		expect.WithCloser(ptmx, tty), expect.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	return &screen{term: term, con: con, tty: con.Tty()}
 }
@@ -93,7 +93,7 @@ func (s *screen) chosen(t *testing.T, text, keys string) {
 	}
 	for begin := time.Now(); ; runtime.Gosched() {
 		lines, err := prompt.LineMode(s.tty)
-		if err != nil || time.Since(begin) > 20*time.Second {
+		if err != nil || time.Since(begin) > time.Minute {
 			t.Errorf("after %q the prompt does not take over the keyboard: %v", text, err)
 			return
 		}

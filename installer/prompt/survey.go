@@ -17,7 +17,9 @@ import (
 // in and a masked secret. in and out must be terminals; color false draws
 // without colours. The colour setting is one for the whole process.
 func NewSurvey(in surveyterminal.FileReader, out surveyterminal.FileWriter, color bool) Prompter {
-	core.DisableColor = !color
+	if core.DisableColor == color { // not written without need: an abandoned prompt may still read it
+		core.DisableColor = !color
+	}
 	return &drawn{in: in, out: out}
 }
 

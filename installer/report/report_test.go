@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/creack/pty"
@@ -184,17 +185,19 @@ func TestProgressWithoutTerminal(t *testing.T) {
 
 func TestProgressOnTerminal(t *testing.T) {
 	t.Parallel()
-	var out buffer
-	c := clocktesting.NewFakeClock(time.Unix(0, 0))
-	p := NewProgress(&out, Style{TTY: true, Width: 16}, c)
-	p.Step("a title that is too long")
-	require.Equal(t, "| a title that ", out.String(), "cut to the width, so that it can be redrawn")
-	require.Eventually(t, c.HasWaiters, time.Second, time.Millisecond)
-	c.Step(spinnerPeriod)
-	require.Eventually(t, func() bool { return strings.HasSuffix(out.String(), "\r\x1b[K/ a title that ") }, time.Second, time.Millisecond)
-	p.Done("")
-	require.True(t, strings.HasSuffix(out.String(), "\r\x1b[Kok   a title that is too\n     long\n"), "%q", out.String())
-	p.Close()
+	synctest.Test(t, func(t *testing.T) {
+		var out buffer
+		c := clocktesting.NewFakeClock(time.Unix(0, 0))
+		p := NewProgress(&out, Style{TTY: true, Width: 16}, c)
+		p.Step("a title that is too long")
+		require.Equal(t, "| a title that ", out.String(), "cut to the width, so that it can be redrawn")
+		c.Step(spinnerPeriod)
+		synctest.Wait()
+		require.True(t, strings.HasSuffix(out.String(), "\r\x1b[K/ a title that "), "%q", out.String())
+		p.Done("")
+		require.True(t, strings.HasSuffix(out.String(), "\r\x1b[Kok   a title that is too\n     long\n"), "%q", out.String())
+		p.Close()
+	})
 }
 
 func TestRetitleAndClear(t *testing.T) {

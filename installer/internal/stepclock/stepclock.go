@@ -5,10 +5,7 @@
 package stepclock
 
 import (
-	"context"
-	"runtime"
 	"sync"
-	"testing"
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
@@ -45,25 +42,4 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	}
 	c.Step(d)
 	return over
-}
-
-// Run steps a clock, until the test ends, each time that somebody waits for it. What the waiter waits for happens in before; it
-// may be nil. New is the better way: under Run a goroutine that is held up finds more time gone than it has waited.
-func Run(t *testing.T, clock *clocktesting.FakeClock, step time.Duration, before func(context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for ctx.Err() == nil {
-			if clock.HasWaiters() {
-				if before != nil {
-					before(ctx)
-				}
-				clock.Step(step)
-			}
-			runtime.Gosched()
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-stopped })
 }

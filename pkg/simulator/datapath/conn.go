@@ -181,16 +181,21 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// counting is a writer whose bytes are counted as they pass.
+// counting is a writer whose bytes are counted as they pass: who has them finds them counted already.
 type counting struct {
 	io.Writer
 	counters []*atomic.Int64
 }
 
 func (w counting) Write(b []byte) (int, error) {
+	w.count(len(b))
 	n, err := w.Writer.Write(b)
-	for _, c := range w.counters {
-		c.Add(int64(n))
-	}
+	w.count(n - len(b))
 	return n, err
+}
+
+func (w counting) count(bytes int) {
+	for _, c := range w.counters {
+		c.Add(int64(bytes))
+	}
 }
