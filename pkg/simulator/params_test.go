@@ -74,7 +74,7 @@ func TestValuesOfParameters(t *testing.T) {
 			continue
 		}
 		n, _ := h.ok(a).body["count"].(float64)
-		require.EqualValues(t, tc.cs, n, a.raw)
+		require.Equal(t, tc.cs, int(n), a.raw)
 	}
 }
 

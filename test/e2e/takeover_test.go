@@ -30,13 +30,8 @@ import (
 
 const oldName = testbed.PredecessorName
 
-// predecessor runs under the names of Apache's manifest. Process nodes run no program but ours.
-func (b *bed) predecessor(t *testing.T) {
-	t.Helper()
-	b.predecessorOf(t, testbed.ControllerImage+":old", "")
-}
-
-// predecessorOf is one with an image of its own. An image that process nodes do not know never runs.
+// predecessorOf runs under the names of Apache's manifest, with an image of its own: process nodes run no program but ours,
+// and an image that they do not know never runs.
 func (b *bed) predecessorOf(t *testing.T, image, provider string) {
 	t.Helper()
 	b.precededBy(t, testbed.Predecessor{Image: image, Provider: provider})
