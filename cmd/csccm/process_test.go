@@ -52,11 +52,12 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	a.set("/api/v1/nodes", worker)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
 	dir := t.TempDir()
-	// API servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
+	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
 	silent := func(t *testing.T, asked func()) string {
 		t.Helper()
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			asked()
+			_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees that the caller has gone
 			<-r.Context().Done()
 		}))
 		t.Cleanup(s.Close)
@@ -106,13 +107,8 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		})
 	}
 	// A CloudStack that never answers is named, not the API server.
-	mute := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees that the caller has gone
-		<-r.Context().Done()
-	}))
-	t.Cleanup(mute.Close)
 	file := filepath.Join(dir, "mute")
-	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+mute.URL+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+silence+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
 	for _, command := range []string{"migrate-rules", "takeover", "taint"} {
 		t.Run("124 CloudStack "+command, func(t *testing.T) {
 			t.Parallel()
