@@ -49,11 +49,15 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
-test: plane ## run all tests with the race detector (unit, contract, controller, system)
+test: plane ## run all tests (unit, contract, controller with the race detector; system)
 	$(RACE) -timeout=20m $(TESTFLAGS) $$(go list ./... | grep -vE '/pkg/provider|/installer/install$$')
 	$(RACE) -short -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
 	$(GOTEST) -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
-	cd test && $(RACE) -timeout=50m $(TESTFLAGS) ./...
+	cd test && $(GOTEST) -timeout=50m $(TESTFLAGS) ./...
+
+.PHONY: race-system
+race-system: plane ## run the system tests with the race detector, which compiles Kubernetes once more (an hour)
+	cd test && $(RACE) -timeout=90m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane

@@ -219,7 +219,7 @@ func TestPermissionsShrinkWithTheControllers(t *testing.T) {
 	}
 	services := []string{
 		" services get", " services list", " services watch", " services patch",
-		" services/status patch",
+		" services/status patch", "kube-system namespaces get",
 		"discovery.k8s.io endpointslices list", "discovery.k8s.io endpointslices watch",
 	}
 	initialise := []string{" nodes update", " nodes patch", " nodes/status patch"}

@@ -134,8 +134,8 @@ func compare(t *testing.T, path string, s schema, values map[string]any) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
-		if s.Properties[key].Comment != "" || slices.Contains([]string{"affinity.", "resources."}, path) {
-			continue // refused by a guard, set by Helm, or a part of Kubernetes' own type
+		if s.Properties[key].Comment != "" || slices.Contains([]string{"affinity.", "resources.", "tenancy.annotations."}, path) {
+			continue // refused by a guard, set by Helm, a part of Kubernetes' own type, or a rule that is not a default
 		}
 		assert.Contains(t, values, key, "%s%s is in the schema and not in values.yaml", path, key)
 	}
@@ -175,7 +175,9 @@ func withDefault(prefix string, s schema) (all []string) {
 		path := prefix + name
 		switch def := property.Default.(type) {
 		case bool, float64:
-			all = append(all, path)
+			if types, several := property.Type.([]any); !several || !slices.Contains(types, any("null")) {
+				all = append(all, path)
+			}
 		case string:
 			if def != "" && path != "priorityClassName" { // null is a way to have none
 				all = append(all, path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -41,6 +42,11 @@ func (g *globals) connect(ctx context.Context, file string) (*cluster.Cluster, *
 	c, err := g.cluster(ctx)
 	if err == nil && cs == nil {
 		cs, err = cloudOfSecret(ctx, c)
+		if errors.Is(err, errNoCredentials) {
+			if wrong := releaseHere(ctx, c, install.DefaultRelease); wrong != nil {
+				return nil, nil, wrong
+			}
+		}
 	}
 	return c, cs, err
 }

@@ -13,7 +13,18 @@ import (
 )
 
 // cmkFlags take credentials from the configuration of cmk (CloudMonkey).
-type cmkFlags struct{ config, profile, admin string }
+type cmkFlags struct {
+	config, profile, admin string
+	unverified             string // name of the profile, where it has verifycert = false
+}
+
+// path is the file that the flags name, or cmk's own.
+func (f *cmkFlags) path(g *globals) string {
+	if f.config != "" {
+		return f.config
+	}
+	return filepath.Join(g.getenv("HOME"), ".cmk", "config")
+}
 
 func (f *cmkFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -37,10 +48,7 @@ func (f *cmkFlags) read(g *globals, c *install.CredentialOptions) error {
 		}
 		return nil
 	}
-	path := f.config
-	if path == "" {
-		path = filepath.Join(g.getenv("HOME"), ".cmk", "config")
-	}
+	path := f.path(g)
 	flag, name := "--cmk-profile", f.profile
 	if f.admin != "" {
 		flag, name = "--admin-cmk-profile", f.admin
@@ -56,7 +64,9 @@ func (f *cmkFlags) read(g *globals, c *install.CredentialOptions) error {
 	if c.APIURL == "" {
 		c.APIURL = p.URL
 	}
-	c.SSLNoVerify = c.SSLNoVerify || p.SSLNoVerify
+	if p.SSLNoVerify {
+		f.unverified = p.Name
+	}
 	keys := install.Keys{APIKey: p.Keys.APIKey, SecretKey: p.Keys.SecretKey}
 	whole := keys.APIKey != "" && keys.SecretKey != ""
 	switch {

@@ -48,7 +48,8 @@ The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack
 are skipped.
 
-Exit codes, the same in every format: 0 no check failed, 3 a check failed, 4 there
+Exit codes, the same in every format: 0 no check failed, 3 a check failed, nothing
+could be judged, or no controller and no credentials are there, 4 there
 are warnings and --fail-on=warning is given.`,
 		Example: `  # everything, for a person
   csccm doctor
@@ -124,6 +125,9 @@ func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := releaseHere(ctx, c, f.release); err != nil {
+		return err
+	}
 	if !f.watch.on {
 		return f.once(ctx, g, c, sel, format, g.out)
 	}
@@ -149,7 +153,30 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 	if n := r.Unfinished(); n > 0 {
 		return cutOff(ctx, n, len(r.Checks))
 	}
-	return r.Err(check.Severity(f.failOn))
+	if err := r.Err(check.Severity(f.failOn)); err != nil {
+		return err
+	}
+	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloudStack != "" && r.Summary.Skipped > 0 {
+		return notInstalled(c.Namespace, r.Summary.Skipped)
+	}
+	return nil
+}
+
+// notInstalled says that what passed is not a working controller: there is none, and without credentials nothing of
+// CloudStack could be judged.
+func notInstalled(namespace string, skipped int) error {
+	return &remediedError{
+		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf(
+			"the controller is not installed in namespace %s, and without credentials %s skipped", namespace, skippedChecks(skipped))},
+		"run csccm install; to check before that, give --phase preflight --cloud-config FILE",
+	}
+}
+
+func skippedChecks(n int) string {
+	if n == 1 {
+		return "1 check was"
+	}
+	return fmt.Sprintf("%d checks were", n)
 }
 
 // cutOff says in one line what ended a run of checks, and how many of them were not judged.

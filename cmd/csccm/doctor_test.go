@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,14 @@ type fakeCluster struct {
 	mu      sync.Mutex
 	objects map[string]string // JSON by path; lists as "[...]"
 	url     string
+	written []string // requests that are no GET
+}
+
+// changes are the requests that would change something.
+func (a *fakeCluster) changes() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.written)
 }
 
 func newFakeCluster(t *testing.T) *fakeCluster {
@@ -62,6 +71,9 @@ func (a *fakeCluster) set(path, body string) {
 func (a *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	body, found := a.objects[r.URL.Path]
+	if r.Method != http.MethodGet {
+		a.written = append(a.written, r.Method+" "+r.URL.Path)
+	}
 	a.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	kind, isList := listKinds[r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]]
@@ -162,8 +174,15 @@ func TestDoctorWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
 	c := execute(t, "doctor", "--server", a.url, "--only", "CS", "--color", "never")
-	require.Equal(t, 0, c.code, c.out)
+	require.Equal(t, 3, c.code, c.out)
 	require.Contains(t, c.out, "Secret kube-system/cloudstack-secret does not exist")
+	require.Contains(t, c.errOut, "error: nothing could be judged: 0 unknown, 7 skipped; CS-001: ")
+	a.set("/api/v1/namespaces/kube-system", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system"}}`)
+	c = execute(t, "doctor", "--server", a.url, "--only", "CS-001,K8S-005", "--color", "never")
+	require.Equal(t, 3, c.code, c.out)
+	require.Contains(t, c.errOut, "error: the controller is not installed in namespace kube-system, and without credentials 1 check was skipped\n  fix: run csccm install")
+	c = execute(t, "doctor", "--server", a.url, "--only", "CS-001,K8S-005", "--phase", "preflight")
+	require.Equal(t, 0, c.code, "what was asked for passed: "+c.out)
 	c = execute(t, "doctor", "--server", a.url, "--only", "CS", "--phase", "installed")
 	require.Equal(t, 3, c.code, "an installed controller needs them")
 

@@ -149,6 +149,18 @@ func (g *globals) cluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
+// releaseHere refuses a namespace in which the release is not although another one has it: -n may be mistyped, and what
+// is done about the Services and nodes would be done to those of the controller that runs.
+func releaseHere(ctx context.Context, c *cluster.Cluster, release string) error {
+	namespace := c.ReleaseElsewhere(ctx, release)
+	if namespace == "" {
+		return nil
+	}
+	return &remediedError{
+		usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n " + namespace,
+	}
+}
+
 func isTerminal(v any) bool {
 	f, ok := v.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))

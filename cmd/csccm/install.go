@@ -61,6 +61,8 @@ const installExample = `  # asks for everything
   csccm install --api-url https://cloud.example.org/client/api \
     --api-key-file api.key --secret-key-file secret.key --dry-run`
 
+const strictTenancyUsage = "leave Services refused that the policy for tenants refuses, instead of keeping them by chart values"
+
 // installFlags are the flags of install as typed.
 type installFlags struct {
 	options install.Options
@@ -71,9 +73,10 @@ type installFlags struct {
 	apiKeyFile, secretKeyFile           string
 	cloudConfig                         string
 	cmk                                 cmkFlags
+	notes                               []string // about the keys that were read
 
 	charts chartFlags
-	dryRun string
+	dryRun dryRun
 	plan   bool
 }
 
@@ -106,11 +109,12 @@ func newInstallCommand(g *globals) *cobra.Command {
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
 	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
-	flags.StringVar(&c.AdminDomain, "admin-domain", "", "the administrator's domain (default ROOT)")
+	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of the administrator's domain, for example ROOT/k8s (default ROOT)")
 	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
 	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
 	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+	flags.BoolVar(&c.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
@@ -122,8 +126,8 @@ func (f *installFlags) add(cmd *cobra.Command) {
 
 	f.addAdmin(cmd)
 	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
-	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default ROOT)")
-	flags.BoolVar(&c.CreateAccount, "create-account", false, "make the account if there is none")
+	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
+	flags.BoolVar(&c.CreateAccount, "create-account", false, "with --project: make the account if there is none")
 	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
 	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
@@ -144,6 +148,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
+	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	flags.StringSliceVar(&o.Accept, "accept", nil, "where another provider is replaced: agree to the changes of this Service (namespace/name, or all)")
 	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep what stands of this Service by an annotation (namespace/name, or all)")
@@ -168,7 +173,7 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	}
 	o := &f.options
 	o.Output, o.Yes = format, g.yes
-	if o.DryRun, o.DryRunServer, err = dryRunOf(f.dryRun); err != nil {
+	if o.DryRun, o.DryRunServer, err = f.dryRun.read(); err != nil {
 		return err
 	}
 	o.DryRun = o.DryRun || f.plan
@@ -194,6 +199,10 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if err := f.secrets(g); err != nil {
 		return err
 	}
+	f.warn(g)
+	if err := f.unverified(ctx, g); err != nil {
+		return err
+	}
 	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
 	o.Chart, o.Values, err = f.charts.load(ctx)
 	return err
@@ -217,11 +226,16 @@ func (f *installFlags) secrets(g *globals) error {
 		return usagef("credentials of an administrator and keys of the controller are both given; give one")
 	}
 	var err error
+	if f.adminPasswordFile != "" {
+		if c.AdminPassword, err = credentials.ReadSecretFile("--admin-password-file", f.adminPasswordFile); err != nil {
+			return err
+		}
+		c.Origin = append(c.Origin, "--admin-password-file", f.adminPasswordFile)
+	}
 	for _, file := range []struct {
 		flag, path string
 		to         *string
 	}{
-		{"--admin-password-file", f.adminPasswordFile, &c.AdminPassword},
 		{"--admin-api-key-file", f.adminAPIKeyFile, &c.AdminKeys.APIKey},
 		{"--admin-secret-key-file", f.adminSecretKeyFile, &c.AdminKeys.SecretKey},
 		{"--api-key-file", f.apiKeyFile, &c.Keys.APIKey},
@@ -230,9 +244,11 @@ func (f *installFlags) secrets(g *globals) error {
 		if file.path == "" {
 			continue
 		}
-		if *file.to, err = credentials.ReadSecretFile(file.flag, file.path); err != nil {
+		var note string
+		if *file.to, note, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
 			return err
 		}
+		f.note(note)
 		c.Origin = append(c.Origin, file.flag, file.path)
 	}
 	switch {
@@ -248,14 +264,27 @@ func (f *installFlags) secrets(g *globals) error {
 		return f.readCloudConfig()
 	}
 	if !admin {
-		if c.Keys.APIKey == "" {
-			c.Keys.APIKey = g.getenv("CLOUDSTACK_API_KEY")
-		}
-		if c.Keys.SecretKey == "" {
-			c.Keys.SecretKey = g.getenv("CLOUDSTACK_SECRET_KEY")
-		}
+		f.keyFromEnv(g, "CLOUDSTACK_API_KEY", &c.Keys.APIKey)
+		f.keyFromEnv(g, "CLOUDSTACK_SECRET_KEY", &c.Keys.SecretKey)
 	}
 	return nil
+}
+
+// keyFromEnv reads a key that no flag has given.
+func (f *installFlags) keyFromEnv(g *globals, name string, to *string) {
+	if *to != "" {
+		return
+	}
+	var note string
+	*to, note = credentials.TrimKey(name, g.getenv(name))
+	f.note(note)
+}
+
+// note keeps a hint about the input until it is known that the command runs: completion reads secrets too.
+func (f *installFlags) note(text string) {
+	if text != "" {
+		f.notes = append(f.notes, text)
+	}
 }
 
 // readCloudConfig takes a cloud-config's settings; flags go over them.
@@ -294,6 +323,9 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 	}
 	c, err := g.cluster(ctx)
 	if err != nil {
+		return err
+	}
+	if err := releaseHere(ctx, c, f.options.Release); err != nil {
 		return err
 	}
 	client, err := helm.New(g.kube, c.Namespace, g.debugf())

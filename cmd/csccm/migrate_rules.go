@@ -31,7 +31,8 @@ type migrateFlags struct {
 	loadBalancers       []string
 	includeUnattributed bool
 	deleteOrphans       bool
-	dryRun              bool
+	dryRun              dryRun
+	look                bool // --dry-run, read
 	journal, undo       string
 }
 
@@ -44,8 +45,8 @@ func newMigrateRulesCommand(g *globals) *cobra.Command {
 them the names that the controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule
 keeps its id, address, members and traffic; a rule without a protocol gets tcp.
 
-It shows its plan first. On a terminal it then asks; elsewhere it changes nothing
-without --yes. By default it renames rules of this cluster's Services only; rules
+It shows its plan first. On a terminal it then asks; elsewhere it needs --yes, and
+ends with exit code 2 without it. By default it renames rules of this cluster's Services only; rules
 that belong to none are shown, and are renamed when --lb names their load balancer.
 
 Where several rules serve one port of a Service, the one on the Service's address
@@ -53,7 +54,7 @@ stays, and the others are deleted once it is seen to serve. Rules of Services th
 are gone are deleted with --delete-orphans, when all their members are nodes of
 this cluster. Rules of other clusters, and what cannot be attributed, are left alone.
 
-What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
+What it does is written to a journal, line by line; --undo JOURNAL goes back.` + serverIsClient,
 		Example: `  # look only
   csccm migrate-rules --dry-run
 
@@ -73,7 +74,7 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 	flags.StringSliceVar(&f.loadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
 	flags.BoolVar(&f.includeUnattributed, "include-unattributed", false, "rename all rules with an old name, whosever they are")
 	flags.BoolVar(&f.deleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	addDryRun(cmd, &f.dryRun)
 	flags.StringVar(&f.journal, "journal", "", "file for the journal, which must not exist (default csccm-migrate-rules-TIME.jsonl here)")
 	flags.StringVar(&f.undo, "undo", "", "undo what this journal records")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, f) })
@@ -109,8 +110,8 @@ func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
 	if err != nil {
 		return err
 	}
-	if g.yes && f.dryRun {
-		return usagef("--yes and --dry-run exclude each other")
+	if f.look, err = f.dryRun.readWith(g.yes); err != nil {
+		return err
 	}
 	if f.undo != "" && (len(f.loadBalancers) > 0 || f.includeUnattributed || f.deleteOrphans) {
 		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
@@ -219,7 +220,7 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 			touched++
 		}
 	}
-	if touched == 0 || m.f.dryRun {
+	if touched == 0 || m.f.look {
 		return nil
 	}
 	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
@@ -248,9 +249,6 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 		}
 	}
 	goOn, err := m.confirm(ctx, plan.Steps)
-	if err != nil {
-		return err
-	}
 	if goOn {
 		result.DryRun = false
 		err = m.apply(ctx, plan.Steps, result)
@@ -263,25 +261,16 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 	return err
 }
 
-// confirm decides whether to go on: never with --dry-run, always with --yes, else by asking.
+// confirm reports whether to go on: never with --dry-run, always with --yes, else by asking.
 func (m *migration) confirm(ctx context.Context, steps []migrate.Step) (bool, error) {
-	switch {
-	case len(steps) == 0 || m.f.dryRun:
-		return false, nil
-	case m.g.yes:
-		return true, nil
-	case m.format != "text" || !m.g.interactive():
-		_, _ = fmt.Fprintf(m.g.errOut, "nothing has been changed: --yes would %s\n", migrate.ToDo(steps))
+	if len(steps) == 0 || m.f.look {
 		return false, nil
 	}
-	yes, err := m.g.prompter().Confirm(ctx, prompt.Question{
-		Message: capital(migrate.ToDo(steps)), Flag: "--yes",
-		Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
+	err := m.g.agreed(ctx, m.format, migrate.ToDo(steps), prompt.Question{
+		Message: capital(migrate.ToDo(steps)),
+		Help:    "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back.",
 	})
-	if err == nil && !yes {
-		_, _ = fmt.Fprintln(m.g.errOut, "nothing has been changed")
-	}
-	return yes, err
+	return err == nil, err
 }
 
 func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *migrateResult) error {

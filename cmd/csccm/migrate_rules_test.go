@@ -28,9 +28,13 @@ func TestMigrateRules(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal.jsonl")
 
 	// Neither a dry run nor a run without --yes changes anything.
-	for _, extra := range []string{"--dry-run", "--non-interactive"} {
+	for _, extra := range []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dry-run=true", "--dry-run=false", "--non-interactive"} {
 		c := execute(t, append(base, extra)...)
-		require.Equal(t, 0, c.code, c.errOut)
+		if extra == "--dry-run=false" || extra == "--non-interactive" {
+			requireMissingYes(t, c, "rename 2 rules")
+		} else {
+			require.Equal(t, 0, c.code, c.errOut)
+		}
 		require.Contains(t, c.out, oldLB+"-80")
 		require.Contains(t, c.out, "rename to "+oldLB+"-tcp-80")
 		require.Contains(t, c.out, "default/web")

@@ -24,7 +24,7 @@ import (
 type operationFlags struct {
 	release        string
 	journal        string
-	dryRun         string
+	dryRun         dryRun
 	rolloutTimeout time.Duration
 	rollout        bool // the command waits for one
 }
@@ -49,26 +49,6 @@ func positive(flag string, d time.Duration) error {
 	return nil
 }
 
-func addDryRun(cmd *cobra.Command, to *string) {
-	flags := cmd.Flags()
-	flags.StringVar(to, "dry-run", "", "client: check and show the plan, change nothing; server: let the API server judge it too")
-	flags.Lookup("dry-run").NoOptDefVal = "client"
-	completeFlag(cmd, "dry-run", fixedCompletion("client", "server"))
-}
-
-// dryRunOf reads the flag's value.
-func dryRunOf(value string) (dry, server bool, err error) {
-	switch value {
-	case "":
-		return false, false, nil
-	case "client":
-		return true, false, nil
-	case "server":
-		return true, true, nil
-	}
-	return false, false, usagef("--dry-run=%s is not known; there are client and server", value)
-}
-
 // journalPath is the flag's, or a new file in the user's state folder.
 func journalPath(g *globals, flag, command string) string {
 	if flag != "" {
@@ -87,7 +67,7 @@ func (f *operationFlags) read(g *globals) (format string, dry, server bool, err 
 			return "", false, false, err
 		}
 	}
-	dry, server, err = dryRunOf(f.dryRun)
+	dry, server, err = f.dryRun.read()
 	return format, dry, server, err
 }
 
@@ -99,6 +79,9 @@ func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*
 	}
 	c, err := g.cluster(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := releaseHere(ctx, c, f.release); err != nil {
 		return nil, err
 	}
 	client, err := helm.New(g.kube, c.Namespace, g.debugf())

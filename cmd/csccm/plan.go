@@ -124,10 +124,11 @@ func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster,
 	if err != nil {
 		return nil, err
 	}
-	if f.clusterID != "" {
-		options.ClusterID = f.clusterID
+	id := cluster.Identity{Flag: cmp.Or(f.clusterID, options.ClusterID), Config: cs.config.ClusterID, Name: options.ClusterName}
+	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
+		return nil, err
 	}
-	previewer, err := provider.NewPreviewer(cs.config, options, cs.client, c.Kube)
+	previewer, err := provider.NewPreviewer(ctx, cs.config, options, cs.client, c.Kube)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	silence := silent(t, func() {})
 	talk := map[string][]string{ // to a cluster
 		"install": nil, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "doctor": nil, "status": nil, "support-bundle": {"--file", filepath.Join(dir, "b")},
-		"plan": nil, "migrate-rules": nil, "takeover": nil, "taint": nil, "cks": nil,
+		"plan": nil, "migrate-rules": nil, "takeover": nil, "adopt": nil, "taint": nil, "cks": nil,
 	}
 	for name, tt := range map[string]struct {
 		code int

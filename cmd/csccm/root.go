@@ -70,6 +70,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newPlanCommand(g),
 		newMigrateRulesCommand(g),
 		newTakeoverCommand(g),
+		newAdoptCommand(g),
 		newTaintCommand(g),
 		newCKSCommand(g),
 		newVerifyCommand(g),

@@ -33,7 +33,7 @@ pair is made worthless. If the controller refuses the new pair, the old one come
 back. The next rotation takes the first user again.
 
 The controller takes changed keys over while it works; one that does not is
-restarted, one Pod at a time.`,
+restarted, one Pod at a time.` + serverIsClient,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile --dry-run
   csccm rotate-keys --keep-old   # others use the old pair too`,
@@ -61,6 +61,7 @@ restarted, one Pod at a time.`,
 			if err := login.secrets(g); err != nil {
 				return err
 			}
+			login.warn(g)
 			e, err := f.env(ctx, g, rotate.Command)
 			if err != nil {
 				return err
@@ -80,6 +81,9 @@ restarted, one Pod at a time.`,
 // session logs the administrator in, after asking for what is missing.
 func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
 	c := &f.options.Credentials
+	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
+		return nil, nil, err
+	}
 	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
 	if (cfg.APIKey == "") != (cfg.SecretKey == "") {
 		return nil, nil, usagef("only one of --admin-api-key-file and --admin-secret-key-file is given; give both")

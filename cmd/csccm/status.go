@@ -75,6 +75,9 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	if err := releaseHere(ctx, c, f.release); err != nil {
+		return err
+	}
 	once := func(ctx context.Context, out io.Writer) error {
 		env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, check.PhaseInstalled)
 		defer closeEnv()

@@ -32,7 +32,9 @@ type taintFlags struct {
 	skipGates            []string
 	maxParallel          int
 	perNode              time.Duration
-	dryRun, undo         bool
+	undo                 bool
+	dryRun               dryRun
+	look                 bool // --dry-run, read
 	snapshot, dir        string
 }
 
@@ -52,7 +54,7 @@ Before the first node every gate must pass, or be passed over by its name with
 is not initialised in time loses csccm's own taint again, and csccm stops.
 
 What the nodes were is kept in a file and in a ConfigMap; --undo sets the labels
-back. A provider ID stays: the API server lets nobody change one.`,
+back. A provider ID stays: the API server lets nobody change one.` + serverIsClient,
 		Example: `  # look only
   csccm taint --dry-run
 
@@ -70,7 +72,7 @@ back. A provider ID stays: the API server lets nobody change one.`,
 	flags.StringSliceVar(&f.skipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.IntVar(&f.maxParallel, "max-parallel", 1, "nodes at a time, after the first")
 	flags.DurationVar(&f.perNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show plan and gates and change nothing")
+	addDryRun(cmd, &f.dryRun)
 	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
 	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
 	flags.StringVar(&f.dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
@@ -82,9 +84,11 @@ back. A provider ID stays: the API server lets nobody change one.`,
 
 // validate checks what needs no connection.
 func (f *taintFlags) validate(g *globals) error {
+	var err error
+	if f.look, err = f.dryRun.readWith(g.yes); err != nil {
+		return err
+	}
 	switch {
-	case g.yes && f.dryRun:
-		return usagef("--yes and --dry-run exclude each other")
 	case f.maxParallel < 1:
 		return usagef("--max-parallel %d must be 1 or more", f.maxParallel)
 	case f.snapshot != "" && !f.undo:
@@ -141,7 +145,7 @@ func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
 			return err
 		}
 	}
-	err = carryOutTaint(ctx, g, f, c, r, nodes, format == "text")
+	err = carryOutTaint(ctx, g, f, c, r, nodes, format)
 	if format != "text" {
 		if werr := report.Encode(g.out, format, r); err == nil {
 			err = werr
@@ -205,24 +209,19 @@ func oldRules(ctx context.Context, c *cluster.Cluster, cs *cloud, inv *inventory
 	return plan.Count(migrate.VerdictRename), nil
 }
 
-func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, r *taintResult, nodes []corev1.Node, text bool) error {
+func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cluster, r *taintResult, nodes []corev1.Node, format string) error {
 	if len(r.Problems) > 0 {
 		return &taint.BlockedError{Problems: r.Problems}
 	}
-	if !r.Needed() || f.dryRun {
+	if !r.Needed() || f.look {
 		return nil
 	}
 	n := 1 + len(r.Rest)
-	if !g.yes {
-		if !text || !g.interactive() {
-			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes taints %d nodes\n", n)
-			return err
-		}
-		ok, err := g.prompter().Confirm(ctx, prompt.Question{Message: fmt.Sprintf("Taint %d nodes, %s first and alone", n, r.Canary), Flag: "--yes"})
-		if err != nil || !ok {
-			return err
-		}
+	question := prompt.Question{Message: fmt.Sprintf("Taint %d nodes, %s first and alone", n, r.Canary)}
+	if err := g.agreed(ctx, format, fmt.Sprintf("taint %d nodes", n), question); err != nil {
+		return err
 	}
+	text := format == "text"
 	dir := f.dir
 	if dir == "" {
 		dir = stateDir(g.getenv)
@@ -289,15 +288,13 @@ func undoTaint(ctx context.Context, g *globals, f *taintFlags, format string) er
 	if f.snapshot != "" && s.Server != c.Server {
 		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)
 	}
-	if !g.yes {
-		if f.dryRun || format != "text" || !g.interactive() {
-			_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes sets back what csccm tainted of %d nodes\n", len(s.Nodes))
-			return err
-		}
-		ok, err := g.prompter().Confirm(ctx, prompt.Question{Message: "Set the labels of the nodes back that csccm tainted", Flag: "--yes"})
-		if err != nil || !ok {
-			return err
-		}
+	what := fmt.Sprintf("set back what csccm tainted of %d nodes", len(s.Nodes))
+	if f.look {
+		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
+		return err
+	}
+	if err := g.agreed(ctx, format, what, prompt.Question{Message: "Set the labels of the nodes back that csccm tainted"}); err != nil {
+		return err
 	}
 	undone, err := (&taint.Executor{Kube: c.Kube}).Undo(ctx, s)
 	if format != "text" {

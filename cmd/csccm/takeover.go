@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/tenants"
 )
 
 // takeoverFlags are the flags of takeover alone.
@@ -27,7 +28,8 @@ type takeoverFlags struct {
 	clusterID   string
 	accept, pin []string
 	keepOld     bool
-	dryRun      bool
+	dryRun      dryRun
+	look        bool // --dry-run, read
 	dir         string
 	undo        bool
 }
@@ -56,7 +58,7 @@ run it again after that step. It continues where it stopped.
 their names and annotations their values of before, then the old controller starts
 again. It goes by ConfigMap csccm-takeover. Addresses, ids and members of the rules
 stay, and so does what --accept has changed. An old controller that was removed has
-to be applied again first, with no Pods.`,
+to be applied again first, with no Pods.` + serverIsClient,
 		Example: `  # look only
   csccm takeover --dry-run
 
@@ -75,7 +77,7 @@ to be applied again first, with no Pods.`,
 	flags.StringSliceVar(&f.accept, "accept", nil, "agree to the changes of this Service (namespace/name, or all)")
 	flags.StringSliceVar(&f.pin, "pin", nil, "keep what stands of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&f.keepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	addDryRun(cmd, &f.dryRun)
 	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
 	flags.StringVar(&f.dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
 	services := completeFrom(g, consentable)
@@ -121,6 +123,8 @@ const (
 // takeoverResult is what -o json and yaml write.
 type takeoverResult struct {
 	*takeover.Plan
+	// Tenants is nil where the policy of csccm's controller refuses no Service.
+	Tenants *tenants.Plan `json:"tenants,omitempty"`
 	State   takeoverState `json:"state"`
 	Next    string        `json:"next,omitempty"` // command
 	Journal string        `json:"journal,omitempty"`
@@ -131,8 +135,8 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if err != nil {
 		return err
 	}
-	if g.yes && f.dryRun {
-		return usagef("--yes and --dry-run exclude each other")
+	if f.look, err = f.dryRun.readWith(g.yes); err != nil {
+		return err
 	}
 	if f.dir == "" {
 		f.dir = stateDir(g.getenv)
@@ -159,6 +163,9 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 		return undoTakeover(ctx, g, f, c, source, facts, format)
 	}
 	result := &takeoverResult{Plan: takeover.NewPlan(facts), State: takeoverPlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
+	if result.Tenants, err = takeoverTenants(ctx, c, facts); err != nil {
+		return c.Explain(err)
+	}
 	progress := g.progress()
 	defer progress.Close()
 	t, err := takeover.NewTaker(ctx, source, result.Plan, takeover.Options{
@@ -183,6 +190,9 @@ type takeoverRun struct {
 func (r *takeoverRun) run(ctx context.Context) error {
 	if r.format == "text" {
 		if err := r.result.WriteText(r.g.out, r.g.style(r.g.out)); err != nil {
+			return err
+		}
+		if err := writeTenants(r.g, r.result.Tenants); err != nil {
 			return err
 		}
 	}
@@ -211,10 +221,10 @@ func (r *takeoverRun) carryOut(ctx context.Context) error {
 	if err := r.taker.Check(); err != nil {
 		return err
 	}
-	if r.f.dryRun {
+	if r.f.look {
 		return nil
 	}
-	if ok, err := confirmTakeover(ctx, r.g, r.format); err != nil || !ok {
+	if err := confirmTakeover(ctx, r.g, r.format); err != nil {
 		return err
 	}
 	if err := takeSteps(ctx, r.taker.Before()); err != nil {
@@ -259,25 +269,16 @@ func (r *takeoverRun) installLine() string {
 
 // decide asks about every Service that needs consent, where somebody is there to ask.
 func (r *takeoverRun) decide(ctx context.Context) error {
-	if r.format != "text" || !r.g.interactive() || r.g.yes || r.f.dryRun || len(r.result.Problems) > 0 {
+	if r.format != "text" || !r.g.interactive() || r.g.yes || r.f.look || len(r.result.Problems) > 0 {
 		return nil
 	}
 	return r.taker.Ask(ctx, r.g.prompter())
 }
 
-func confirmTakeover(ctx context.Context, g *globals, format string) (bool, error) {
-	if g.yes {
-		return true, nil
-	}
-	if format != "text" || !g.interactive() {
-		_, err := fmt.Fprintln(g.errOut, "nothing has been changed: --yes carries the plan out")
-		return false, err
-	}
-	yes, err := g.prompter().Confirm(ctx, prompt.Question{Message: "Carry this out", Flag: "--yes", Help: "What was is recorded first. Run again, the command continues where it stopped."})
-	if err == nil && !yes {
-		_, err = fmt.Fprintln(g.errOut, "nothing has been changed")
-	}
-	return yes, err
+func confirmTakeover(ctx context.Context, g *globals, format string) error {
+	return g.agreed(ctx, format, "carry the plan out", prompt.Question{
+		Message: "Carry this out", Help: "The current state is recorded first. Run again, the command continues where it stopped.",
+	})
 }
 
 // conclude says how it ended and what is next.

@@ -76,10 +76,11 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Equal(t, 2, c.code, c.errOut)
 	require.Contains(t, c.errOut, "no Service of type LoadBalancer of the controller's: default/docmented; nothing was changed")
 
-	// Without --yes nothing happens either.
-	c = execute(t, append(base, "--accept", "all")...)
-	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.errOut, "nothing has been changed: --yes")
+	// Without --yes nothing happens either, and the missing flag is named.
+	for _, more := range [][]string{nil, {"-o", "json"}, {"--dry-run=false"}} {
+		c = execute(t, append(append(base, "--accept", "all"), more...)...)
+		requireMissingYes(t, c, "carry the plan out")
+	}
 	for _, call := range sim.Ledger().Calls() {
 		require.Regexp(t, "^list", call.Command)
 	}
@@ -89,6 +90,29 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Equal(t, 0, c.code, c.errOut)
 	require.Contains(t, c.out, "nothing to take over")
 	require.Equal(t, 2, execute(t, append(base, "--yes", "--dry-run")...).code)
+}
+
+// Where csccm's controller is installed already, the takeover shows what its policy for tenants refuses, and the values
+// that keep it.
+func TestTakeoverShowsThePolicy(t *testing.T) {
+	t.Parallel()
+	a, _, file := leftCluster(t)
+	a.set("/apis/apps/v1/deployments", `[
+		{"metadata":{"namespace":"kube-system","name":"cloud-controller-manager","labels":{"k8s-app":"cloud-controller-manager"}},
+			"spec":{"replicas":1,"selector":{"matchLabels":{"k8s-app":"cloud-controller-manager"}},"template":{"spec":{"containers":[
+			{"name":"cloud-controller-manager","image":"apache/cloudstack-kubernetes-provider:v1.2.0","args":["--cloud-provider=external-cloudstack"]}]}}}},
+		{"metadata":{"namespace":"kube-system","name":"ours","labels":{"app.kubernetes.io/name":"cloudstack-ccm","app.kubernetes.io/instance":"cloudstack-ccm"}},
+			"spec":{"replicas":1,"selector":{},"template":{"spec":{"containers":[{"name":"c","image":"x",
+			"args":["--tenancy={\"annotations\":{\"proxy-protocol\":{\"deny\":true}}}"]}]}}}}]`)
+	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir(), "--dry-run", "--accept", "all"}
+	c := execute(t, base...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "The policy for tenants (chart value tenancy) refuses what Services use now:\n! default/documented: ")
+	require.Contains(t, c.out, "Chart values that keep them, to be set before:\ntenancy:\n  annotations:\n    proxy-protocol:\n      allow:\n      - default\n")
+	c = execute(t, append(base, "-o", "json")...)
+	var r takeoverResult
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r), c.errOut)
+	require.Contains(t, r.Tenants.Kept(), "default/documented")
 }
 
 // The way back is shown and asked for as the way there, by the record in the cluster.
@@ -141,11 +165,10 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	require.Len(t, r.Annotations, 1)
 	requireSameYAML(t, c.out, append(base, "--dry-run"))
 	c = execute(t, base...)
-	require.Equal(t, 0, c.code, c.errOut)
+	requireMissingYes(t, c, "carry the plan out")
 	require.Contains(t, c.out, "Ends first: Deployment kube-system/ours")
 	require.Contains(t, c.out, "Starts then: Deployment kube-system/cloud-controller-manager")
 	require.Contains(t, c.out, "with 2 Pods again")
-	require.Contains(t, c.errOut, "nothing has been changed: --yes")
 	for _, call := range sim.Ledger().Calls() {
 		require.Regexp(t, "^list", call.Command)
 	}

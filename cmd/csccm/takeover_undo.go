@@ -58,10 +58,10 @@ func goBack(ctx context.Context, g *globals, f *takeoverFlags, result *undoneTak
 	if !result.Needed() {
 		result.State = takeoverNone
 	}
-	if f.dryRun {
+	if f.look || !result.Needed() && !g.yes {
 		return nil
 	}
-	if ok, err := confirmTakeover(ctx, g, format); err != nil || !ok {
+	if err := confirmTakeover(ctx, g, format); err != nil {
 		return err
 	}
 	if err := takeSteps(ctx, u.Steps()); err != nil {

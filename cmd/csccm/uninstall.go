@@ -23,7 +23,7 @@ their rules or release their addresses any more. --orphan-load-balancers leaves
 them in CloudStack as they are; another cloud provider can take them over.
 
 Provider IDs, labels and addresses of the nodes stay, and so do the Secret with the
-credentials (unless --delete-secret is given) and the user in CloudStack.`,
+credentials (unless --delete-secret is given) and the user in CloudStack.` + serverIsClient,
 		Example: `  csccm uninstall --dry-run
   csccm uninstall --yes --delete-secret
   csccm uninstall --orphan-load-balancers --remove-finalizers`,

@@ -38,6 +38,7 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
 	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
+	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
 		_, _, _, err := f.read(g) // before a chart is asked for in the network
@@ -59,7 +60,7 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 		if err != nil {
 			return err
 		}
-		o.KubeVersion = info.GitVersion
+		o.KubeVersion, o.Interactive = info.GitVersion, g.interactive()
 		return upgrade.Upgrade(ctx, e, o)
 	})
 	return cmd

@@ -48,6 +48,9 @@ func Files(in Input) ([]File, error) {
 	var secrets []string
 	if c := in.Env.CloudConfig; c != nil {
 		secrets = []string{c.APIKey, c.SecretKey}
+		if c.PreviousRecordKey != "" {
+			secrets = append(secrets, c.PreviousRecordKey)
+		}
 	}
 	r, err := newRedactor(secrets, in.KeepNames)
 	if err != nil {

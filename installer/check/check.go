@@ -141,7 +141,7 @@ type API interface {
 
 // All is the catalogue, in the order in which it is shown.
 func All() []Check {
-	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), loadBalancerChecks())
+	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), loadBalancerChecks(), tenancyChecks())
 }
 
 // Codes are the codes of the catalogue, each with its title for shell completion.

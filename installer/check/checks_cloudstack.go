@@ -93,7 +93,46 @@ func cloudStackChecks() []Check {
 				return judge(ctx, e.facts.logs, func(logs []logOf) Finding { return decideContact(logs, e.Clock.Now()) })
 			},
 		},
+		{
+			Code: "CS-007", Category: catCloudStack, Title: "API asked over TLS", Severity: SeverityWarning, Phases: both(),
+			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
+			Why:    "Over http:// everybody on the way can read the calls and change the answers; an administrator's login would show the password.",
+			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: `csccm install --api-url https://HOST/client/api --overwrite-secret`",
+			Run:    func(_ context.Context, e *Env) Finding { return decideTLS(e.CloudConfig) },
+		},
+		{
+			Code: "CS-008", Category: catCloudStack, Title: "API's certificate is verified", Severity: SeverityWarning, Phases: both(),
+			What:   "The cloud-config does not have ssl-no-verify = true.",
+			Why:    "With ssl-no-verify whoever answers in the place of CloudStack is believed.",
+			Remedy: "name the certificate that signs the API's with ca-file (`csccm install --ca-file FILE --overwrite-secret`), and remove ssl-no-verify",
+			Run:    func(_ context.Context, e *Env) Finding { return decideVerified(e.CloudConfig) },
+		},
 	}
+}
+
+// noConfig is the finding of checks of the cloud-config where there is none to look at.
+func noConfig() Finding { return skip("no cloud-config is known") }
+
+func decideTLS(c *cloudstack.Config) Finding {
+	switch {
+	case c == nil:
+		return noConfig()
+	case credentials.PlainHTTP(c.APIURL):
+		return bad("%s is asked without TLS", c.APIURL)
+	}
+	return ok("%s", c.APIURL)
+}
+
+func decideVerified(c *cloudstack.Config) Finding {
+	switch {
+	case c == nil:
+		return noConfig()
+	case c.SSLNoVerify:
+		return bad("ssl-no-verify = true: any certificate is trusted")
+	case c.CAFile != "":
+		return ok("with ca-file")
+	}
+	return ok("with the trusted certificates of the system")
 }
 
 func (e *Env) withoutCloudStack() Finding {
@@ -118,7 +157,11 @@ func (e *Env) secrets() []string {
 	if e.CloudConfig == nil {
 		return nil
 	}
-	return []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
+	out := []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
+	if k := e.CloudConfig.PreviousRecordKey; k != "" { // who has it forges records
+		out = append(out, k)
+	}
+	return out
 }
 
 func decideEndpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Finding {
@@ -246,7 +289,12 @@ func runScope(ctx context.Context, e *Env) Finding {
 	if s.projectErr == nil {
 		s.vms, s.vmsErr = e.facts.vms.get(ctx)
 	}
-	return decideScope(s)
+	f := decideScope(s)
+	if s.vms != nil && s.vms.Len() == 0 {
+		nodes, _ := e.facts.nodes.get(ctx) // only explain
+		return e.misplaced(ctx, nodes, s.vms, f)
+	}
+	return f
 }
 
 type scopeFacts struct {

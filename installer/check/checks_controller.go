@@ -281,6 +281,7 @@ const leaseGrace = 15 * time.Second
 func decideLeader(f leaderFacts) Finding {
 	var fresh, stale []Object
 	holder := ""
+	var acquired *metav1.MicroTime
 	for i := range f.leases {
 		l := &f.leases[i]
 		if !isElection(l) {
@@ -298,7 +299,7 @@ func decideLeader(f leaderFacts) Finding {
 			continue
 		}
 		fresh = append(fresh, o)
-		holder = *l.Spec.HolderIdentity
+		holder, acquired = *l.Spec.HolderIdentity, l.Spec.AcquireTime
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
@@ -309,8 +310,22 @@ func decideLeader(f leaderFacts) Finding {
 		return bad("%d cloud controller managers lead at once", len(fresh)).about(fresh...)
 	case len(f.others) > 0 && !holds(holder, f.pods):
 		return bad("the leader is no Pod of this release").about(fresh...)
+	case predatesPods(acquired, f.pods):
+		return bad("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
+			about(fresh...).fix("wait until the lease has expired: then a Pod of this release leads")
 	}
 	return ok("%s", fresh[0].Message).evidence("lease", fresh[0].String())
+}
+
+// predatesPods reports whether a lease was acquired before the first of the Pods was created, so that none of them
+// did. The clocks of nodes and of the API server may differ a little.
+func predatesPods(acquired *metav1.MicroTime, pods []corev1.Pod) bool {
+	if acquired == nil || len(pods) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+		return !acquired.Add(leaseGrace).Before(p.CreationTimestamp.Time)
+	})
 }
 
 // isElection tells a cloud controller manager's lease that somebody holds.

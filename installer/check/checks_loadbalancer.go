@@ -51,9 +51,7 @@ func loadBalancerChecks() []Check {
 			Why:    "Orphans hold addresses and ports, cost money, and keep ports of Services that are gone open.",
 			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, delete the rules and release their addresses in CloudStack",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.balance, e.facts.addresses, func(in balanceFacts, addresses []cloudstack.PublicIP) Finding {
-					return decideOrphans(in, addresses, e.clusterID())
-				})
+				return judge3(ctx, e.facts.balance, e.facts.addresses, e.facts.clusterID, decideOrphans)
 			},
 		},
 		{
@@ -64,14 +62,6 @@ func loadBalancerChecks() []Check {
 			Run:    runPlan(decideDuplicates),
 		},
 	}
-}
-
-// clusterID is what the controller writes into tags.
-func (e *Env) clusterID() string {
-	if e.CloudConfig != nil && e.CloudConfig.ClusterID != "" {
-		return e.CloudConfig.ClusterID
-	}
-	return "kubernetes" // the framework's default cluster name
 }
 
 // balanceFacts is what checks of load balancers decide by.

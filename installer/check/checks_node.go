@@ -38,7 +38,9 @@ func nodeChecks() []Check {
 			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, decideMatches)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+					return e.misplaced(ctx, nodes, vms, decideMatches(nodes, vms))
+				})
 			},
 		},
 		{
@@ -48,7 +50,7 @@ func nodeChecks() []Check {
 			Remedy: "delete the Node object and restart its kubelet to have it registered anew",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
+					return e.misplaced(ctx, nodes, vms, decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled))
 				})
 			},
 		},
@@ -96,7 +98,9 @@ func nodeChecks() []Check {
 			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
 			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, decideDoomed)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+					return e.misplaced(ctx, nodes, vms, decideDoomed(nodes, vms))
+				})
 			},
 		},
 	}
@@ -158,7 +162,7 @@ func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s are not", len(objects), count(len(nodes), "node"))
+		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count(len(nodes), "node"))
 	case len(nodes) == 0:
 		return skip("the cluster has no nodes")
 	}

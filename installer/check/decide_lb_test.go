@@ -86,6 +86,13 @@ func TestDecideLeader(t *testing.T) {
 	expect{"", "nobody has renewed", []string{"Lease kube-system/" + name + ": renewed 5m0s ago"}}.verify(t, decide(nil, lease(name, "ccm-1_1", 5*time.Minute)))
 	expect{"", "nobody holds", nil}.verify(t, decide(nil))
 	expect{"", "nobody holds", nil}.verify(t, decide(nil, lease(name, "", time.Second)))
+	// A controller was uninstalled 20 s ago and a new one started: the lease looks fresh, and nobody leads.
+	pods[0].CreationTimestamp = metav1.NewTime(now.Add(-5 * time.Second))
+	left, took := lease(name, "ccm-1_1", 20*time.Second), lease(name, "ccm-1_2", time.Second)
+	left.Spec.AcquireTime = new(metav1.NewMicroTime(now.Add(-time.Hour)))
+	took.Spec.AcquireTime = new(metav1.NewMicroTime(now.Add(-2 * time.Second)))
+	expect{"", "nobody leads", []string{"Lease kube-system/" + name}}.verify(t, decide(nil, left))
+	expect{OK, "held by ccm-1_2", nil}.verify(t, decide(nil, took))
 	expect{"", "2 cloud controller managers", []string{"Lease kube-system/" + name, "Lease kube-system/leaseweb-cloud-controller-manager"}}.verify(t,
 		decide(nil, lease(name, "ccm-1_1", time.Second), lease("leaseweb-cloud-controller-manager", "x_1", time.Second)))
 }
@@ -299,11 +306,4 @@ func TestDecideRuleNames(t *testing.T) {
 	expect{"", "2 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old"}}.verify(t, decideOrphans(in, []cloudstack.PublicIP{
 		tagged("203.0.113.50", "kubernetes", "gone"), tagged("203.0.113.51", "kubernetes", uidWeb), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
 	}, "kubernetes"))
-}
-
-func TestClusterID(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "kubernetes", (&Env{}).clusterID())
-	require.Equal(t, "kubernetes", (&Env{CloudConfig: &cloudstack.Config{}}).clusterID())
-	require.Equal(t, "prod", (&Env{CloudConfig: &cloudstack.Config{ClusterID: "prod"}}).clusterID())
 }

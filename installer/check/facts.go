@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kversion "k8s.io/apimachinery/pkg/version"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/tenants"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 )
@@ -43,11 +45,15 @@ type facts struct {
 	leases       *fact[[]coordinationv1.Lease]
 	events       *fact[[]corev1.Event]
 	releases     *fact[[]releaseRecord]
+	admission    *fact[admission]
+	labels       *fact[map[string]map[string]string]
+	clusterID    *fact[string]
 
 	inventory    *inventory.Inventory
 	capabilities *fact[*cloudstack.Capabilities]
 	apis         *fact[map[string]cloudstack.API]
 	vms          *fact[*inventory.VMSnapshot]
+	places       *fact[[]credentials.Place] // other than the project of the cloud-config
 	networks     *fact[[]cloudstack.Network]
 	addresses    *fact[[]cloudstack.PublicIP]
 	balancers    *fact[balancers]
@@ -60,6 +66,7 @@ type workload struct {
 	labels, annotations   map[string]string
 	selector              map[string]string
 	images                []string
+	words                 []string // commands and arguments
 	wanted, ready         int32
 }
 
@@ -90,6 +97,7 @@ func (w *workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelecto
 	if selector != nil {
 		w.selector = selector.MatchLabels
 	}
+	w.words = tenants.Words(&t.Spec)
 	for i := range t.Spec.Containers {
 		w.images = append(w.images, t.Spec.Containers[i].Image)
 	}
@@ -97,6 +105,7 @@ func (w *workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelecto
 
 // balancers are all public load balancer rules that the credentials see, with their members.
 type balancers struct {
+	all     []cloudstack.LoadBalancerRule // whatever their names
 	rules   []cloudstack.LoadBalancerRule
 	members map[string][]cloudstack.LoadBalancerMember // by rule id
 }
@@ -121,6 +130,9 @@ func newFacts(run context.Context, env *Env) *facts {
 	f.leases = newFact(run, "the leases", env.readLeases)
 	f.events = newFact(run, "the Events", env.readEvents)
 	f.releases = newFact(run, "Helm's records", env.readReleases)
+	f.admission = newFact(run, "the admission policies", env.readAdmission)
+	f.labels = newFact(run, "the namespaces", env.readLabels)
+	f.clusterID = newFact(run, "the cluster's id", env.readClusterID)
 
 	if env.CloudStack != nil {
 		o := inventory.Options{Clock: env.Clock}
@@ -132,6 +144,7 @@ func newFacts(run context.Context, env *Env) *facts {
 	f.capabilities = newFact(run, "the answer to the keys", env.readCapabilities)
 	f.apis = newFact(run, "the allowed commands", env.readAPIs)
 	f.vms = newFact(run, "the VMs", env.readVMs)
+	f.places = newFact(run, "the VMs of other projects", env.readPlaces)
 	f.networks = newFact(run, "the networks", env.readNetworks)
 	f.addresses = newFact(run, "the addresses", env.readAddresses)
 	f.balancers = newFact(run, "the load balancer rules", env.readBalancers)

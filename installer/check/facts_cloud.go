@@ -79,6 +79,7 @@ func (e *Env) readBalancers(ctx context.Context) (balancers, error) {
 	if err != nil {
 		return balancers{}, err
 	}
+	everything := slices.Clone(rules)
 	rules = slices.DeleteFunc(rules, func(r cloudstack.LoadBalancerRule) bool {
 		return migrate.ParseName(r.Name).Family == migrate.FamilyForeign
 	})
@@ -100,7 +101,7 @@ func (e *Env) readBalancers(ctx context.Context) (balancers, error) {
 	if err := group.Wait(); err != nil {
 		return balancers{}, err
 	}
-	b := balancers{rules: rules, members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
+	b := balancers{all: everything, rules: rules, members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
 	for i := range rules {
 		b.members[rules[i].ID] = members[i]
 	}

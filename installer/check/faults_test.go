@@ -107,7 +107,7 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 }
 
 func faults() []fault {
-	return []fault{
+	return append(tenancyFaults(), []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
 			w.kube.PrependReactor("get", "version", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 		}},
@@ -290,7 +290,7 @@ func faults() []fault {
 			require.NoError(t, w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		}},
 		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
-	}
+	}...)
 }
 
 // renameRule changes the name of the rules that hold a part.

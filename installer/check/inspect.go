@@ -52,6 +52,7 @@ const (
 	FactServices    = "services"
 	FactControllers = "controllers"
 	FactReleases    = "releases"
+	FactVMs         = "vms"
 )
 
 // Controller is a Deployment or DaemonSet of a cloud controller manager.
@@ -118,6 +119,7 @@ func (e *Env) exported() *Facts {
 		read bool
 	}{
 		{FactNodes, f.nodes.known()}, {FactServices, f.services.known()}, {FactControllers, f.workloads.known()}, {FactReleases, f.releases.known()},
+		{FactVMs, f.vms.known()},
 	} {
 		if !u.read {
 			out.Unread = append(out.Unread, u.name)

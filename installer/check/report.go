@@ -6,6 +6,7 @@ package check
 import (
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -160,11 +161,11 @@ func (r Report) Unfinished() int {
 }
 
 // ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,
-// ExitWarnings when failOn is SeverityWarning and something is less than well. What could not be
+// or nothing could be judged, ExitWarnings when failOn is SeverityWarning and something is less than well. What could not be
 // found out counts as a warning.
 func (r Report) ExitCode(failOn Severity) int {
 	switch {
-	case r.Summary.Failed > 0:
+	case r.Summary.Failed > 0, r.unjudged():
 		return report.ExitCheckFailed
 	case failOn == SeverityWarning && r.Summary.Warning+r.Summary.Unknown > 0:
 		return report.ExitWarnings
@@ -172,8 +173,61 @@ func (r Report) ExitCode(failOn Severity) int {
 	return report.ExitOK
 }
 
+// unjudged reports whether all checks were skipped or unknown. Checks of the API server's version do not count beside
+// others: everybody may ask for it.
+func (r Report) unjudged() bool {
+	others := 0
+	for i := range r.Checks {
+		switch c := &r.Checks[i]; {
+		case c.Code == "K8S-001" || c.Code == "K8S-002":
+		case c.Outcome == Skipped || c.Outcome == Unknown:
+			others++
+		default:
+			return false
+		}
+	}
+	return others > 0
+}
+
+// UnjudgedError is a run of checks that found out nothing.
+type UnjudgedError struct{ report Report }
+
+func (e *UnjudgedError) Error() string {
+	s := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped", e.report.Summary.Unknown, e.report.Summary.Skipped)
+	if c := e.first(); c != nil {
+		s += fmt.Sprintf("; %s: %s", c.Code, c.Message)
+	}
+	return s
+}
+
+// Remedy is that of the first check that could not be judged.
+func (e *UnjudgedError) Remedy() string {
+	if c := e.first(); c != nil {
+		return c.Remedy
+	}
+	return ""
+}
+
+// ExitCode is that of a failed check: unknown is not success.
+func (e *UnjudgedError) ExitCode() int { return report.ExitCheckFailed }
+
+// first is the first result that says why: an unknown one, or else a skipped one.
+func (e *UnjudgedError) first() *Result {
+	for _, outcome := range []Outcome{Unknown, Skipped} {
+		for i := range e.report.Checks {
+			if e.report.Checks[i].Outcome == outcome {
+				return &e.report.Checks[i]
+			}
+		}
+	}
+	return nil
+}
+
 // Err is an error with the exit code and nothing more to say, or nil.
 func (r Report) Err(failOn Severity) error {
+	if r.Summary.Failed == 0 && r.unjudged() {
+		return &UnjudgedError{r}
+	}
 	if code := r.ExitCode(failOn); code != report.ExitOK {
 		return &report.ExitError{Code: code}
 	}

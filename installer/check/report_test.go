@@ -38,6 +38,36 @@ func sample(t *testing.T) Report {
 	}, Selection{Phase: PhaseInstalled}, nil)
 }
 
+// What could not be found out is not success, and the API server's version is no finding about a controller.
+func TestNothingCouldBeJudged(t *testing.T) {
+	t.Parallel()
+	version, dark, na := made("K8S-001", SeverityFatal, ok("v1.37.1")), made("T-001", SeverityError, unknown("forbidden").fix("ask for the right")), made("T-002", SeverityError, skip("none"))
+	for name, tc := range map[string]struct {
+		checks []Check
+		err    string
+	}{
+		"all unknown":          {[]Check{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden"},
+		"unknown and skipped":  {[]Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
+		"all skipped":          {[]Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
+		"only the version":     {[]Check{version}, ""},
+		"one is judged":        {[]Check{dark, made("T-003", SeverityError, ok(""))}, ""},
+		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, bad(""))}, "exit code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := run(t.Context(), &Env{}, tc.checks, Selection{}, nil).Err(SeverityError)
+			if tc.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, tc.err)
+			var coder interface{ ExitCode() int }
+			require.ErrorAs(t, err, &coder)
+			require.Equal(t, 3, coder.ExitCode())
+		})
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -57,7 +87,7 @@ func TestExitCodes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f)}, Selection{}, nil)
+			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, ok(""))}, Selection{}, nil)
 			require.Equal(t, tt.plain, r.ExitCode(SeverityError))
 			require.Equal(t, tt.strict, r.ExitCode(SeverityWarning))
 			err := r.Err(SeverityWarning)

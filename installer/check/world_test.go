@@ -126,7 +126,8 @@ func newWorldOf(t *testing.T, version string) *world {
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 
-	objects := append(w.controller(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
+	objects := append(w.controller(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, UID: "5ca1ab1e-0000-4000-8000-000000000001"}})
+	objects = append(objects, admissionObjects()...)
 	for _, vm := range vms {
 		n := w.node(vm.Name, vm.NICs[0].IPv4)
 		n.Spec.ProviderID = "external-cloudstack://" + vm.ID

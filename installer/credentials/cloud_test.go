@@ -38,6 +38,7 @@ accounts:
   - {name: quiet, role: no apis, users: [{name: quiet-owner, password: password}]}
   - {name: frozen, role: User, users: [{name: kubeadmin, password: password, state: disabled}]}
   - {name: twin, role: User, domain: ROOT/tenants, users: [{name: twin-owner, password: password}]}
+  - {name: boss, role: Domain Admin, domain: ROOT/tenants, users: [{name: boss, password: password}]}
 projects:
   - {name: shop, owner: other}
   - {name: tenant-shop, owner: twin}
@@ -46,11 +47,15 @@ networks:
   - {name: quiet-net, account: quiet, cidr: 10.1.2.0/24}
   - {name: poor-net, account: poor, cidr: 10.1.4.0/24}
   - {name: shop-net, project: shop, cidr: 10.1.3.0/24}
+  - {name: twin-net, account: twin, cidr: 10.1.5.0/24}
+  - {name: tenant-net, project: tenant-shop, cidr: 10.1.6.0/24}
 virtualMachines:
   - {name: node-1, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: 10.1.1.11}]}
   - {name: node-2, account: quiet, offering: Small Instance, nics: [{network: quiet-net, ip: 10.1.2.11}]}
   - {name: node-3, account: poor, offering: Small Instance, nics: [{network: poor-net, ip: 10.1.4.11}]}
   - {name: shop-1, project: shop, offering: Small Instance, nics: [{network: shop-net, ip: 10.1.3.11}]}
+  - {name: twin-1, account: twin, offering: Small Instance, nics: [{network: twin-net, ip: 10.1.5.11}]}
+  - {name: tenant-1, project: tenant-shop, offering: Small Instance, nics: [{network: tenant-net, ip: 10.1.6.11}]}
 `
 
 type cloud struct {
@@ -75,9 +80,14 @@ func newCloudOf(t *testing.T, version string) *cloud {
 
 func (c *cloud) login(t *testing.T) *cloudstack.Client {
 	t.Helper()
+	return c.loginAs(t, "admin", "ROOT")
+}
+
+func (c *cloud) loginAs(t *testing.T, user, domain string) *cloudstack.Client {
+	t.Helper()
 	cfg := cloudstack.DefaultConfig()
 	cfg.APIURL = c.url
-	admin, err := cloudstack.Login(t.Context(), &cfg, "admin", "password", "ROOT")
+	admin, err := cloudstack.Login(t.Context(), &cfg, user, "password", domain)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = admin.Logout(context.WithoutCancel(t.Context())) })
 	return admin

@@ -75,6 +75,7 @@ type Admin interface {
 	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
 	ListRoles(ctx context.Context, name string) ([]cloudstack.Role, error)
 	ListRolePermissions(ctx context.Context, roleID string) ([]cloudstack.RolePermission, error)
+	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
 	GetUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
 
 	CreateRole(ctx context.Context, name, roleType, description string) (*cloudstack.Role, error)
@@ -137,8 +138,8 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 		}
 	case errors.As(err, &api) && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
 		return &Error{
-			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, domain),
-			Fix:  "check the user name, the password and --admin-domain",
+			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
+			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",
 			Err:  err,
 		}
 	}

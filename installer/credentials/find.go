@@ -4,6 +4,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,14 +13,14 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// findDomain resolves a path or id.
+// findDomain resolves a path or id. Without one it returns the administrator's own domain: ROOT for a root administrator.
 func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domain, error) {
-	if want == "" {
-		want = DefaultDomain
-	}
 	domains, err := admin.ListDomains(ctx)
 	if err != nil {
 		return cloudstack.Domain{}, explain("listing domains", err)
+	}
+	if want == "" {
+		want = topDomain(domains)
 	}
 	for _, d := range domains {
 		if d.ID == want || strings.EqualFold(domainPath(d), normalPath(want)) {
@@ -32,9 +33,20 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 		known = append(known, domainPath(d))
 	}
 	return cloudstack.Domain{}, &Error{
-		What: fmt.Sprintf("there is no domain %q", want),
+		What: fmt.Sprintf("there is no domain %q that this administrator can see", want),
 		Fix:  "name one of these with --domain: " + some(known),
 	}
+}
+
+// topDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
+func topDomain(domains []cloudstack.Domain) string {
+	top := ""
+	for _, d := range domains {
+		if path := domainPath(d); top == "" || strings.Count(path, "/") < strings.Count(top, "/") {
+			top = path
+		}
+	}
+	return cmp.Or(top, DefaultDomain)
 }
 
 func domainPath(d cloudstack.Domain) string {
@@ -138,6 +150,34 @@ func findAccount(ctx context.Context, admin Admin, name string, domain cloudstac
 		}
 	}
 	return nil, nil
+}
+
+// accountElsewhere says in which other domains there is an account of that name; "" where there is none. It is part of a
+// remedy, so an error only leaves it out.
+func accountElsewhere(ctx context.Context, admin Admin, name string) string {
+	accounts, err := admin.ListAccounts(ctx, name, "")
+	if err != nil {
+		return ""
+	}
+	domains, err := admin.ListDomains(ctx)
+	if err != nil {
+		return ""
+	}
+	var paths []string
+	for i := range accounts {
+		for _, d := range domains {
+			if accounts[i].Name == name && accounts[i].DomainID == d.ID {
+				paths = append(paths, domainPath(d))
+			}
+		}
+	}
+	switch len(paths) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("there is one in %s: --domain %s", paths[0], paths[0])
+	}
+	return fmt.Sprintf("there are such accounts in %s: name one of these with --domain", some(paths))
 }
 
 // freeUserName is kubeadmin, or ACCOUNT-kubeadmin where another account of the

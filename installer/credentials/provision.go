@@ -15,9 +15,9 @@ import (
 
 // Request says for what the keys are to be made.
 type Request struct {
-	Domain        string   // path (ROOT, ROOT/a/b, /a/b) or id of the account's domain; "" = ROOT
+	Domain        string   // path (ROOT, ROOT/a/b, /a/b) or id of the account's domain; "" = the administrator's own
 	Account       string   // owner of the cluster's VMs; with Project the member account ("" = a new one)
-	CreateAccount bool     // make the account when there is none
+	CreateAccount bool     // with Project: make the account when there is none
 	Project       string   // name or id of the project that owns the cluster's VMs
 	User          string   // user name; "" = kubeadmin, or ACCOUNT-kubeadmin where that is taken
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
@@ -80,16 +80,34 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 	if err != nil {
 		return nil, err
 	}
-	if account == nil {
-		if !r.CreateAccount {
-			return nil, &Error{
-				What: fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
-				Fix:  "name the account that owns the cluster's VMs (--account, --domain), or add --create-account",
-			}
-		}
+	if account != nil {
+		return p, p.planUser(ctx, admin, r)
+	}
+	if r.CreateAccount && r.Project != "" {
 		return p, p.planAccount(ctx, admin, r)
 	}
-	return p, p.planUser(ctx, admin, r)
+	return nil, p.noAccount(ctx, admin, r)
+}
+
+// noAccount is the error for an account that does not exist and is not made.
+func (p *Provision) noAccount(ctx context.Context, admin Admin, r Request) error {
+	e := &Error{
+		What: fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
+		Fix:  "name the account that owns the cluster's VMs (--account, --domain)",
+	}
+	if r.Project != "" { // whose domain a member must be of
+		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
+		return e
+	}
+	if r.CreateAccount {
+		e.What += ", and a new one would own none of the cluster's VMs, so the controller could not work"
+		e.Fix += ", or their project (--project NAME, with or without --create-account)"
+		e.Code = 2
+	}
+	if elsewhere := accountElsewhere(ctx, admin, p.Account); elsewhere != "" {
+		e.Fix = elsewhere
+	}
+	return e
 }
 
 // planProject finds the project, and with it the domain of the account: CloudStack
@@ -134,11 +152,7 @@ func (p *Provision) planAccount(ctx context.Context, admin Admin, r Request) err
 	if name == "" {
 		name = DefaultRole
 	}
-	role, rules, err := findRole(ctx, admin, name)
-	if err != nil {
-		return err
-	}
-	plan, err := planRole(name, role, rules, r.Commands)
+	plan, err := roleFor(ctx, admin, name, p.Account, r.Commands)
 	if err != nil {
 		return err
 	}

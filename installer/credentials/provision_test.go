@@ -205,7 +205,21 @@ func TestProvisionRefusals(t *testing.T) {
 		remedy string
 	}{
 		"no account":      {func(r *credentials.Request) { r.Account = "" }, "no account is named", "--account"},
-		"unknown account": {func(r *credentials.Request) { r.Account = "nobody" }, `there is no account "nobody" in domain ROOT`, "--create-account"},
+		"unknown account": {func(r *credentials.Request) { r.Account = "nobody" }, `there is no account "nobody" in domain ROOT`, "--account, --domain"},
+		"account of another domain": {
+			func(r *credentials.Request) { r.Account = "twin" }, `there is no account "twin" in domain ROOT`,
+			"there is one in ROOT/tenants: --domain ROOT/tenants",
+		},
+		"new account of another's name": {
+			func(r *credentials.Request) { r.Account, r.CreateAccount = "twin", true }, `there is no account "twin" in domain ROOT`,
+			"there is one in ROOT/tenants: --domain ROOT/tenants",
+		},
+		"new account without a project": {
+			func(r *credentials.Request) { r.Account, r.CreateAccount = "nobody", true }, "a new one would own none of the cluster's VMs", "--project NAME",
+		},
+		"unknown member of a project": {
+			func(r *credentials.Request) { r.Account, r.Project = "nobody", "shop" }, `there is no account "nobody" in domain ROOT`, "--create-account",
+		},
 		"unknown domain":  {func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
 		"unknown project": {func(r *credentials.Request) { r.Project = "none" }, `there is no project "none"`, "shop"},
 		"disabled user":   {func(r *credentials.Request) { r.Account = "frozen" }, `user "kubeadmin" of account "frozen" is disabled`, "--user"},

@@ -51,11 +51,8 @@ func planRole(name string, role *cloudstack.Role, rules []cloudstack.RolePermiss
 		return p, nil
 	}
 	p.ID = role.ID
-	if !strings.EqualFold(role.Type, userRoleType) {
-		return p, &Error{
-			What: fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", name, role.Type, userRoleType),
-			Fix:  "choose another name with --role-name",
-		}
+	if err := checkRoleType(role); err != nil {
+		return p, err
 	}
 	var denied []string
 	for _, command := range commands {
@@ -82,6 +79,63 @@ func planRole(name string, role *cloudstack.Role, rules []cloudstack.RolePermiss
 	}
 	p.Close = !closed
 	return p, nil
+}
+
+func checkRoleType(role *cloudstack.Role) error {
+	if strings.EqualFold(role.Type, userRoleType) {
+		return nil
+	}
+	return &Error{
+		What: fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", role.Name, role.Type, userRoleType),
+		Fix:  "choose another name with --role-name",
+	}
+}
+
+// roleFor returns what is to be done for the role of a new account.
+func roleFor(ctx context.Context, admin Admin, name, account string, commands []string) (rolePlan, error) {
+	role, err := findRole(ctx, admin, name)
+	if err != nil {
+		return rolePlan{}, err
+	}
+	var rules []cloudstack.RolePermission
+	if role != nil {
+		rules, err = admin.ListRolePermissions(ctx, role.ID)
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
+			// verified with the new user's keys.
+			return rolePlan{Name: name, ID: role.ID}, checkRoleType(role)
+		}
+		if err != nil {
+			return rolePlan{}, explain(fmt.Sprintf("listing the rules of role %q", name), err)
+		}
+	}
+	plan, err := planRole(name, role, rules, commands)
+	if err != nil || !plan.changes() {
+		return plan, err
+	}
+	return plan, mayMakeRole(ctx, admin, name, account)
+}
+
+// mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
+// only root administrators may.
+func mayMakeRole(ctx context.Context, admin Admin, name, account string) error {
+	apis, err := admin.ListAPIs(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil // unknown: createRole shows it
+	}
+	if err != nil {
+		return explain("listing the APIs that the administrator may call", err)
+	}
+	for _, command := range []string{"createRole", "createRolePermission"} {
+		if _, ok := apis[command]; !ok {
+			return &Error{
+				What: fmt.Sprintf("this administrator may not make role %q for account %q (%s): by default only root administrators make roles", name, account, command),
+				Fix: fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
+					"or have a root administrator make role %q", name),
+			}
+		}
+	}
+	return nil
 }
 
 type ruleVerdict int
@@ -129,22 +183,17 @@ func ruleMatches(rule, command string) bool {
 }
 
 // findRole is the role of that exact name, or nil.
-func findRole(ctx context.Context, admin Admin, name string) (*cloudstack.Role, []cloudstack.RolePermission, error) {
+func findRole(ctx context.Context, admin Admin, name string) (*cloudstack.Role, error) {
 	roles, err := admin.ListRoles(ctx, name)
 	if err != nil {
-		return nil, nil, explain("listing roles", err)
+		return nil, explain("listing roles", err)
 	}
 	for i := range roles {
-		if roles[i].Name != name {
-			continue
+		if roles[i].Name == name {
+			return &roles[i], nil
 		}
-		rules, err := admin.ListRolePermissions(ctx, roles[i].ID)
-		if err != nil {
-			return nil, nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
-		}
-		return &roles[i], rules, nil
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
 // apply makes the role as planned and returns its id.

@@ -74,7 +74,7 @@ func TestPlanRole(t *testing.T) {
 		"foreign role that denies": {
 			role: theirs, rules: []cloudstack.RolePermission{deny("create*")}, err: `role "n" denies createTags`,
 		},
-		"wrong type": {role: &cloudstack.Role{ID: "r", Type: "Admin"}, err: "is of type Admin"},
+		"wrong type": {role: &cloudstack.Role{ID: "r", Name: "n", Type: "Admin"}, err: "is of type Admin"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

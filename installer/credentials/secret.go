@@ -100,6 +100,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if s.Config != nil {
 		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
 	}
+	CarryRecordKey(&inPod, s.Config)
 	if err := inPod.Validate(); err != nil {
 		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: 2, Err: err}
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -148,6 +149,8 @@ func TestReadSecretFrom(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want, err string }{
 		"plain":       {in: "pass word", want: "pass word"},
 		"line break":  {in: "password\r\n", want: "password"},
+		"BOM":         {in: "\ufeffpassword\n", want: "password"},
+		"blanks":      {in: " password \n", want: " password "},
 		"empty":       {in: "\n", err: "--x: the secret is empty"},
 		"two lines":   {in: "user\ncanary\n", err: "--x: that is not one line of text"},
 		"binary":      {in: "can\xffary", err: "--x: that is not one line of text"},
@@ -170,6 +173,45 @@ func TestReadSecretFrom(t *testing.T) {
 	_, err := credentials.ReadSecretFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: cannot read")
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What editors and pastes put around keys is removed, and named without the key.
+func TestReadKeyFile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		in, err string
+		note    bool
+	}{
+		"plain":            {in: "key-canary"},
+		"line break":       {in: "key-canary\r\n"},
+		"blanks":           {in: " \tkey-canary \n", note: true},
+		"blank lines":      {in: "\n key-canary\n \n", note: true},
+		"BOM":              {in: "\ufeffkey-canary\n", note: true},
+		"BOM and blank":    {in: "\ufeff key-canary\u00a0\r\n", note: true},
+		"zero width space": {in: "key-canary\u200b", note: true},
+		"two lines":        {in: "key\ncanary\n", err: "--x: that is not one line of text"},
+		"nothing":          {in: " \ufeff\n", err: "--x: the secret is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "key")
+			require.NoError(t, os.WriteFile(path, []byte(tc.in), 0o600))
+			got, note, err := credentials.ReadKeyFile("--x", path)
+			if tc.err != "" {
+				require.EqualError(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "key-canary", got)
+			require.Equal(t, tc.note, note != "", note)
+			require.NotContains(t, note, "canary")
+			if tc.note {
+				require.Contains(t, note, "--x: "+path)
+			}
+		})
+	}
+	_, _, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
+	require.ErrorContains(t, err, "--x: cannot read")
 }
 
 func TestKeysPrintAsNothing(t *testing.T) {

@@ -9,15 +9,49 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // maxSecret bounds what is read as one secret.
 const maxSecret = 64 << 10
 
-// ReadSecretFile reads one secret from a file; a trailing line break does not
-// belong to it.
+// ReadSecretFile reads one secret from a file. The line break at its end is not part of it, nor is a byte order mark.
 func ReadSecretFile(flag, path string) (string, error) {
+	raw, err := readFile(flag, path)
+	if err != nil {
+		return "", err
+	}
+	return oneLine(flag, raw)
+}
+
+// ReadKeyFile reads an API key or a secret key from a file. What TrimKey removes is named in note.
+func ReadKeyFile(flag, path string) (key, note string, err error) {
+	raw, err := readFile(flag, path)
+	if err != nil {
+		return "", "", err
+	}
+	key, note = TrimKey(fmt.Sprintf("%s: %s", flag, path), strings.TrimRight(raw, "\r\n"))
+	key, err = oneLine(flag, key)
+	return key, note, err
+}
+
+// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
+// part of no key. note says so for the operator; it is empty where nothing was removed.
+func TrimKey(from, s string) (key, note string) {
+	key = strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark || r == zeroWidthSpace })
+	if key != s && key != "" {
+		note = from + ": blanks or a byte order mark around the key were removed"
+	}
+	return key, note
+}
+
+const (
+	byteOrderMark  = '\ufeff'
+	zeroWidthSpace = '\u200b'
+)
+
+func readFile(flag, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		var perr *os.PathError
@@ -27,18 +61,30 @@ func ReadSecretFile(flag, path string) (string, error) {
 		return "", &Error{What: fmt.Sprintf("%s: cannot read %s", flag, path), Fix: "name a file that holds the secret and nothing else", Code: 2, Err: err}
 	}
 	defer f.Close() //nolint:errcheck // read only
-	return ReadSecretFrom(flag, f)
+	return readAll(flag, f)
 }
 
-// ReadSecretFrom reads one secret from a stream, up to its end.
-func ReadSecretFrom(flag string, r io.Reader) (string, error) {
+func readAll(flag string, r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err != nil {
 		return "", &Error{What: flag + ": reading failed", Fix: "pipe or name a file that holds the secret", Code: 2, Err: err}
 	}
-	secret := strings.TrimRight(string(b), "\r\n")
+	return string(b), nil
+}
+
+// ReadSecretFrom reads one secret from a stream, up to its end, as ReadSecretFile does.
+func ReadSecretFrom(flag string, r io.Reader) (string, error) {
+	raw, err := readAll(flag, r)
+	if err != nil {
+		return "", err
+	}
+	return oneLine(flag, raw)
+}
+
+func oneLine(flag, raw string) (string, error) {
+	secret := strings.TrimPrefix(strings.TrimRight(raw, "\r\n"), string(byteOrderMark))
 	switch {
-	case len(b) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
+	case len(raw) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
 		return "", &Error{What: flag + ": that is not one line of text", Fix: "the secret must be the only content", Code: 2}
 	case secret == "":
 		return "", &Error{What: flag + ": the secret is empty", Fix: "the secret must be the only content", Code: 2}

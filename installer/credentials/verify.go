@@ -223,10 +223,14 @@ func (v *Verified) virtualMachines(ctx context.Context, api User, w Want) error 
 	}
 	v.VMs = len(vms)
 	if v.VMs == 0 {
-		return &Error{
-			What: "the user sees no virtual machine" + v.scope(),
+		e := &Error{
+			What: "the user sees no virtual machine" + v.scope() + ": wrong account, project or zone",
 			Fix:  "name the account (--account) or the project (--project) that owns the cluster's VMs, and its zone (--zone)",
 		}
+		if elsewhere := seen(Places(ctx, api, v.Project.ID)); elsewhere != "" {
+			e.Fix += "; the user sees VMs in " + elsewhere
+		}
+		return e
 	}
 	v.found(true, "VMs", "%d%s", v.VMs, v.scope())
 	return nil

@@ -29,6 +29,26 @@ func TestExplainLogin(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 }
 
+// A domain may be written as listDomains shows it or as the login page of CloudStack's UI takes it.
+func TestLoginDomains(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	for user, domains := range map[string][]string{
+		"admin":      {"", "/", "ROOT", "root", "/ROOT", "ROOT/"},
+		"twin-owner": {"tenants", "/tenants", "/tenants/", "ROOT/tenants", "/ROOT/tenants", "root/Tenants"},
+	} {
+		for _, domain := range domains {
+			client, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), user, "password", domain)
+			require.NoError(t, err, "%s in %q", user, domain)
+			require.NoError(t, client.Logout(t.Context()))
+		}
+	}
+	_, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), "admin", "password", "/none")
+	err = credentials.ExplainLogin(c.url, "admin", "/none", err)
+	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none"`)
+	require.ErrorContains(t, err, "Unable to find the domain from the path /none/")
+}
+
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)

@@ -33,6 +33,8 @@ import (
 const (
 	// loadTimeout bounds Load.
 	loadTimeout = 2 * time.Minute
+	// downloadTimeout bounds one download, answer and all.
+	downloadTimeout = time.Minute
 	// maxDownload bounds what a server may send, in bytes.
 	maxDownload = 32 << 20
 )
@@ -147,6 +149,9 @@ func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	if archive.Host == folder.Host {
 		archive.User = folder.User
 	}
+	if folder.Scheme == "https" && archive.Scheme != "https" && entry.Digest == "" {
+		return nil, fmt.Errorf("index.yaml: %s %s is at %s, without TLS and without a digest to check it by", name, entry.Version, archive.Redacted())
+	}
 	data, err := get(ctx, archive)
 	if err != nil {
 		return nil, err
@@ -179,13 +184,28 @@ func find(index []byte, name, chartVersion string) (*repo.ChartVersion, error) {
 	return entry, nil
 }
 
+// downloads gets charts and their index. It waits for a silent server no longer than downloadTimeout.
+var downloads = &http.Client{Timeout: downloadTimeout, CheckRedirect: keepTLS}
+
+// keepTLS refuses a redirect from https to http: whoever can change the traffic would choose the chart.
+func keepTLS(req *http.Request, via []*http.Request) error {
+	const most = 10 // as net/http
+	switch {
+	case len(via) >= most:
+		return fmt.Errorf("stopped after %d redirects", most)
+	case req.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https":
+		return fmt.Errorf("redirect from https to %s://%s is not followed", req.URL.Scheme, req.URL.Host)
+	}
+	return nil
+}
+
 func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "csccm/"+version.Version)
-	res, err := http.DefaultClient.Do(req)
+	res, err := downloads.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +243,7 @@ func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte
 	case !loopback(host):
 		// Helm's own transport tries again without TLS when what answers speaks none: who can answer in the registry's place
 		// would get the login, and choose the chart.
-		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
+		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false), CheckRedirect: keepTLS}))
 	}
 	client, err := registry.NewClient(options...)
 	if err != nil {

@@ -51,3 +51,40 @@ func TestRegistryWithoutTLSIsNotAsked(t *testing.T) {
 	assert.NotContains(t, err.Error(), "geheim")
 	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
 }
+
+// A server that answers over TLS cannot send the download elsewhere without it.
+func TestRedirectKeepsTLS(t *testing.T) {
+	t.Parallel()
+	via := func(urls ...string) (out []*http.Request) {
+		for _, u := range urls {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u, http.NoBody)
+			require.NoError(t, err)
+			out = append(out, r)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		to   string
+		via  []*http.Request
+		says string
+	}{
+		"https to https":          {"https://b/x.tgz", via("https://a/x.tgz"), ""},
+		"http to https":           {"https://b/x.tgz", via("http://a/x.tgz"), ""},
+		"http to http":            {"http://b/x.tgz", via("http://a/x.tgz"), ""},
+		"https to http":           {"http://b/x.tgz", via("https://a/x.tgz"), "redirect from https to http://b is not followed"},
+		"https to http, later on": {"http://b/x.tgz", via("http://a/x.tgz", "https://a/x.tgz"), "is not followed"},
+		"in a circle":             {"https://b/x.tgz", via("a", "a", "a", "a", "a", "a", "a", "a", "a", "a"), "stopped after 10 redirects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := keepTLS(via(tt.to)[0], tt.via)
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.says)
+		})
+	}
+	assert.Positive(t, downloads.Timeout)
+	assert.NotNil(t, downloads.CheckRedirect)
+}

@@ -40,12 +40,14 @@ func TestProblemsInWords(t *testing.T) {
 		"list": {"items": {"patternErrorMessage": "a network"}},
 		"map": {"additionalProperties": {"patternErrorMessage": "a word"}},
 		"closed": {"additionalProperties": false},
+		"ref": {"items": {"$ref": "#/$defs/d"}},
 		"secret": {"patternErrorMessage": "a URL", "writeOnly": true}
-	}}`)
+	}, "$defs": {"d": {"patternErrorMessage": "a planet"}}}`)
 	for problem, want := range map[string]string{
 		"a.b: 'x' does not match pattern '^y$'":       "a.b: 'x' is not a fruit",
 		"list.0: 'x' does not match pattern '^y$'":    "list.0: 'x' is not a network",
 		"map.k: '' does not match pattern '^y$'":      "map.k: '' is not a word",
+		"ref.0: 'x' does not match pattern '^y$'":     "ref.0: 'x' is not a planet",
 		"closed.k: 'x' does not match pattern '^y$'":  "closed.k: 'x' does not match pattern '^y$'",
 		"unknown: 'x' does not match pattern '^y$'":   "unknown: 'x' does not match pattern '^y$'",
 		"secret: 'u:p@h' does not match pattern '^y'": "secret: want a URL",

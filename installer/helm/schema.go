@@ -19,10 +19,13 @@ type valueSchema struct {
 	Properties map[string]valueSchema `json:"properties"`
 	Items      *valueSchema           `json:"items"`
 	Additional json.RawMessage        `json:"additionalProperties"` // false, or a schema
+	Ref        string                 `json:"$ref"`                 // "#/$defs/NAME"
+	Defs       map[string]valueSchema `json:"$defs"`                // of the root
 }
 
 // at finds the schema of a value by its path.
 func (s valueSchema) at(path string) valueSchema {
+	defs := s.Defs
 	for key := range strings.SplitSeq(path, ".") {
 		next, ok := s.Properties[key]
 		switch {
@@ -33,6 +36,9 @@ func (s valueSchema) at(path string) valueSchema {
 			if json.Unmarshal(s.Additional, &next) != nil {
 				return valueSchema{}
 			}
+		}
+		if name, ok := strings.CutPrefix(next.Ref, "#/$defs/"); ok {
+			next = defs[name]
 		}
 		s = next
 	}

@@ -181,8 +181,13 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 // postflight runs the checks of an installed controller.
 func (in *Installer) postflight(ctx context.Context) error {
 	in.Progress.Step("Checks after the install")
-	return in.runChecks(ctx, &check.Env{
+	return in.runChecks(ctx, in.installed(), check.PhaseInstalled)
+}
+
+// installed is what the checks of an installed controller work with.
+func (in *Installer) installed() *check.Env {
+	return &check.Env{
 		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace,
 		Release: in.Options.Release, RequiredCommands: in.Required, OptionalCommands: in.Optional, Clock: in.Clock, SelfTest: in.tested,
-	}, check.PhaseInstalled)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
 )
 
@@ -27,6 +28,8 @@ type CredentialOptions struct {
 	AdminKeys                             Keys
 	Account, Domain, User, Role           string
 	CreateAccount                         bool
+	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
+	AllowHTTP bool
 
 	// SourceKeys: the controller's own keys.
 	Keys Keys
@@ -130,25 +133,38 @@ func (in *Installer) completeKeys(ctx context.Context) error {
 	k := &in.Options.Credentials.Keys
 	var err error
 	if k.APIKey == "" {
-		if k.APIKey, err = in.Prompt.Secret(ctx, prompt.Question{
-			Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY", Validate: notEmpty,
-		}); err != nil {
+		if k.APIKey, err = in.askKey(ctx, prompt.Question{Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY"}); err != nil {
 			return err
 		}
 	}
 	if k.SecretKey == "" {
-		if k.SecretKey, err = in.Prompt.Secret(ctx, prompt.Question{
-			Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY", Validate: notEmpty,
-		}); err != nil {
+		if k.SecretKey, err = in.askKey(ctx, prompt.Question{Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// askKey asks for a key, without the blanks that a paste may put around it.
+func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, error) {
+	q.Validate = notEmpty
+	answer, err := in.Prompt.Secret(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	key, note := credentials.TrimKey(q.Message, answer)
+	if note != "" {
+		in.Progress.Info("%s", note)
+	}
+	return key, nil
+}
+
 func (in *Installer) completeAdmin(ctx context.Context) error {
 	c := &in.Options.Credentials
-	var err error
+	err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP)
+	if err != nil {
+		return err
+	}
 	if !c.AdminKeys.given() {
 		if c.AdminUser == "" {
 			if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{

@@ -104,6 +104,9 @@ func TestBadInput(t *testing.T) {
 			*o = b.keys(t)
 			o.Zone = "zone-9"
 		}, `there is no zone "zone-9"`, "zone-1", 1},
+		"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *bench, o *Options) {
+			o.Credentials.Account, o.Credentials.CreateAccount = "nobody", true
+		}, "a new one would own none of the cluster's VMs", "--project NAME", 2},
 		"an unknown zone, before the user is made": {func(_ *testing.T, _ *bench, o *Options) {
 			o.Zone = "zone-9"
 		}, `there is no zone "zone-9"`, "zone-1", 1},
@@ -128,7 +131,8 @@ func TestBadInput(t *testing.T) {
 			b := newBench(t, demoNodes()...)
 			o := b.admin()
 			tc.change(t, b, &o)
-			before, users := len(b.kube.Actions()), b.sim.Ledger().Count("createUser", "registerUserKeys")
+			made := []string{"createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys"}
+			before, users := len(b.kube.Actions()), b.sim.Ledger().Count(made...)
 			in := b.installer(t, o)
 			in.Diff = b.diff
 			err := in.Run(t.Context())
@@ -146,7 +150,7 @@ func TestBadInput(t *testing.T) {
 				require.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), "%v", a)
 			}
 			if b.diff == nil {
-				require.Equal(t, users, b.sim.Ledger().Count("createUser", "registerUserKeys"), "nor is CloudStack")
+				require.Equal(t, users, b.sim.Ledger().Count(made...), "nor is CloudStack")
 			}
 			require.Zero(t, b.helm.applied)
 			b.requireNoSecretsIn(t, err.Error()+r.Remedy())

@@ -59,14 +59,20 @@ type bench struct {
 
 func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	t.Helper()
-	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
+	return newBenchOf(t, simulator.ExampleWorld(), "k8s-owner", nodes...)
+}
+
+// newBenchOf works with a CloudStack in which owner is a user of the account with the nodes' VMs.
+func newBenchOf(t *testing.T, world *simulator.World, owner string, nodes ...*corev1.Node) *bench {
+	t.Helper()
+	sim, err := simulator.New(simulator.Options{World: world})
 	require.NoError(t, err)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })
 	b := &bench{sim: sim, url: server.URL + "/client/api"}
 	b.clock = stepclock.New(func() { b.controller(t.Context()) })
 	b.vms = map[string]string{}
-	api, secret, ok := sim.Keys("k8s-owner")
+	api, secret, ok := sim.Keys(owner)
 	require.True(t, ok)
 	cfg := cloudstack.DefaultConfig()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey = b.url, api, secret
@@ -150,6 +156,7 @@ type fakeHelm struct {
 	release *helm.Release
 	applied int
 	fail    error
+	real    bool                                   // renders the chart
 	tests   []string                               // manifests of the chart's tests
 	pods    func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
 }
@@ -161,7 +168,10 @@ func (h *fakeHelm) Get(context.Context, string) (*helm.Release, error) {
 	return h.release, nil
 }
 
-func (h *fakeHelm) Template(_ context.Context, r helm.ApplyRequest) (string, error) {
+func (h *fakeHelm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
+	if h.real {
+		return helm.Template(ctx, "kube-system", helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: "v1.37.1"})
+	}
 	if len(r.Values) == 0 {
 		r.Values = map[string]any{}
 	}

@@ -55,6 +55,7 @@ type Options struct {
 
 	SkipChecks      []string
 	RequireExternal bool // a kubelet that is not external, or unknown, stops the install
+	StrictTenancy   bool // leave Services refused that the policy for tenants refuses
 	SkipTaint       bool // leave existing nodes as they are
 	SkipSelfTest    bool // do not run the controller's self-test in the cluster
 
@@ -176,6 +177,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		{"the user in CloudStack", in.provisionKeys},
 		{"checking the credentials", in.verify},
 		{"plan of the takeover", in.planTakeover},
+		{"policy for tenants", in.planTenants},
 		{"checks before the install", in.preflight},
 		{"plan of the nodes", in.planNodes},
 		{"dry run on the API server", in.diffObjects},
@@ -195,6 +197,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		[]step{
 			in.recorded("initialisation of new nodes", in.awaitNodes),
 			in.recorded("initialisation of existing nodes", in.taintNodes),
+			in.recorded("leader", in.awaitLeader),
 			in.recorded("checks after the install", in.postflight),
 			{"summary", in.summary},
 		},
@@ -219,6 +222,9 @@ func (in *Installer) dryRun(ctx context.Context) error {
 			return err
 		}
 		unfit = in.step(ctx, step{"consent to the takeover", in.consent})
+	}
+	if err := in.step(ctx, step{"policy for tenants", in.planTenants}); err != nil {
+		return err
 	}
 	if err := in.step(ctx, step{"checks before the install", in.preflight}); unfit == nil {
 		unfit = err

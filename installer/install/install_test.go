@@ -25,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/rollout"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // The demo's command: admin login, new and existing nodes; then the same again.
@@ -78,6 +79,51 @@ func TestInstallAsks(t *testing.T) {
 	require.Contains(t, b.err.String(), "Secret      create kube-system/cloudstack-secret")
 	require.Contains(t, b.err.String(), "Node        demo-worker-1 is initialised by a taint (PreferNoSchedule), first")
 	require.Contains(t, b.out.String(), "--account k8s --yes")
+	b.requireNoSecrets(t)
+}
+
+// A domain administrator names their domain for the login and nothing else: the account is looked for there.
+func TestInstallAsDomainAdmin(t *testing.T) {
+	t.Parallel()
+	w := simulator.ExampleWorld()
+	w.Domains = append(w.Domains, simulator.Domain{Path: "ROOT/tenants"})
+	for i := range w.Accounts {
+		if w.Accounts[i].Name == "k8s" {
+			w.Accounts[i].Domain = "ROOT/tenants"
+		}
+	}
+	w.Accounts = append(w.Accounts, simulator.Account{
+		Name: "boss", Role: "Domain Admin", Domain: "ROOT/tenants", Users: []simulator.User{{Name: "boss", Password: "password"}},
+	})
+	b := newBenchOf(t, w, "tenants/k8s-owner", demoNodes()...)
+	o := b.admin()
+	o.Credentials.AdminUser, o.Credentials.AdminDomain = "boss", "ROOT/tenants"
+	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
+	require.Contains(t, b.err.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
+	require.Equal(t, 3, b.initialised(t))
+
+	b = newBenchOf(t, w, "tenants/k8s-owner", demoNodes()...)
+	o = b.admin()
+	o.Credentials.AdminUser = "boss"
+	err := b.installer(t, o).Run(t.Context())
+	require.ErrorContains(t, err, `refuses the login of user "boss" in domain "ROOT"`)
+	var r interface{ Remedy() string }
+	require.ErrorAs(t, err, &r)
+	require.Contains(t, r.Remedy(), "--admin-domain")
+}
+
+// Keys that are pasted with blanks around them are taken without them.
+func TestInstallAsksForKeys(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, demoNodes()...)
+	k := b.keys(t).Credentials.Keys
+	in := b.installer(t, Options{})
+	in.Prompt = prompt.NewLines(strings.NewReader(strings.Join([]string{"2", b.url, " " + k.APIKey, k.SecretKey + "\t", "yes"}, "\n")+"\n"), &b.err)
+	require.NoError(t, in.Run(t.Context()), b.err.String())
+	require.Contains(t, b.err.String(), "API key: blanks or a byte order mark around the key were removed")
+	require.Contains(t, b.err.String(), "Secret key: blanks or a byte order mark around the key were removed")
+	require.Equal(t, k.APIKey, in.config.APIKey)
+	require.Equal(t, k.SecretKey, in.config.SecretKey)
 	b.requireNoSecrets(t)
 }
 

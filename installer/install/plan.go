@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/tenants"
 )
 
 // Plan is what an install would do, complete enough to be shown and agreed to.
@@ -27,6 +28,8 @@ type Plan struct {
 	Chart         PlanChart      `json:"chart"`
 	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
 	Takeover *takeover.Plan `json:"takeover,omitempty"`
+	// Tenants is nil where the policy for tenants refuses no Service.
+	Tenants *tenants.Plan `json:"tenants,omitempty"`
 	// Nodes is nil as long as the controller's credentials do not exist.
 	Nodes *taint.Plan `json:"nodes,omitempty"`
 	// Objects is what the API server says would become of the chart's objects; nil when it was not asked.

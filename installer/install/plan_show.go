@@ -56,6 +56,7 @@ func (in *Installer) printText(w io.Writer) error {
 			return err
 		}
 	}
+	b.WriteString(describeTenants(p.Tenants))
 	switch {
 	case in.Options.SkipTaint:
 		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint)\n")

@@ -145,6 +145,9 @@ func (in *Installer) FlagLine() []string {
 		if c.CreateAccount {
 			line = append(line, "--create-account")
 		}
+		if c.AllowHTTP {
+			line = append(line, "--allow-http")
+		}
 	case SourceKeys:
 		if len(c.Origin) > 0 {
 			line = append(line, c.Origin...)
@@ -159,6 +162,9 @@ func (in *Installer) FlagLine() []string {
 	add("--cluster-id", o.ClusterID)
 	add("--chart", o.ChartRef)
 	line = append(line, o.ValueFlags...)
+	if o.StrictTenancy {
+		line = append(line, "--strict-tenancy")
+	}
 	if o.SkipSelfTest {
 		line = append(line, "--skip-self-test")
 	}
@@ -171,6 +177,9 @@ func (in *Installer) FlagLine() []string {
 	}
 	return append(line, "--yes")
 }
+
+// ShellQuote quotes a word for a POSIX shell where needed.
+func ShellQuote(word string) string { return shellLine([]string{word}) }
 
 // shellLine quotes for a POSIX shell where needed.
 func shellLine(words []string) string {

@@ -49,7 +49,10 @@ func TestRequests(t *testing.T) {
 	require.NotContains(t, all, "create namespaces", "only where there is none")
 	require.NotContains(t, all, "create daemonsets.apps in infra", "not by default")
 	require.NotContains(t, all, "delete clusterroles.rbac.authorization.k8s.io", "a takeover's")
-	require.ElementsMatch(t, []string{"get nodes/proxy", "get pods/proxy in infra"}, text(optional))
+	require.ElementsMatch(t, []string{
+		"get nodes/proxy", "get pods/proxy in infra", "list namespaces", "list validatingadmissionpolicies.admissionregistration.k8s.io",
+		"list validatingadmissionpolicybindings.admissionregistration.k8s.io",
+	}, text(optional))
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), len(all), "each once")
 
 	needed, _ = Requests("install", "infra", []Kind{{"apps", "daemonsets"}})

@@ -36,16 +36,36 @@ func Table() []Right {
 			Verbs: words("get"), Resource: "nodes/proxy", Commands: words(looking + " install taint"), Why: "how kubelets are started (/flagz)",
 			Without: "kubelets are judged by what they leave on their nodes",
 		},
-		{Verbs: words("get"), Resource: "namespaces", Commands: words(looking + " install takeover"), Why: "whether it is there, and its Pod Security level"},
+		{Verbs: words("get"), Resource: "namespaces", Commands: words(looking + " install takeover adopt plan"), Why: "whether it is there, and its Pod Security level; kube-system's UID, the name of a cluster that has no other"},
+		{
+			Verbs: words("list"), Resource: "namespaces", Commands: words(looking + " install upgrade"), Why: "labels by which the policy for tenants selects namespaces",
+			Without: "what a policy with label selectors refuses is not known (check TEN-002)",
+		},
+		{
+			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicies", Commands: words(looking + " install"),
+			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
+		},
+		{
+			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicybindings", Commands: words(looking + " install"),
+			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
+		},
 		{Verbs: words("create"), Resource: "namespaces", Commands: words("install takeover"), Why: "the namespace of the release", When: "it does not exist"},
 		{
-			Verbs: words("list"), Resource: "services", Commands: words(looking + " plan install uninstall takeover taint migrate-rules"),
+			Verbs: words("list"), Resource: "services", Commands: words(looking + " plan install upgrade uninstall takeover adopt taint migrate-rules"),
 			Why: "Services of type LoadBalancer",
 		},
 		{Verbs: words("list"), Resource: "events", Commands: words(looking + " install"), Why: "why something does not work"},
 		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rolling), Why: "why the controller's Pods do not start"},
 		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
+		{
+			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
+		},
 		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
+		{
+			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
+		},
 		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(looking + " install taint"), Why: "volumes that are bound to a zone's old name"},
 		{Verbs: words("list"), Resource: "pods", Commands: words("taint cks"), Why: "what runs on the nodes; a Pod by whose name CKS leaves the provider alone"},
 		{
@@ -73,9 +93,10 @@ func Table() []Right {
 			Without: "the kubelet's probe is believed",
 		},
 		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Release, Commands: words(looking + " install"), Why: "which controller leads"},
-		{Verbs: words("get"), Group: leases, Resource: "leases", Place: System, Commands: words("install taint takeover"), Why: "which controller leads"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan " + rolling), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan " + rolling), Why: "the controller's settings and rollout"},
+		{Verbs: words("get"), Group: leases, Resource: "leases", Place: System, Commands: words("install taint takeover uninstall"), Why: "which controller leads"},
+		{Verbs: words("update"), Group: leases, Resource: "leases", Place: System, Commands: words("uninstall"), Why: "frees the lease of the controller, which can no longer do so", Without: "the next controller leads when the lease has expired"},
+		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
 		{Verbs: words("list"), Group: apps, Resource: "replicasets", Place: Release, Commands: words(rolling), Why: "the controller's rollout"},
 		{Verbs: words("patch"), Group: apps, Resource: "deployments", Place: Release, Commands: words("rotate-keys"), Why: "restarts a controller that does not take the new keys by itself"},
 		{
@@ -83,7 +104,7 @@ func Table() []Right {
 			Why: "restarts a controller that does not take the new keys by itself", When: "`kind: DaemonSet`",
 		},
 		{
-			Verbs: words("get"), Resource: "secrets", Place: Release, Commands: words(looking + " plan takeover taint migrate-rules uninstall " + rolling),
+			Verbs: words("get"), Resource: "secrets", Place: Release, Commands: words(looking + " plan takeover adopt taint migrate-rules uninstall " + rolling),
 			Why: "the cloud-config; Helm's records",
 		},
 		{Verbs: words("list"), Resource: "secrets", Place: Release, Commands: words(looking + " uninstall " + charting), Why: "Helm's records"},
@@ -91,7 +112,7 @@ func Table() []Right {
 		{Verbs: words("update"), Resource: "secrets", Place: Release, Commands: words("rotate-keys uninstall"), Why: "the cloud-config; Helm's records"},
 		{Verbs: words("delete"), Resource: "secrets", Place: Release, Commands: words(charting + " uninstall"), Why: "Helm's oldest records; the cloud-config, when told"},
 		{
-			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(looking + " plan migrate-rules"),
+			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(looking + " plan adopt migrate-rules"),
 			Why: "the CA of CloudStack's certificate",
 		},
 		{

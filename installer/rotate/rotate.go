@@ -233,6 +233,8 @@ func (r *run) write(ctx context.Context, note noteFunc) error {
 	}
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
+	credentials.CarryRecordKey(&next, r.secret.Config)
+	r.hide = append(r.hide, next.PreviousRecordKey)
 	err := operation.Shielded(ctx, func(ctx context.Context) error {
 		return r.change(ctx, func(s *corev1.Secret) {
 			r.old = bytes.Clone(s.Data[credentials.SecretKey])
@@ -257,9 +259,10 @@ func (r *run) prove(ctx context.Context, note noteFunc) error {
 	if err == nil || r.old == nil || ctx.Err() != nil {
 		return err
 	}
+	former := r.formerly()
 	back := operation.Shielded(ctx, func(ctx context.Context) error {
 		return r.change(ctx, func(s *corev1.Secret) {
-			s.Data[credentials.SecretKey] = r.old
+			s.Data[credentials.SecretKey] = former
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
 		})
@@ -269,6 +272,17 @@ func (r *run) prove(ctx context.Context, note noteFunc) error {
 	}
 	note("the Secret holds the keys of user %q again", r.plan.From)
 	return &ProofError{Err: err}
+}
+
+// formerly is the cloud-config of before, which believes what was signed with the new keys meanwhile.
+func (r *run) formerly() []byte {
+	was, err := cloudstack.ParseConfig(bytes.NewReader(r.old))
+	if err != nil {
+		return r.old
+	}
+	credentials.CarryRecordKey(was, &cloudstack.Config{SecretKey: r.keys.SecretKey})
+	r.hide = append(r.hide, was.PreviousRecordKey)
+	return was.Render()
 }
 
 // ProofError is a controller that did not take the new keys.

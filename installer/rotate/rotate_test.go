@@ -30,6 +30,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -182,6 +183,7 @@ func TestRotate(t *testing.T) {
 	require.True(t, b.works(t, second))
 	require.False(t, b.works(t, first))
 	require.Equal(t, "kept", string(s.Data["other"]))
+	require.Equal(t, seal.DeriveKey(first.SecretKey), second.PreviousRecordKey, "records of before are believed after a restart")
 	require.Equal(t, map[string]string{annotationSpare: "k8s-owner"}, s.Annotations)
 
 	// The next one goes back to the first user and makes none.
@@ -189,6 +191,7 @@ func TestRotate(t *testing.T) {
 	s, third := b.secret(t)
 	require.True(t, b.works(t, third))
 	require.False(t, b.works(t, second))
+	require.Equal(t, seal.DeriveKey(second.SecretKey), third.PreviousRecordKey)
 	require.Equal(t, map[string]string{annotationSpare: "k8s-owner-2"}, s.Annotations)
 	require.Equal(t, 1, b.sim.Ledger().Count("createUser"))
 }
@@ -234,6 +237,7 @@ func TestRotateRefused(t *testing.T) {
 			require.ErrorContains(t, err, "sees none; the Secret holds the old keys again, which still work")
 			s, cfg := b.secret(t)
 			require.Equal(t, first.APIKey, cfg.APIKey)
+			require.NotEmpty(t, cfg.PreviousRecordKey, "records that were signed with the refused keys are believed")
 			require.True(t, b.works(t, first))
 			require.Equal(t, "k8s-owner-2", s.Annotations[annotationTo])
 

@@ -43,7 +43,7 @@ type Status struct {
 	Nodes         Nodes      `json:"nodes"`
 	Services      Services   `json:"services"`
 	Checks        Checks     `json:"checks"`
-	// Unread names what could not be read, of nodes, Services, controllers and releases: what stands for it
+	// Unread names what could not be read, of nodes, Services, controllers, releases and VMs: what stands for it
 	// here is empty and says nothing.
 	Unread []string     `json:"unread"`
 	report check.Report // for the exit code

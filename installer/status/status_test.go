@@ -149,6 +149,26 @@ func TestUnread(t *testing.T) {
 	require.Contains(t, out, "no usable credentials")
 }
 
+// A controller that is scaled to 0 is installed.
+func TestNothingRuns(t *testing.T) {
+	t.Parallel()
+	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
+	revisions := []check.Revision{{Number: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+	for says, f := range map[string]*check.Facts{
+		"v1.0.0, Deployment wants 0 Pods: nothing runs":                                  {Controllers: []check.Controller{ours}, Revisions: revisions},
+		"release cloudstack-ccm has no Deployment or DaemonSet in namespace kube-system": {Revisions: revisions},
+		"not installed in namespace kube-system":                                         {},
+	} {
+		f.Unread = []string{check.FactVMs}
+		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+		out := text(t, New(env(), check.Report{}, f), TextOptions{All: true})
+		require.Regexp(t, `(?m)^\S+ +Controller +`+says+`$`, out)
+		require.Contains(t, out, "VMs: ?")
+		require.Regexp(t, `(?m)^a .* \? `, out)
+		require.NotContains(t, out, "none")
+	}
+}
+
 func TestJSONFollowsTheSchema(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCompiler()

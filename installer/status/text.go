@@ -81,8 +81,12 @@ func (v *view) write() error {
 	if v.CloudStack.URL == "" {
 		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
 	} else {
-		v.line(mark(v.CloudStack.VMs > 0), "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
-			fmt.Sprintf("%d VMs", v.CloudStack.VMs), v.CloudStack.URL))
+		vms, symbol := count(v.CloudStack.VMs, "VM"), mark(v.CloudStack.VMs > 0)
+		if slices.Contains(v.Unread, check.FactVMs) {
+			vms, symbol = "VMs: ?", report.SymbolUnknown
+		}
+		v.line(symbol, "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
+			vms, v.CloudStack.URL))
 	}
 	v.summary()
 	for _, table := range []struct {
@@ -119,8 +123,12 @@ func (v *view) summary() {
 	switch {
 	case unread(check.FactControllers):
 		v.line(report.SymbolUnknown, "Controller", notRead)
-	case c.PodsWanted == 0:
+	case c.Kind == "" && c.Revision > 0 && c.ReleaseStatus != "uninstalled":
+		v.line(report.SymbolFailed, "Controller", "release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace)
+	case c.Kind == "":
 		v.line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
+	case c.PodsWanted == 0:
+		v.line(report.SymbolFailed, "Controller", "%s", join(", ", c.AppVersion, c.Kind+" wants 0 Pods: nothing runs"))
 	default:
 		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
 			label("leader ", c.Leader), ago(c)))
@@ -150,6 +158,10 @@ func (v *view) summary() {
 
 func (v *view) nodeTable() report.Table {
 	t := report.Table{Header: []string{"NODE", "STATE", "KUBELET", "VM", "ZONE", "TYPE", "CHECKS"}}
+	noVM := "none"
+	if slices.Contains(v.Unread, check.FactVMs) {
+		noVM = "?"
+	}
 	for i := range v.Nodes.Items {
 		if i == v.rows && !v.All {
 			break
@@ -162,7 +174,7 @@ func (v *view) nodeTable() report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, "none"), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, v.All))
+		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, noVM), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, v.All))
 	}
 	return t
 }
@@ -274,6 +286,13 @@ func known(distribution string) string {
 		return ""
 	}
 	return distribution
+}
+
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // label is prefix and text, or nothing without text.

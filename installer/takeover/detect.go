@@ -4,6 +4,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -37,20 +39,20 @@ type Source struct {
 	Config *cloudstack.Config
 	// Release and Namespace are those of csccm's own release.
 	Release, Namespace string
-	// ClusterID as the chart will be told; "" = the configuration's, else the controller's default.
+	// ClusterID as the chart will be told; "" = as the controller chooses it.
 	ClusterID string
 }
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func Detect(ctx context.Context, s Source) (*Facts, error) {
-	f := &Facts{Own: Own{Lease: DefaultLease}, ClusterID: s.ClusterID}
-	if f.ClusterID == "" {
-		f.ClusterID = s.Config.ClusterID
-	}
-	if f.ClusterID == "" {
-		f.ClusterID = "kubernetes"
-	}
+	f := &Facts{Own: Own{Lease: DefaultLease}}
 	if err := FindControllers(ctx, s.Kube, s.Release, s.Namespace, f); err != nil {
+		return nil, err
+	}
+	id := cluster.IdentityOf(f.Own.Words)
+	id.Flag, id.Config = cmp.Or(s.ClusterID, id.Flag), s.Config.ClusterID
+	var err error
+	if f.ClusterID, err = id.Resolve(ctx, s.Kube); err != nil {
 		return nil, err
 	}
 	services, err := s.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -92,6 +94,7 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 				f.Own.Lease = *l
 			}
 			f.Own.InstanceTypeFormat, _ = argument(args, "instance-type-format")
+			f.Own.Words = args
 		}
 		if p, is := recognise(w); is {
 			f.Predecessors = append(f.Predecessors, p)

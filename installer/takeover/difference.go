@@ -251,8 +251,8 @@ func quiet(spec annotation.Spec, id loadbalancer.Service, d loadbalancer.Desired
 	for _, want := range d.Rules {
 		if address, have := standing(a, want.PublicPort); have != nil && !address.Allocated {
 			out = append(out, Difference{Kind: KindKeeps, Text: fmt.Sprintf(
-				"address %s stays in CloudStack when the Service is deleted: nothing proves who acquired it; annotation %s=true says that it may be released",
-				address.IP, annotation.AssociatedByController)})
+				"address %s stays in CloudStack when the Service is deleted: nothing in CloudStack proves who acquired it; csccm adopt %s hands it over after the takeover",
+				address.IP, id.Key())})
 			break
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,9 @@ func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]loadbalancer.Action
 	inv := inventory.New(b.client, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(b.client), loadbalancer.Options{
 		ClusterID: func() string { return "kubernetes" }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
-		Network: func(_ context.Context, _, id string) (loadbalancer.Network, error) { return f.Networks[id], nil },
+		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
+			return f.Networks[id], nil
+		},
 	})
 	out := map[string][]loadbalancer.Action{}
 	services, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})

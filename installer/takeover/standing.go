@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,7 +49,7 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 	w.controller = loadbalancer.New(standingAPI{world: w}, loadbalancer.Options{
 		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
 		Project: func(_ context.Context, name string) (string, error) { return name, nil },
-		Network: func(_ context.Context, _, id string) (loadbalancer.Network, error) {
+		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
 			n, read := f.Networks[id]
 			if !read {
 				return n, fmt.Errorf("network %s is none of the nodes'", id)
@@ -62,7 +63,7 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 // preview is what the controller would do for a Service.
 func (w *world) preview(svc *corev1.Service, spec annotation.Spec) (loadbalancer.Preview, error) {
 	return w.controller.Preview(context.Background(), loadbalancer.Request{
-		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records},
+		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records}, Grants: loadbalancer.AllGrants(),
 	})
 }
 
@@ -137,8 +138,8 @@ func (standingAPI) ListCertificatesOfRule(context.Context, string) ([]string, er
 func (standingAPI) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
 	return nil, nil
 }
-func (standingAPI) HasPortForwardings(context.Context, string, string) (bool, error) {
-	return false, nil
+func (standingAPI) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+	return nil, nil
 }
 
 // reach is who gets to a port: whom both the firewall and the rule let in. The result is minimal and sorted.

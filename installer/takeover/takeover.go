@@ -84,6 +84,8 @@ type Own struct {
 	Lease     LeaseName `json:"lease"`
 	// InstanceTypeFormat is the controller's setting; "" for its default.
 	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
+	// Words are those that the controller is started with.
+	Words []string `json:"-"`
 }
 
 // Facts is what a plan rests on.

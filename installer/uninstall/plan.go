@@ -62,6 +62,7 @@ type Plan struct {
 	Warnings      []string       `json:"warnings,omitempty"`
 
 	secret, ca, finalizers bool
+	manifest               string // of the release
 }
 
 // Changes tells whether there is anything to do.
@@ -79,7 +80,7 @@ func newPlan(ctx context.Context, e *operation.Env, o Options) (*Plan, error) {
 	case err != nil:
 		return nil, e.Cluster.Explain(err)
 	case r.Status != "uninstalled":
-		p.Revision = r.Revision
+		p.Revision, p.manifest = r.Revision, r.Manifest
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}
 	if err := p.services(ctx, e, o); err != nil {
@@ -117,9 +118,9 @@ func (p *Plan) services(ctx context.Context, e *operation.Env, o Options) error 
 	case held == 0:
 	case o.RemoveFinalizers:
 		p.finalizers = true
-		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %d Services", Finalizer, held))
+		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, count(held, "Service")))
 	default:
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%d Services have the finalizer %s and cannot be deleted without a controller; --remove-finalizers removes it", held, Finalizer))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, count(held, "Service")))
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func (p *Plan) nodes(ctx context.Context, e *operation.Env) error {
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	p.Stays = append(p.Stays, fmt.Sprintf("provider IDs, labels and addresses of %d nodes", len(list.Items)))
+	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+count(len(list.Items), "node"))
 	var waiting []string
 	for i := range list.Items {
 		if slices.ContainsFunc(list.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key }) {
@@ -184,6 +185,14 @@ func (p *Plan) nodes(ctx context.Context, e *operation.Env) error {
 		p.Warnings = append(p.Warnings, "CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named cloud-controller-manager")
 	}
 	return nil
+}
+
+// count returns a number with its word.
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func orNone(list []string) string {

@@ -46,6 +46,10 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 	if err != nil {
 		return err
 	}
+	u := &run{Env: e, plan: p, hosts: map[string]bool{}, nodes: map[string]bool{}}
+	if err := p.lease(ctx, u); err != nil {
+		return err
+	}
 	var refusal error
 	if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
 		refusal = &LoadBalancersError{p.LoadBalancers}
@@ -71,10 +75,10 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 			return err
 		}
 	}
-	u := &run{e, p}
 	if err := e.Run(ctx, "uninstall", []operation.Step{
 		{Name: "Helm release", Do: u.release},
 		{Name: "Pods", Do: u.pods},
+		{Name: "lease", Do: u.releaseLease},
 		{Name: "finalizers", Do: u.finalizers},
 		{Name: "credentials", Do: u.credentials},
 	}); err != nil {
@@ -92,7 +96,9 @@ func output(e *operation.Env, p *Plan) error {
 
 type run struct {
 	*operation.Env
-	plan *Plan
+	plan  *Plan
+	hosts map[string]bool // host names of the release's Pods
+	nodes map[string]bool // those of them that are names of nodes
 }
 
 type noteFunc = func(format string, args ...any)
@@ -115,13 +121,13 @@ func (u *run) release(ctx context.Context, note noteFunc) error {
 func (u *run) pods(ctx context.Context, _ noteFunc) error {
 	u.Progress.Step("Waiting for the controller's Pods to end")
 	deadline := u.Clock.Now().Add(podsTimeout)
-	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + u.plan.Release}
 	for {
-		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, selector)
+		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, podSelector(u.plan.Release))
 		if err != nil {
 			u.Progress.Fail("")
 			return u.Cluster.Explain(err)
 		}
+		u.sawPods(list.Items)
 		if len(list.Items) == 0 {
 			u.Progress.Done("")
 			return nil

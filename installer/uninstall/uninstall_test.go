@@ -147,7 +147,7 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 	require.NoError(t, Run(t.Context(), b.env, Options{OrphanLoadBalancers: true}), b.err.String())
 	_, _, finalizers := b.there(t)
 	require.Equal(t, []string{"other", Finalizer}, finalizers)
-	require.Contains(t, b.out.String(), "cannot be deleted without a controller; --remove-finalizers removes it")
+	require.Contains(t, b.out.String(), "of 1 Service: without a controller nobody can delete them; --remove-finalizers removes it")
 
 	require.NoError(t, Run(t.Context(), b.env, Options{OrphanLoadBalancers: true, RemoveFinalizers: true}), b.err.String())
 	_, _, finalizers = b.there(t)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/diff"
 	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/tenants"
 )
 
 // Version is a chart with its controller.
@@ -34,7 +35,9 @@ type Plan struct {
 	// Renamed are values of the release that have another name in the new chart.
 	Renamed []Rename       `json:"renamed,omitempty"`
 	Values  map[string]any `json:"values,omitempty"`
-	Objects []diff.Change  `json:"objects,omitempty"`
+	// Tenants is nil where the policy for tenants refuses no Service.
+	Tenants *tenants.Plan `json:"tenants,omitempty"`
+	Objects []diff.Change `json:"objects,omitempty"`
 
 	manifest string
 }
@@ -143,6 +146,11 @@ func (p *Plan) print(w io.Writer) error {
 	fmt.Fprintf(&b, "  to    %s, controller %s\n", to, p.To.Controller)
 	for _, r := range p.Renamed {
 		fmt.Fprintf(&b, "  value %s is now %s\n", r.From, r.To)
+	}
+	if p.Tenants != nil {
+		for _, line := range p.Tenants.Lines() {
+			fmt.Fprintf(&b, "  ! %s\n", line)
+		}
 	}
 	b.WriteString(diff.Text(p.Objects, "  "))
 	_, err := io.WriteString(w, b.String())

@@ -22,6 +22,8 @@ type Options struct {
 	Values         map[string]any // over those of the release
 	ResetValues    bool           // forget the release's values
 	AllowDowngrade bool
+	StrictTenancy  bool // keep no Service that the policy for tenants refuses
+	Interactive    bool // somebody is at the terminal and can choose
 	BackupDir      string
 	KubeVersion    string // of the cluster
 }
@@ -113,6 +115,9 @@ func newPlan(ctx context.Context, e *operation.Env, o Options, r *helm.Release) 
 	p.Values = helm.MergeValues(was, o.Values)
 	p.manifest, err = e.Helm.Template(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
 	if err != nil {
+		return nil, err
+	}
+	if err := p.planTenants(ctx, e, o, r.Manifest); err != nil {
 		return nil, err
 	}
 	switch d := direction(r.ChartVersion, o.Chart.Version()); {

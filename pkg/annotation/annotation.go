@@ -5,11 +5,11 @@
 // one table of what there is, and one function that reads a Service into a
 // typed Spec. It is pure: no clients, no clock.
 //
-// docs/annotations.md and the chart's ValidatingAdmissionPolicy are generated
+// docs/annotations.md and two of the chart's ValidatingAdmissionPolicies are generated
 // from the table.
 package annotation
 
-//go:generate go run ./internal/gendocs -docs ../../docs/annotations.md -policy ../../charts/cloudstack-ccm/templates/admissionpolicy.yaml
+//go:generate go run ./internal/gendocs -docs ../../docs/annotations.md -policy ../../charts/cloudstack-ccm/templates/admissionpolicy.yaml -records ../../charts/cloudstack-ccm/templates/admissionpolicy-records.yaml
 
 // Prefix is the prefix of all annotations of this provider. It is the one of
 // apache/cloudstack-kubernetes-provider, so that a swap needs no edit.
@@ -33,6 +33,7 @@ const (
 	SSLPorts          = Prefix + "ssl-ports"
 	StickinessMethod  = Prefix + "stickiness"
 	StickinessOptions = Prefix + "stickiness-options"
+	ShareWith         = Prefix + "share-with"
 
 	// SourceRangesBeta is Kubernetes' own annotation for source ranges, older
 	// than spec.loadBalancerSourceRanges.

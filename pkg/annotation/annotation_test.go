@@ -102,7 +102,6 @@ func TestParse(t *testing.T) {
 		})},
 		{name: "stickiness that virtual routers do not have", svc: service(map[string]string{StickinessMethod: "app-cookie", StickinessOptions: "request-learn"}), want: with(func(s *Spec) {
 			s.Stickiness = &Stickiness{Method: AppCookie, Params: map[string]string{"request-learn": "true"}}
-			s.Warnings = []string{StickinessMethod + ": app-cookie: the HAProxy of virtual routers has not had it since 1.6 and then takes no change of any rule of the network; use lb-cookie"}
 		})},
 		{name: "stickiness none", svc: service(map[string]string{StickinessMethod: "none"}), want: open},
 		{name: "stickiness bogus", svc: service(map[string]string{StickinessMethod: "cookies"}), invalid: []string{StickinessMethod}},
@@ -116,6 +115,11 @@ func TestParse(t *testing.T) {
 		{name: "options without a method", svc: service(map[string]string{StickinessOptions: "expire=30m"}), want: with(func(s *Spec) {
 			s.Warnings = []string{StickinessOptions + " has no effect without " + StickinessMethod}
 		})},
+		{name: "share", svc: service(map[string]string{ShareWith: "shop, blog,shop"}), want: with(func(s *Spec) { s.ShareWith = []string{"blog", "shop"} })},
+		{name: "share with all", svc: service(map[string]string{ShareWith: " * "}), want: with(func(s *Spec) { s.ShareWith = []string{"*"} })},
+		{name: "share with nobody", svc: service(map[string]string{ShareWith: " "}), want: open},
+		{name: "share with what is not a namespace", svc: service(map[string]string{ShareWith: "shop,No_Namespace"}), invalid: []string{ShareWith}},
+		{name: "share with an empty item", svc: service(map[string]string{ShareWith: "shop,"}), invalid: []string{ShareWith}},
 		{name: "internal", svc: service(map[string]string{Internal: "on"}), want: with(func(s *Spec) { s.Internal = true })},
 		{name: "where", svc: service(map[string]string{Network: " k8s-net", Project: "shop", Zone: "z1"}), want: with(func(s *Spec) {
 			s.Network, s.Project, s.Zone = "k8s-net", "shop", "z1"

@@ -40,6 +40,8 @@ type Spec struct {
 	SSLCertificate string
 	SSLPorts       Ports
 	Stickiness     *Stickiness // nil for none
+	// ShareWith are other namespaces whose Services may use this Service's address, sorted and unique; "*" is all.
+	ShareWith []string
 	// Records is what the controller wrote earlier.
 	Records Records
 	// AllocatedByPredecessor is upstream's record that it acquired the address.
@@ -91,13 +93,15 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		Zone:          p.word(Zone),
 		NodeSelector:  p.nodeSelector(),
 		Stickiness:    p.stickiness(),
+		ShareWith:     p.shareWith(),
 		Records:       records,
 	}
 	spec.SSLCertificate, spec.SSLPorts = p.ssl()
 	p.exclusive(spec.ProxyProtocol, spec.SSLPorts)
 	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
-	spec.PredecessorAddress = strings.TrimSpace(svc.Annotations[LeasewebID])
+	spec.PredecessorAddress = p.predecessorAddress()
+	p.length()
 	p.unknown()
 	spec.Warnings = p.warnings
 	return spec, errors.Join(p.errs...)
@@ -146,15 +150,6 @@ func (p *parser) hostname() string {
 		return ""
 	}
 	return value
-}
-
-// word reads a name; an empty one is refused, for it is more likely a template that went wrong than a wish.
-func (p *parser) word(name string) string {
-	value, set := p.svc.Annotations[name]
-	if set && strings.TrimSpace(value) == "" {
-		p.refuse(name, value, "it is empty", allowed(name))
-	}
-	return strings.TrimSpace(value)
 }
 
 func (p *parser) nodeSelector() labels.Selector {
@@ -249,6 +244,22 @@ func (p *parser) sourceRanges() []string {
 		restrict(SourceCIDRs, value, splitList(value))
 	}
 	return Strings(ranges)
+}
+
+// shareWith reads namespaces; an empty value is none.
+func (p *parser) shareWith() []string {
+	value := p.svc.Annotations[ShareWith]
+	var out []string
+	for _, item := range splitList(value) {
+		name := strings.TrimSpace(item)
+		if name != "*" && len(validation.IsDNS1123Label(name)) > 0 {
+			p.refuse(ShareWith, value, fmt.Sprintf("%q is not a namespace", name), allowed(ShareWith))
+			return nil
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // unknown warns of annotations under the prefix that nobody reads: most are typos.

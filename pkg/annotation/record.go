@@ -35,9 +35,15 @@ type AddressRecord struct {
 	Internal bool `json:"internal,omitempty"`
 	// Sticky is true when rules on it may have stickiness policies, which no list of rules shows.
 	Sticky bool `json:"sticky,omitempty"`
+	// Acquired is when CloudStack says that the account acquired the address: an address that changed hands since is
+	// another one, although its id is the same.
+	Acquired string `json:"acquired,omitempty"`
 	// Opened are the ports that a firewall rule of the Service's may be open for, such as "tcp:80,443 udp:53":
 	// a rule whose creation got no answer is told by them from somebody else's.
 	Opened string `json:"opened,omitempty"`
+	// MAC proves that the controller wrote the record for this Service; see pkg/seal. A record without a valid one
+	// proves nothing.
+	MAC string `json:"mac,omitempty"`
 }
 
 // PendingAllocation is an acquisition whose outcome is not known.
@@ -48,6 +54,8 @@ type PendingAllocation struct {
 	ProjectID string    `json:"project,omitempty"`
 	IP        string    `json:"ip,omitempty"` // requested address
 	Since     time.Time `json:"since"`
+	// MAC is as in AddressRecord.
+	MAC string `json:"mac,omitempty"`
 }
 
 // Empty tells whether there is nothing to remember.
@@ -62,8 +70,51 @@ func (r Records) Clone() Records {
 func (r Records) Equal(o Records) bool {
 	return slices.Equal(r.Addresses, o.Addresses) &&
 		slices.EqualFunc(r.Pending, o.Pending, func(a, b PendingAllocation) bool {
-			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.VPCID == b.VPCID && a.ProjectID == b.ProjectID && a.IP == b.IP && a.Since.Equal(b.Since)
+			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.VPCID == b.VPCID && a.ProjectID == b.ProjectID && a.IP == b.IP && a.Since.Equal(b.Since) && a.MAC == b.MAC
 		})
+}
+
+// Signer signs and checks parts of a text.
+type Signer interface {
+	Sign(parts ...string) string
+	Verify(signature string, parts ...string) bool
+}
+
+// Sealed returns a copy in which each record is signed for a Service, named by its cluster and UID.
+func (r Records) Sealed(s Signer, cluster, uid string) Records {
+	out := r.Clone()
+	for i := range out.Addresses {
+		a := &out.Addresses[i]
+		a.MAC = ""
+		a.MAC = s.Sign("address", cluster, uid, compactJSON(a))
+	}
+	for i := range out.Pending {
+		p := &out.Pending[i]
+		p.MAC = ""
+		p.MAC = s.Sign("allocation", cluster, uid, compactJSON(p))
+	}
+	return out
+}
+
+// Proven returns the records that carry a valid signature for the Service under one of the cluster's names, without
+// their signatures, and how many carry none.
+func (r Records) Proven(s Signer, clusters []string, uid string) (proven Records, unproven int) {
+	valid := func(kind, mac, text string) bool {
+		return slices.ContainsFunc(clusters, func(c string) bool { return s.Verify(mac, kind, c, uid, text) })
+	}
+	for _, a := range r.Addresses {
+		mac := a.MAC
+		if a.MAC = ""; valid("address", mac, compactJSON(&a)) {
+			proven.Addresses = append(proven.Addresses, a)
+		}
+	}
+	for _, p := range r.Pending {
+		mac := p.MAC
+		if p.MAC = ""; valid("allocation", mac, compactJSON(&p)) {
+			proven.Pending = append(proven.Pending, p)
+		}
+	}
+	return proven, len(r.Addresses) + len(r.Pending) - len(proven.Addresses) - len(proven.Pending)
 }
 
 // Address returns the record of an address by its id.

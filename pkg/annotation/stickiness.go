@@ -4,8 +4,11 @@
 package annotation
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,18 +36,79 @@ func (s *Stickiness) Equal(o *Stickiness) bool {
 // stickinessMethod is one method with the options that CloudStack knows for it.
 type stickinessMethod struct {
 	word, method string
-	options      []string
+	options      []stickinessOption
 	flags        []string
 }
 
-// cookieModes are those of HAProxy's directive cookie. CloudStack passes any word on to the router, whose HAProxy then
-// takes no change of any rule of the network.
-var cookieModes = []string{"insert", "rewrite", "prefix"}
+// stickinessOption is an option with a value.
+type stickinessOption struct {
+	name, allowed string
+	// pattern matches the values that CloudStack and HAProxy take. CloudStack writes a value into a line of the router's
+	// haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is wrong: the router then takes no
+	// change of any rule of the network. A pattern therefore matches no character that has a meaning in haproxy.cfg or
+	// in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $, {}, = and &.
+	pattern string
+	// accepts checks what a pattern cannot; nil for nothing.
+	accepts func(value string) bool
+}
+
+const dnsLabel = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
+
+// HAProxy keeps times as 32 bit integers of milliseconds, some 24 days, and refuses longer ones. A table of a million
+// entries takes some 50 MB of the router's memory.
+var (
+	optionCookie    = stickinessOption{"cookie-name", "1 to 64 of A-Z a-z 0-9 _ . -", `[A-Za-z0-9_.-]{1,64}`, nil}
+	optionDomain    = stickinessOption{"domain", "a DNS name, which may start with a dot", `[.]?` + dnsLabel + `([.]` + dnsLabel + `)*`, func(v string) bool { return len(v) <= 253 }}
+	optionMode      = stickinessOption{"mode", "insert, rewrite or prefix", `(insert|rewrite|prefix)`, nil}
+	optionURLMode   = stickinessOption{"mode", "path-parameters or query-string", `(path-parameters|query-string)`, nil}
+	optionHoldTime  = stickinessOption{"holdtime", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`, withinTimer}
+	optionExpire    = stickinessOption{"expire", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`, withinTimer}
+	optionLength    = stickinessOption{"length", "1 to 9999", `[1-9][0-9]{0,3}`, nil}
+	optionTableSize = stickinessOption{"tablesize", "1k to 1024k, or 1m", `([1-9][0-9]{0,3}k|1m)`, withinTable}
+)
 
 var stickinessMethods = []stickinessMethod{
-	{"lb-cookie", LBCookie, []string{"cookie-name", "domain", "mode"}, []string{"indirect", "nocache", "postonly"}},
-	{"app-cookie", AppCookie, []string{"cookie-name", "holdtime", "length", "mode"}, []string{"prefix", "request-learn"}},
-	{"source", SourceBased, []string{"expire", "tablesize"}, nil},
+	{"lb-cookie", LBCookie, []stickinessOption{optionCookie, optionDomain, optionMode}, []string{"indirect", "nocache", "postonly"}},
+	{"app-cookie", AppCookie, []stickinessOption{optionCookie, optionHoldTime, optionLength, optionURLMode}, []string{"prefix", "request-learn"}},
+	{"source", SourceBased, []stickinessOption{optionExpire, optionTableSize}, nil},
+}
+
+// stickinessPatterns holds the compiled patterns of the options, by pattern.
+var stickinessPatterns = func() map[string]*regexp.Regexp {
+	out := map[string]*regexp.Regexp{}
+	for _, m := range stickinessMethods {
+		for _, o := range m.options {
+			out[o.pattern] = regexp.MustCompile(`\A(?:` + o.pattern + `)\z`)
+		}
+	}
+	return out
+}()
+
+func withinTimer(value string) bool {
+	last := len(value) - 1
+	n, err := strconv.Atoi(value[:last])
+	seconds := map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[value[last]]
+	return err == nil && n*seconds <= 24*86400
+}
+
+func withinTable(value string) bool {
+	n, err := strconv.Atoi(value[:len(value)-1])
+	return err == nil && n <= 1024
+}
+
+// stickinessOptionPattern matches one option of any method, for the API server.
+func stickinessOptionPattern() string {
+	var parts []string
+	for _, m := range stickinessMethods {
+		for _, o := range m.options {
+			parts = append(parts, o.name+`[ ]*=[ ]*`+o.pattern)
+		}
+		for _, flag := range m.flags {
+			parts = append(parts, flag+`([ ]*=[ ]*true)?`)
+		}
+	}
+	slices.Sort(parts)
+	return `^(` + strings.Join(slices.Compact(parts), `|`) + `)$`
 }
 
 func stickinessAllowed() string {
@@ -52,11 +116,7 @@ func stickinessAllowed() string {
 	for _, m := range stickinessMethods {
 		var names []string
 		for _, o := range m.options {
-			value := "…"
-			if m.method == LBCookie && o == "mode" {
-				value = strings.Join(cookieModes, "|")
-			}
-			names = append(names, o+"="+value)
+			names = append(names, o.name+"=… ("+o.allowed+")")
 		}
 		parts = append(parts, m.word+": "+strings.Join(append(names, m.flags...), ", "))
 	}
@@ -71,6 +131,7 @@ func (p *parser) stickiness() *Stickiness {
 	if !set || word == "none" {
 		if haveOptions {
 			p.warnings = append(p.warnings, StickinessOptions+" has no effect without "+StickinessMethod)
+			p.stickinessOptions(options, stickinessMethods...)
 		}
 		return nil
 	}
@@ -80,44 +141,53 @@ func (p *parser) stickiness() *Stickiness {
 		return nil
 	}
 	m := stickinessMethods[at]
-	if m.method == AppCookie {
-		p.warnings = append(p.warnings, StickinessMethod+": app-cookie: the HAProxy of virtual routers has not had it since 1.6 and then takes "+
-			"no change of any rule of the network; use lb-cookie")
-	}
-	out := &Stickiness{Method: m.method, Params: map[string]string{}}
 	if !haveOptions {
-		return out
+		return &Stickiness{Method: m.method, Params: map[string]string{}}
 	}
-	for _, item := range strings.Split(options, ",") {
-		name, v, hasValue := strings.Cut(strings.TrimSpace(item), "=")
-		name, v = strings.TrimSpace(name), strings.TrimSpace(v)
-		switch {
-		case slices.Contains(m.flags, name) && (!hasValue || v == "true"):
-			out.Params[name] = "true"
-		case slices.Contains(m.options, name) && v != "" && !strings.ContainsAny(v, " \t\r\n"):
-			out.Params[name] = v
-		default:
-			p.refuse(StickinessOptions, options, "not an option of "+word+": "+strings.TrimSpace(item), allowed(StickinessOptions))
-			return nil
-		}
-	}
-	if why := m.breaks(out.Params); why != "" {
-		p.refuse(StickinessOptions, options, why, allowed(StickinessOptions))
+	params, ok := p.stickinessOptions(options, m)
+	if !ok {
 		return nil
 	}
-	return out
+	if params["mode"] == "rewrite" && params["indirect"] != "" {
+		p.refuse(StickinessOptions, options, "mode=rewrite and indirect exclude each other", allowed(StickinessOptions))
+		return nil
+	}
+	return &Stickiness{Method: m.method, Params: params}
 }
 
-// breaks tells why a router could not take the options; "" when it can.
-func (m *stickinessMethod) breaks(params map[string]string) string {
-	mode, set := params["mode"]
-	switch {
-	case m.method != LBCookie || !set:
-		return ""
-	case !slices.Contains(cookieModes, mode):
-		return "not a mode of a router's cookie: " + mode
-	case mode == "rewrite" && params["indirect"] != "":
-		return "mode=rewrite and indirect exclude each other"
+// stickinessOptions reads options, each of which must be an option of one of the methods.
+func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) (map[string]string, bool) {
+	out := map[string]string{}
+	for _, item := range strings.Split(options, ",") {
+		item = strings.TrimSpace(item)
+		name, value, hasValue := strings.Cut(item, "=")
+		name, value = strings.TrimRight(name, " "), strings.TrimLeft(value, " ")
+		if !hasValue {
+			value = "true"
+		}
+		if !slices.ContainsFunc(methods, func(m stickinessMethod) bool { return m.takes(name, value, hasValue) }) {
+			p.refuse(StickinessOptions, options, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)), allowed(StickinessOptions))
+			return nil, false
+		}
+		out[name] = value
 	}
-	return ""
+	return out, true
+}
+
+// takes reports whether an option is one of the method's and has a value that is safe.
+func (m *stickinessMethod) takes(name, value string, hasValue bool) bool {
+	if slices.Contains(m.flags, name) {
+		return value == "true"
+	}
+	return hasValue && slices.ContainsFunc(m.options, func(o stickinessOption) bool {
+		return o.name == name && stickinessPatterns[o.pattern].MatchString(value) && (o.accepts == nil || o.accepts(value))
+	})
+}
+
+func methodWords(methods []stickinessMethod) string {
+	words := make([]string, 0, len(methods))
+	for i := range methods {
+		words = append(words, methods[i].word)
+	}
+	return strings.Join(words, ", ")
 }

@@ -9,13 +9,23 @@ import "strings"
 const (
 	celBoolean = `v.trim().lowerAscii() in ['true', 'false', 'enabled', 'disabled', 'yes', 'no', 'on', 'off']`
 	celPorts   = `v.trim().matches('^[A-Za-z0-9-]+([ ]*,[ ]*[A-Za-z0-9-]+)*$')`
+	celTLS     = celPorts + ` && '` + SSLCertificate + `' in variables.now`
 	celUUID    = `v.trim().matches('^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$')`
-	celIPv4    = `v.trim() == '' || v.trim().matches('^([0-9]{1,3}[.]){3}[0-9]{1,3}$')`
-	celRanges  = `v.trim() == '' || v.split(',').all(r, r.trim().matches('^[0-9a-fA-F:.]+(/[0-9]{1,3})?$'))`
-	celName    = `v.trim() != ''`
-	celOptions = `v.trim() == '' || v.split(',').all(o, o.trim().matches('^[a-z-]+(=.+)?$'))`
-	celDNS     = `v.trim() == '' || v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
+	celIPv4    = `v.trim() == '' || isIP(v.trim()) && ip(v.trim()).family() == 4`
+	celRanges  = `v.trim() == '' || v.split(',').all(r, isCIDR(r.trim()) || isIP(r.trim()) || r.trim().matches('^[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%.+)?(/[0-9]{1,3})?$'))`
+	celName    = `v.trim() != '' && size(v.trim()) <= 255 && !v.trim().matches('[[:cntrl:]]')`
+	// A selector's grammar without the lengths of its parts.
+	celKey      = `[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?`
+	celWord     = `([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?`
+	celRequire  = `([!]\\s*` + celKey + `|` + celKey + `(\\s*(=|==|!=)\\s*` + celWord + `|\\s+(in|notin)\\s*[(][^()]*[)]|\\s*[<>]\\s*[0-9]+)?)`
+	celSelector = `v.trim() == '' || v.trim().matches('^` + celRequire + `(\\s*,\\s*` + celRequire + `)*$')`
+	celShare    = `v.trim() == '' || v.split(',').all(n, n.trim() == '*' || n.trim().matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'))`
+	celDNS      = `v.trim() == '' || v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
 )
+
+func celOptions() string {
+	return `v.trim() == '' || v.split(',').all(o, o.trim().matches('` + stickinessOptionPattern() + `'))`
+}
 
 func celOneOf(words ...string) string {
 	return `v.trim().lowerAscii() in ['` + strings.Join(words, `', '`) + `']`
@@ -65,19 +75,19 @@ var table = []Definition{
 	},
 	{
 		Name: Network, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a guest network", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
+		Type: "name or id", Allowed: "the name or id of a guest network, at most 255 characters", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
 	},
 	{
 		Name: NodeSelector, Writer: ByUser,
 		Type: "label selector", Allowed: "a label selector like pool=edge,tier!=db", Default: "all nodes",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "pool=edge",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "pool=edge", CEL: celSelector,
 		Doc: "Only nodes whose labels match serve the Service.",
 	},
 	{
 		Name: Project, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a CloudStack project", Default: "`project-id` of the cloud-config",
+		Type: "name or id", Allowed: "the name or id of a CloudStack project, at most 255 characters", Default: "`project-id` of the cloud-config",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
 		Doc: "The project in which the Service's nodes live and its address is acquired. It cannot be changed while the Service " +
 			"has an address: make the Service anew.",
@@ -88,6 +98,13 @@ var table = []Definition{
 		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celPorts,
 		Doc: "Sends the PROXY protocol (version 1) to the nodes, on every port or on those that are named. Rules are switched in place. The backends must expect " +
 			"it at the same time.",
+	},
+	{
+		Name: ShareWith, Writer: ByUser,
+		Type: "list of namespaces, comma separated, or *", Allowed: "names of namespaces, comma separated, or * for all", Default: "none: only the Service's own namespace",
+		Since: "v0.2.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
+		Doc: "Other namespaces whose Services may use this Service's address on ports that it does not use. Set it on the Service that has the " +
+			"address; the others name the address in `address`.",
 	},
 	{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
@@ -107,7 +124,7 @@ var table = []Definition{
 	{
 		Name: SSLPorts, Writer: ByUser,
 		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, when there is a certificate",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celPorts,
+		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celTLS,
 		Doc: "The ports on which TLS is ended. Needs `ssl-certificate`.",
 	},
 	{
@@ -115,18 +132,18 @@ var table = []Definition{
 		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
 		Since: "v0.2.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
 		Doc: "Keeps a client at its node: by a cookie of the router, by a cookie of the application, or by a table of source addresses. " +
-			"The cookie methods make the router speak HTTP on the port. app-cookie is for providers other than the virtual router, whose HAProxy " +
-			"has not had it since 1.6 and then takes no change of any rule of the network. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
+			"The cookie methods make the router speak HTTP on the port. app-cookie is refused where the virtual router balances: its HAProxy " +
+			"has not had it since 1.6 and would take no more change of any rule of the network. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
 	},
 	{
 		Name: StickinessOptions, Writer: ByUser,
 		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's own",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions,
+		Since: "v0.2.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
 		Doc: "Options of the stickiness method. A name alone is a flag. Needs `stickiness`.",
 	},
 	{
 		Name: Zone, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a zone", Default: "any",
+		Type: "name or id", Allowed: "the name or id of a zone, at most 255 characters", Default: "any",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
 		Doc: "Only nodes in this zone serve the Service; its address is then one of that zone.",
 	},
@@ -150,8 +167,8 @@ var table = []Definition{
 	},
 	{
 		Name: AssociatedByController, Writer: ByOthers, Type: "boolean", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
-		Doc: "Record of apache/cloudstack-kubernetes-provider v1.2 that it acquired the address. At takeover it counts as proof that " +
-			"the address may be released with the Service.",
+		Doc: "Record of apache/cloudstack-kubernetes-provider v1.2 that it acquired the address. It is no proof: `csccm adopt` takes it for a hint " +
+			"which addresses an operator may want to hand over after a takeover.",
 	},
 	{
 		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,

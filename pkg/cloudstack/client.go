@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/version"
@@ -38,7 +37,7 @@ type Client struct {
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
-	limiter  *rate.Limiter
+	limiter  *fairLimiter
 	observer func(Observation)
 	gate     func() (leave func(), err error)
 
@@ -139,15 +138,15 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if c.jobTimeout <= 0 {
 		c.jobTimeout = defaultJobTimeout
 	}
+	for _, o := range opts {
+		o(c)
+	}
 	if cfg.RateLimit > 0 {
 		burst := cfg.RateBurst
 		if burst <= 0 {
 			burst = max(1, int(2*cfg.RateLimit))
 		}
-		c.limiter = rate.NewLimiter(rate.Limit(cfg.RateLimit), burst)
-	}
-	for _, o := range opts {
-		o(c)
+		c.limiter = newFairLimiter(cfg.RateLimit, burst, c.clock)
 	}
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {

@@ -32,7 +32,10 @@ type Config struct {
 	RateLimit   float64       // rate-limit: calls per second (default 20; 0 = unlimited)
 	RateBurst   int           // rate-burst (default 40)
 	CABundle    string        // no key of the file: one more PEM bundle, from a flag
-	ClusterID   string        // cluster-id: written to tags; default "kubernetes" by the provider's cluster name
+	// PreviousRecordKey is previous-record-key: it checks records on Services that were signed before the secret key
+	// was replaced. csccm rotate-keys writes it.
+	PreviousRecordKey string
+	ClusterID         string // cluster-id: written to tags; default "kubernetes" by the provider's cluster name
 }
 
 // DefaultConfig is a Config with the defaults of ParseConfig and nothing else.

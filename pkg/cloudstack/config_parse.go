@@ -85,6 +85,7 @@ var configKeys = []configKey{
 			return strconv.Itoa(c.RateBurst)
 		},
 	},
+	textKey("previous-record-key", func(c *Config) *string { return &c.PreviousRecordKey }),
 	textKey("cluster-id", func(c *Config) *string { return &c.ClusterID }),
 }
 

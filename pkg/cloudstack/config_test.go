@@ -191,7 +191,7 @@ func TestNewClientRefusesBadConfigurations(t *testing.T) {
 	c, err := NewClient(&Config{APIURL: "http://h/client/api", APIKey: "a", SecretKey: "b", RateLimit: 3})
 	require.NoError(t, err)
 	require.Equal(t, "http://h/client/api", c.Endpoint())
-	require.Equal(t, 6, c.limiter.Burst())
+	require.Equal(t, 6, c.limiter.burst)
 	require.Equal(t, defaultTimeout, c.timeout)
 	require.Equal(t, defaultJobTimeout, c.jobTimeout)
 }

@@ -82,13 +82,3 @@ func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInterna
 func (c *Client) DeleteInternalLoadBalancer(ctx context.Context, id string) (Submitted, error) {
 	return c.submitPlain(ctx, "deleteLoadBalancer", filter{"id": id})
 }
-
-// HasPortForwardings tells whether anything is forwarded from a public address to a VM.
-func (c *Client) HasPortForwardings(ctx context.Context, publicIPID, projectID string) (bool, error) {
-	type ruleJSON struct {
-		ID string `json:"id"`
-	}
-	f := filter{"ipaddressid": publicIPID}.set("projectid", projectID)
-	raw, err := listAll(ctx, c, "listPortForwardingRules", "portforwardingrule", f, callOptions{}, func(r *ruleJSON) string { return r.ID })
-	return len(raw) > 0, err
-}

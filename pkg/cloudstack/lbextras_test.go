@@ -38,9 +38,12 @@ func TestReadsOfLoadBalancerExtras(t *testing.T) {
 	}}, internal)
 
 	f = goldenAPI(t, "listPortForwardingRules.by-ip")
-	forwarded, err := f.client(t).HasPortForwardings(t.Context(), "ip", "")
+	forwards, err := f.client(t).ListPortForwardings(t.Context(), PortForwardingQuery{PublicIPID: "ip"})
 	require.NoError(t, err)
-	require.True(t, forwarded)
+	require.NotEmpty(t, forwards)
+	require.NotZero(t, forwards[0].StartPort)
+	require.GreaterOrEqual(t, forwards[0].EndPort, forwards[0].StartPort)
+	require.NotEmpty(t, forwards[0].VMID)
 	require.Equal(t, "ip", f.recorded()[0].Form.Get("ipaddressid"))
 
 	f = goldenAPI(t, "listLoadBalancerRules.by-virtualmachineid")

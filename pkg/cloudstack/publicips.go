@@ -22,6 +22,7 @@ type publicIPJSON struct {
 	ID                  string    `json:"id"`
 	Address             string    `json:"ipaddress"`
 	State               string    `json:"state"`
+	Allocated           string    `json:"allocated"`
 	ZoneID              string    `json:"zoneid"`
 	AssociatedNetworkID string    `json:"associatednetworkid"`
 	VPCID               string    `json:"vpcid"`
@@ -36,7 +37,7 @@ type publicIPJSON struct {
 
 func (p *publicIPJSON) toPublicIP() PublicIP {
 	return PublicIP{
-		ID: p.ID, Address: p.Address, State: p.State, ZoneID: p.ZoneID,
+		ID: p.ID, Address: p.Address, State: p.State, Allocated: p.Allocated, ZoneID: p.ZoneID,
 		AssociatedNetworkID: p.AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Account: p.Account,
 		SourceNAT: bool(p.SourceNAT), StaticNAT: bool(p.StaticNAT), System: bool(p.System), HasRules: bool(p.HasRules),
 		Tags: tagMap(p.Tags),

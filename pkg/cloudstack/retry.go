@@ -5,8 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -40,20 +38,7 @@ func (c *Client) waitTurn(ctx context.Context) error {
 	if c.limiter == nil {
 		return nil
 	}
-	now := c.clock.Now()
-	r := c.limiter.ReserveN(now, 1)
-	if !r.OK() {
-		return errors.New("the rate limit lets no call through")
-	}
-	d := r.DelayFrom(now)
-	if d <= 0 {
-		return nil
-	}
-	if err := c.sleep(ctx, d); err != nil {
-		r.CancelAt(c.clock.Now())
-		return err
-	}
-	return nil
+	return c.limiter.wait(ctx, flowOf(ctx))
 }
 
 // pause holds back all calls for d.
@@ -84,8 +69,8 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return fmt.Errorf("would have to wait %s: %w", d.Round(time.Millisecond), context.DeadlineExceeded)
+	if !inTime(ctx, d) {
+		return tooLong(d)
 	}
 	t := c.clock.NewTimer(d)
 	defer t.Stop()

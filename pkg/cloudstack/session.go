@@ -13,6 +13,9 @@ import (
 	"sync"
 )
 
+// rootDomain is the name of the domain above all others.
+const rootDomain = "ROOT"
+
 // session is a login: cookies and the session key that must go with them.
 type session struct {
 	jar http.CookieJar
@@ -65,7 +68,7 @@ func (s *session) secrets() []string {
 }
 
 // Login makes a client that works in a session of a user with a password.
-// domain is a path such as /a/b; "" means ROOT. Of cfg the keys are not used.
+// domain is a path such as ROOT/a/b, a/b or /a/b; "" and "ROOT" mean ROOT itself. Of cfg the keys are not used.
 // It fails with KindAuth when the password is wrong or the user has two-factor
 // authentication on.
 func Login(ctx context.Context, cfg *Config, username, password, domain string, opts ...Option) (*Client, error) {
@@ -82,8 +85,8 @@ func Login(ctx context.Context, cfg *Config, username, password, domain string, 
 	}
 	c.session = &session{jar: jar}
 	params := map[string]string{"username": username, paramPassword: password}
-	if domain != "" {
-		params["domain"] = domain
+	if path := loginPath(domain); path != "" {
+		params["domain"] = path
 	}
 	var answer struct {
 		SessionKey    string   `json:"sessionkey"`
@@ -103,6 +106,19 @@ func Login(ctx context.Context, cfg *Config, username, password, domain string, 
 		return nil, &Error{Kind: KindAuth, Command: commandLogin, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: text2FA}
 	}
 	return c, nil
+}
+
+// loginPath returns the domain as the login call takes it: the path below ROOT with a leading slash, "" for ROOT itself.
+// The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
+func loginPath(domain string) string {
+	path := strings.Trim(strings.TrimSpace(domain), "/")
+	if first, rest, _ := strings.Cut(path, "/"); strings.EqualFold(first, rootDomain) {
+		path = strings.Trim(rest, "/")
+	}
+	if path == "" {
+		return ""
+	}
+	return "/" + path
 }
 
 // Logout ends a session made by Login; it does nothing for key clients.

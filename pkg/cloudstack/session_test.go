@@ -75,6 +75,18 @@ func TestSession(t *testing.T) {
 	require.Equal(t, 1, f.count("logout"))
 }
 
+func TestLoginPath(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"": "", "/": "", " ": "", "ROOT": "", "root": "", "/ROOT": "", "ROOT/": "", "/ROOT/": "",
+		"k8s": "/k8s", "/k8s": "/k8s", "/k8s/": "/k8s", "K8S": "/K8S", "ROOT/k8s": "/k8s", "/ROOT/k8s/": "/k8s", "root/k8s": "/k8s",
+		" ROOT/k8s\n": "/k8s", "a/b": "/a/b", "ROOT/a/b": "/a/b", "ROOT//a": "/a",
+		"ROOTS": "/ROOTS", "a/ROOT": "/a/ROOT", "ROOT/ROOT": "/ROOT",
+	} {
+		require.Equal(t, want, loginPath(typed), "%q", typed)
+	}
+}
+
 func TestLoginFailures(t *testing.T) {
 	t.Parallel()
 	f := sessionServer(t, false)

@@ -96,6 +96,7 @@ func (n *Network) HasService(name string) bool { _, ok := n.Services[name]; retu
 // PublicIP is a public IP address.
 type PublicIP struct {
 	ID, Address, State  string
+	Allocated           string // when the account acquired it, as the server writes it; an address keeps its id when it changes hands
 	ZoneID              string
 	AssociatedNetworkID string // guest network it serves; empty for a VPC address without rules
 	VPCID               string

@@ -8,6 +8,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -186,12 +187,20 @@ func (i *Inventory) projectSeen(project string) bool {
 	return project == "" || last != nil && i.clock.Since(last.begun) < projectSeenAge
 }
 
+// networkIdle is how long the description of a network is kept that nobody asks for.
+const networkIdle = time.Hour
+
 // Network returns one network of the project; a network that is not there is a *cloudstack.Error of
 // KindNotFound.
 func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration) (cloudstack.Network, error) {
 	i.mu.Lock()
 	f, ok := i.networks[id]
 	if !ok {
+		// Networks come and go with the clusters' Services; those that nobody asks for are dropped.
+		maps.DeleteFunc(i.networks, func(_ string, other *flight[cloudstack.Network]) bool {
+			last := other.peek()
+			return last != nil && i.clock.Since(last.begun) > networkIdle
+		})
 		f = newFlight(i.clock, func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
 		i.networks[id] = f
 	}

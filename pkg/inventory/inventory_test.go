@@ -364,6 +364,10 @@ func TestNetwork(t *testing.T) {
 	_, err = i.Network(t.Context(), "n-2", time.Minute)
 	assert.True(t, cloudstack.IsNotFound(err))
 	require.ErrorContains(t, err, "look up network n-2")
+
+	c.SetTime(c.Now().Add(2 * time.Hour))
+	_, _ = i.Network(t.Context(), "n-3", time.Minute)
+	assert.NotContains(t, i.networks, "n-1", "nobody has asked for it since")
 }
 
 func TestZonesAndMetrics(t *testing.T) {

@@ -159,9 +159,9 @@ func TestReasonsOfACLItems(t *testing.T) {
 	t.Parallel()
 	svc := aService()
 	reason := aclReason("c1", svc)
-	assert.True(t, ownsACLItem(reason, "c1", svc.UID))
-	assert.False(t, ownsACLItem(reason, "c2", svc.UID))
-	assert.False(t, ownsACLItem(reason, "c1", "other"))
+	assert.True(t, ownsACLItem(reason, []string{"c1"}, svc.UID))
+	assert.False(t, ownsACLItem(reason, []string{"c2"}, svc.UID))
+	assert.False(t, ownsACLItem(reason, []string{"c1"}, "other"))
 	cluster, uid, ok := aclOwner(reason)
 	assert.Equal(t, []any{"c1", svc.UID, true}, []any{cluster, uid, ok})
 	cluster, uid, ok = aclOwner(aclReason("The Cluster (2)", Service{UID: "u-1", Namespace: "default", Name: "web"}))
@@ -175,7 +175,7 @@ func TestReasonsOfACLItems(t *testing.T) {
 	svc.Name = strings.Repeat("n", 400)
 	long := aclReason("c1", svc)
 	assert.LessOrEqual(t, len(long), maxACLReason)
-	assert.True(t, ownsACLItem(long, "c1", svc.UID))
+	assert.True(t, ownsACLItem(long, []string{"now", "c1"}, svc.UID))
 }
 
 func TestNamesOfOtherProviders(t *testing.T) {
@@ -183,9 +183,9 @@ func TestNamesOfOtherProviders(t *testing.T) {
 	svc := aService()
 	for name, want := range map[string][2]bool{
 		testLB + "-tcp-80": {true, true}, testLB + "-80": {true, true}, "K8s_svc_kubernetes_default_web-tcp-80": {false, true},
-		"K8s_svc_a_b_default_web-tcp-proxy-80": {false, true}, "K8s_svc_kubernetes_other_web-tcp-80": {}, "K8s_svc_kubernetes_default_web2-tcp-80": {}, "web-tcp-80": {},
+		"K8s_svc_kubernetes_default_web-tcp-proxy-80": {false, true}, "K8s_svc_a_b_default_web-tcp-proxy-80": {}, "K8s_svc_kubernetes_other_web-tcp-80": {}, "K8s_svc_kubernetes_default_web2-tcp-80": {}, "web-tcp-80": {},
 	} {
-		byUID, ok := svc.namesRule(name)
+		byUID, ok := svc.namesRule(name, "kubernetes")
 		assert.Equal(t, want, [2]bool{byUID, ok}, name)
 	}
 	assert.True(t, ofKubernetes("K8s_svc_kubernetes_other_web-tcp-80"))

@@ -48,9 +48,9 @@ func aclReason(cluster string, svc Service) string {
 
 func aclMark(cluster, uid string) string { return "(csccm " + cluster + " " + uid + ")" }
 
-// ownsACLItem tells by its reason whether an item is the Service's.
-func ownsACLItem(reason, cluster, uid string) bool {
-	return strings.HasSuffix(reason, aclMark(cluster, uid))
+// ownsACLItem reports by its reason whether an item is the Service's, under one of the cluster's names.
+func ownsACLItem(reason string, clusters []string, uid string) bool {
+	return slices.ContainsFunc(clusters, func(cluster string) bool { return strings.HasSuffix(reason, aclMark(cluster, uid)) })
 }
 
 // aclOwner reads the owner out of a reason; ok is false when csccm did not write it.

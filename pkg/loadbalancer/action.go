@@ -34,6 +34,8 @@ const (
 // other without waiting; a wave begins when all jobs of the one before succeeded.
 const (
 	waveAddress = iota
+	waveClaim   // rules whose ports a firewall rule of unknown origin covers
+	waveClaimed // the record names those ports, too
 	waveCover   // what takes over from what goes, without opening anything
 	waveClose   // tighten: close what must not be open any more
 	waveDelete  // make room for rules that cannot be changed in place
@@ -55,7 +57,7 @@ type Action struct {
 	NetworkID string      `json:"networkID,omitempty"`
 	VPCID     string      `json:"vpcID,omitempty"`
 	Internal  bool        `json:"internal,omitempty"`  // the address is one of a VPC tier
-	Allocated bool        `json:"allocated,omitempty"` // of RememberAddress
+	Allocated bool        `json:"allocated,omitempty"` // of RememberAddress and ForgetAddress
 	Opened    OpenedPorts `json:"opened,omitempty"`    // of AllocateAddress and RememberAddress: what the record then says
 	HandOver  bool        `json:"handOver,omitempty"`  // of ForgetAddress: other Services go on using it
 
@@ -71,6 +73,8 @@ type Action struct {
 	FirewallID string         `json:"firewallID,omitempty"` // firewall rule or ACL item
 	Firewall   *FirewallRange `json:"firewall,omitempty"`
 
+	// Keep, of ForgetAddress, marks the address as kept by the Service.
+	Keep bool `json:"keep,omitempty"`
 	// Replaces are the ids of items that must be gone before this action can succeed.
 	Replaces []string `json:"replaces,omitempty"`
 	// Note says why, where that is not plain.

@@ -44,12 +44,23 @@ type Address struct {
 	Internal  bool `json:"internal,omitempty"`
 	SourceNAT bool `json:"sourceNAT,omitempty"`
 	StaticNAT bool `json:"staticNAT,omitempty"`
-	// Forwards tells that port forwardings of others are on it; read before a release only.
-	Forwards bool `json:"forwards,omitempty"`
+	// Forwards are the port forwardings on it. They are all of others, and are read only where they matter; then
+	// ForwardsKnown is set.
+	Forwards      []Forward `json:"forwards,omitempty"`
+	ForwardsKnown bool      `json:"forwardsKnown,omitempty"`
 	// Owner is read from the address's tags: Foreign means another cluster's or Service's.
 	Owner Ownership `json:"owner"`
 	// ForeignCluster is set when the tags name another cluster: then nothing on it is ours.
 	ForeignCluster bool `json:"foreignCluster,omitempty"`
+	// Holder is the Service, as namespace/name, that the tags give it to, if that is another one of this cluster; Kept
+	// means that it left the address by the annotation keep-ip. Admits reports whether our Service may use it too.
+	Holder string `json:"holder,omitempty"`
+	Kept   bool   `json:"kept,omitempty"`
+	Admits bool   `json:"admits,omitempty"`
+	// FormerCluster means that the tags name the cluster as it was called earlier.
+	FormerCluster bool `json:"formerCluster,omitempty"`
+	// Acquired is when the account acquired it, as CloudStack writes it.
+	Acquired string `json:"acquired,omitempty"`
 	// Allocated means that we acquired it, with proof.
 	Allocated bool `json:"allocated,omitempty"`
 	Tagged    bool `json:"tagged,omitempty"`
@@ -69,9 +80,24 @@ type Address struct {
 	OwnTags  []string         `json:"ownTags,omitempty"`
 	Rules    []ActualRule     `json:"rules,omitempty"`
 	Firewall []ActualFirewall `json:"firewall,omitempty"`
+	// vacant means that the Service for which it was acquired left it to those that use it.
+	vacant bool
 	// Known is false when the address's own properties were not read (its rules were).
 	Known bool `json:"known,omitempty"`
 }
+
+// Forward is a port forwarding of others.
+type Forward struct {
+	ID        string `json:"id"`
+	Protocol  string `json:"protocol"`
+	StartPort int    `json:"startPort"`
+	EndPort   int    `json:"endPort"`
+	VM        string `json:"vm,omitempty"`
+}
+
+// has reports whether a public port is forwarded. CloudStack gives a port to a port forwarding or to load balancer
+// rules, whatever their protocols.
+func (f Forward) has(port int) bool { return f.StartPort <= port && port <= f.EndPort }
 
 // ActualRule is a rule found on an address.
 type ActualRule struct {
@@ -81,6 +107,10 @@ type ActualRule struct {
 	Owner Ownership `json:"owner"`
 	// Sibling marks a rule of another Service of Kubernetes.
 	Sibling bool `json:"sibling,omitempty"`
+	// Service is the Service of this cluster, as namespace/name, that a rule belongs to which is not ours. Admits
+	// reports whether it lets our Service use its address.
+	Service string `json:"service,omitempty"`
+	Admits  bool   `json:"admits,omitempty"`
 	// Adopted marks an own rule that another provider made.
 	Adopted bool `json:"adopted,omitempty"`
 	// Tagged means that it carries our tags.
@@ -106,6 +136,7 @@ func (a Actual) Clone() Actual {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
 		addr.Opened = addr.Opened.union(nil)
+		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
 		for j := range addr.Rules {
 			addr.Rules[j].Members = slices.Clone(addr.Rules[j].Members)
@@ -153,11 +184,15 @@ func (a *Address) exclusive() (bool, string) {
 		return false, "it is the network's source NAT address"
 	case a.StaticNAT:
 		return false, "it carries static NAT"
-	case a.Forwards:
+	case len(a.Forwards) > 0:
 		return false, "it forwards ports"
 	}
 	return true, ""
 }
+
+// proven reports whether the address itself is ours, not only rules on it: then what is on ports that our record names
+// is ours as well.
+func (a *Address) proven() bool { return !a.ForeignCluster && (a.Owner == Mine || a.Allocated) }
 
 // shared tells whether other Services of Kubernetes use the address.
 func (a *Address) shared() bool {
@@ -188,6 +223,6 @@ func splitMember(name string) (vm, secondary string) {
 func record(a *Address, project string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, ProjectID: project,
-		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.Sticky, Opened: a.Opened.String(),
+		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.Sticky, Opened: a.Opened.String(), Acquired: a.Acquired,
 	}
 }

@@ -31,14 +31,14 @@ func (r *Reconciler) save(ctx context.Context, t *task) error {
 	if t.mem.records != nil {
 		last = *t.mem.records
 	}
-	if last.Equal(t.records) {
+	records := r.sealed(t)
+	if last.Equal(records) {
 		return nil
 	}
-	if err := t.Records.Save(ctx, t.records); err != nil {
+	if err := t.Records.Save(ctx, records); err != nil {
 		return fmt.Errorf("record addresses on the Service: %w", err)
 	}
-	saved := t.records.Clone()
-	t.mem.records = &saved
+	t.mem.records = &records
 	return nil
 }
 
@@ -78,13 +78,16 @@ func (t *task) dropPending(jobID string) {
 // the job's id is on the Service before the call is made.
 func (r *Reconciler) allocate(ctx context.Context, t *task, act Action) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
+	if err := r.withinLimits(ctx, t); err != nil {
+		return none, err
+	}
 	if t.mem.records == nil {
 		// The framework's copy of the Service may be older than what another process recorded.
 		live, err := t.Records.Load(ctx)
 		if err != nil {
 			return none, fmt.Errorf("read the Service's records: %w", err)
 		}
-		if !live.Equal(t.records) {
+		if !live.Equal(t.Spec.Records) {
 			t.mem.records = &live
 			return none, &WaitError{Message: "the Service's records were changed meanwhile", After: time.Second}
 		}
@@ -98,13 +101,20 @@ func (r *Reconciler) allocate(ctx context.Context, t *task, act Action) (annotat
 	if act.VPCID != "" {
 		request.NetworkID, request.VPCID = "", act.VPCID // a tier cannot be named: the first rule binds the address to it
 	}
-	r.associating.Lock()
-	submitted, err := r.api.AssociateIP(ctx, request)
-	r.associating.Unlock()
+	submitted, err := r.associate(ctx, request)
 	if err != nil {
 		return none, r.allocationFailed(ctx, t, p, err)
 	}
 	return r.finishAllocation(ctx, t, p, submitted.ID)
+}
+
+func (r *Reconciler) associate(ctx context.Context, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
+	unlock, err := r.associating.Lock(ctx, request.ProjectID)
+	if err != nil {
+		return cloudstack.Submitted{}, err
+	}
+	defer unlock()
+	return r.api.AssociateIP(ctx, request)
 }
 
 func (r *Reconciler) allocationFailed(ctx context.Context, t *task, p annotation.PendingAllocation, err error) error {
@@ -141,7 +151,7 @@ func (r *Reconciler) finishAllocation(ctx context.Context, t *task, p annotation
 	if id == "" {
 		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
 	}
-	tags, tagErr := r.api.CreateTags(ctx, ResourcePublicIP, []string{id}, Tags(t.cluster, t.Service))
+	tags, tagErr := r.api.CreateTags(ctx, ResourcePublicIP, []string{id}, Tags(t.clusters[0], t.Service))
 	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: t.project})
 	if err != nil {
 		return none, fmt.Errorf("read the acquired address %s: %w", id, err)
@@ -149,11 +159,15 @@ func (r *Reconciler) finishAllocation(ctx context.Context, t *task, p annotation
 	if len(ips) == 0 {
 		return none, r.vanished(ctx, t, p, id)
 	}
+	if tagOwner(ips[0].Tags, t.clusters, t.Service) == Foreign || ips[0].Tags[TagKeptBy] != "" {
+		t.dropPending(p.JobID)
+		return none, errors.Join(fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ips[0].Address, p.JobID), r.save(ctx, t))
+	}
 	if tagErr == nil {
 		_, tagErr = r.api.Wait(ctx, "createTags", tags.JobID)
 	}
 	rec := annotation.AddressRecord{
-		ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: r.tagged(t, tagErr),
+		ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: r.tagged(t, tagErr), Acquired: ips[0].Allocated,
 		Sticky: slices.ContainsFunc(t.wanted.Rules, func(r Rule) bool { return r.Stickiness != nil }),
 	}
 	if t.wanted.Firewall {

@@ -20,7 +20,7 @@ type API interface {
 	ListStickinessPolicies(ctx context.Context, ruleID string) ([]cloudstack.StickinessPolicy, error)
 	ListCertificatesOfRule(ctx context.Context, ruleID string) ([]string, error)
 	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
-	HasPortForwardings(ctx context.Context, publicIPID, projectID string) (bool, error)
+	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 	QueryJob(ctx context.Context, jobID string) (*cloudstack.Job, error)
 
 	AssociateIP(ctx context.Context, r cloudstack.AssociateIPRequest) (cloudstack.Submitted, error)

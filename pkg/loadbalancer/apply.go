@@ -23,7 +23,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, actions []Action) (agai
 	if len(actions) == 0 {
 		return false, nil
 	}
-	r.lock(t)
+	if err := r.lock(ctx, t); err != nil {
+		return false, err
+	}
 	defer t.release()
 	ap := &applier{r: r, t: t, rules: map[int]string{}}
 	for len(actions) > 0 && err == nil {
@@ -104,7 +106,13 @@ func (ap *applier) ruleID(act Action) string {
 
 // clear waits for what works on the same rule: two changes of one rule at once fail. Only adding the members
 // of a rule may go along with its creation.
+//
+// Ports of an internal address are made and deleted one by one: two deletions at once leave the balancer's VM and the
+// address taken, and every later creation on the address fails (533).
 func (ap *applier) clear(ctx context.Context, act Action) error {
+	if act.Internal && (act.Kind == CreateRule || act.Kind == DeleteRule) {
+		return ap.finish(ctx, func(*pendingJob) bool { return true })
+	}
 	rule := ap.ruleID(act)
 	if rule == "" {
 		return nil
@@ -150,6 +158,7 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 	case ReleaseAddress:
 		delete(ap.t.mem.releasing, j.act.AddressID)
 		ap.t.dropRecord(j.act.AddressID)
+		ap.r.options.Released()
 		ap.t.notify(Notice{Reason: ReasonAddressReleased, Message: "released address " + j.act.IP})
 		return ap.r.save(ctx, ap.t)
 	case UpdateRule:

@@ -152,14 +152,18 @@ func portTaken(err error, act Action) error {
 
 // openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.
 func (ap *applier) openACL(ctx context.Context, act Action) error {
-	defer ap.r.acls.Lock([]string{act.ACLID})()
+	unlock, err := ap.r.acls.Lock(ctx, act.ACLID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	items, err := ap.r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: act.ACLID, ProjectID: ap.t.project})
 	if err != nil {
 		return err
 	}
 	known := make([]ACLItem, 0, len(items))
 	for i := range items {
-		known = append(known, aclItem(&items[i], ap.t.cluster, ap.t.Service.UID))
+		known = append(known, aclItem(&items[i], ap.t.clusters, ap.t.Service.UID))
 	}
 	number, err := freeNumber(known, *act.Firewall)
 	if err != nil {
@@ -167,7 +171,7 @@ func (ap *applier) openACL(ctx context.Context, act Action) error {
 	}
 	s, err := ap.r.api.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
 		ListID: act.ACLID, Protocol: act.Firewall.Protocol, StartPort: act.Firewall.StartPort, EndPort: act.Firewall.EndPort, CIDRs: act.Firewall.CIDRs,
-		Number: number, Reason: aclReason(ap.t.cluster, ap.t.Service),
+		Number: number, Reason: aclReason(ap.t.clusters[0], ap.t.Service),
 	})
 	if err != nil {
 		return err
@@ -209,19 +213,21 @@ func (ap *applier) local(ctx context.Context, act Action) error {
 }
 
 // leave removes our tags and record from an address that stays. What others go on using keeps the mark that
-// the cluster acquired it, so that the last of them can release it.
+// the cluster acquired it, so that the last of them can release it. What is kept says who keeps it.
 func (ap *applier) leave(ctx context.Context, act Action) error {
 	a := ap.t.mem.actual.find(act.AddressID)
 	keys := a.OwnTags
-	if act.HandOver {
+	switch {
+	case act.HandOver:
 		keys = pick(keys, func(k *string) bool { return slices.Contains(serviceKeys, *k) })
+	case act.Keep:
+		if err := ap.markKept(ctx, a); err != nil {
+			return err
+		}
+		keys = pick(keys, func(k *string) bool { return *k != TagCluster && *k != TagManagedBy && *k != TagKeptBy })
 	}
 	if a.Owner == Mine && len(keys) > 0 && !act.Internal {
-		s, err := ap.r.api.DeleteTags(ctx, ResourcePublicIP, []string{act.AddressID}, keys)
-		if err == nil {
-			_, err = ap.r.api.Wait(ctx, "deleteTags", s.JobID)
-		}
-		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		if err := ap.untag(ctx, a.ID, keys); err != nil {
 			return err
 		}
 	}
@@ -232,13 +238,51 @@ func (ap *applier) leave(ctx context.Context, act Action) error {
 	return ap.local(ctx, act)
 }
 
+// markKept tags an address before the Service's own tags go, so that it is never without an owner.
+func (ap *applier) markKept(ctx context.Context, a *Address) error {
+	if slices.Contains(a.OwnTags, TagKeptBy) {
+		return nil
+	}
+	tags := map[string]string{TagCluster: ap.t.clusters[0], TagManagedBy: ManagedBy, TagKeptBy: ap.t.Service.Key()}
+	for _, key := range a.OwnTags {
+		delete(tags, key)
+	}
+	s, err := ap.r.api.CreateTags(ctx, ResourcePublicIP, []string{a.ID}, tags)
+	if err == nil {
+		_, err = ap.r.api.Wait(ctx, "createTags", s.JobID)
+	}
+	if err != nil && !alreadyTagged(err) && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return err
+	}
+	return nil
+}
+
+// untag deletes tags of an address; a role that may not tag leaves them.
+func (ap *applier) untag(ctx context.Context, id string, keys []string) error {
+	s, err := ap.r.api.DeleteTags(ctx, ResourcePublicIP, []string{id}, keys)
+	if err == nil {
+		_, err = ap.r.api.Wait(ctx, "deleteTags", s.JobID)
+	}
+	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return err
+	}
+	return nil
+}
+
 // tag submits tags: of an address those that it lacks, of rules all.
 func (ap *applier) tag(ctx context.Context, act Action) error {
 	t := ap.t
-	kind, ids, tags := ResourceRule, []string{}, ruleTags(t.cluster, t.Service)
+	kind, ids, tags := ResourceRule, []string{}, ruleTags(t.clusters[0], t.Service)
 	a := t.mem.actual.find(act.AddressID)
 	if act.Kind == TagAddress {
-		kind, ids, tags = ResourcePublicIP, []string{act.AddressID}, Tags(t.cluster, t.Service)
+		kind, ids, tags = ResourcePublicIP, []string{act.AddressID}, Tags(t.clusters[0], t.Service)
+		if a.FormerCluster && slices.Contains(a.OwnTags, TagCluster) {
+			// A tag cannot be changed. Without this one the address is ours by the Service's UID.
+			if err := ap.untag(ctx, a.ID, []string{TagCluster}); err != nil {
+				return err
+			}
+			a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return k == TagCluster })
+		}
 		for _, key := range a.OwnTags {
 			delete(tags, key)
 		}

@@ -107,6 +107,10 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" is a tier whose offering balances internally only", "set the annotation "+annotation.Internal+", or put the nodes in a tier with public load balancing")
 	case spec.Internal && (spec.ProxyProtocol.Any() || spec.SSLPorts.Any() || spec.Stickiness != nil):
 		return refuse("internal load balancers have no PROXY protocol, TLS or stickiness", "remove those annotations, or "+annotation.Internal)
+	case spec.Stickiness != nil && strings.EqualFold(spec.Stickiness.Method, annotation.AppCookie) && n.proxied():
+		// The router would refuse its whole configuration, and with it every later change of a rule of the network.
+		return refuse(name+" is balanced by a virtual router, whose HAProxy has had no app-cookie since 1.6",
+			"set the annotation "+annotation.StickinessMethod+" to lb-cookie or source")
 	case spec.SSLPorts.Any() && !n.TLS:
 		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)", "remove the annotation "+annotation.SSLCertificate)
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):

@@ -18,7 +18,7 @@ func (req *Request) nowhere(err error) bool {
 
 // Delete removes everything of a Service's. It returns nil only when nothing is left.
 func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
-	t, end, err := r.begin(ctx, req)
+	t, err := r.begin(ctx, req)
 	if req.nowhere(err) {
 		r.forget(req.Service.UID)
 		return Result{}, nil
@@ -26,7 +26,7 @@ func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer end()
+	defer t.release()
 	return r.remove(ctx, t)
 }
 
@@ -39,6 +39,11 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 		return Result{}, r.failed(t, err)
 	}
 	actions := Plan(t.wanted, *t.mem.actual, r.limits())
+	if fewer, err := r.limitKept(ctx, t, actions); err != nil {
+		return Result{}, r.failed(t, err)
+	} else if fewer {
+		actions = Plan(t.wanted, *t.mem.actual, r.limits())
+	}
 	r.metrics.planned(actions)
 	if _, err := r.apply(ctx, t, actions); err != nil {
 		return Result{Plan: actions}, r.failed(t, err)
@@ -62,7 +67,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 
 // Exists tells whether anything of a Service's is there, and its addresses.
 func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, error) {
-	t, end, err := r.begin(ctx, req)
+	t, err := r.begin(ctx, req)
 	if req.nowhere(err) {
 		r.forget(req.Service.UID)
 		return nil, false, nil
@@ -70,7 +75,7 @@ func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	defer end()
+	defer t.release()
 	if !t.records.Empty() {
 		var ips []string
 		for _, a := range t.records.Addresses {

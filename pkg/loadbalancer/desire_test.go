@@ -112,6 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"internal with source ranges", []Port{tcp(80)}, all(internal, restricted), inner(nothing), "", ""},
 		{"internal with source ranges under a default list", []Port{tcp(80)}, all(internal, restricted), inner(func(n *Network) { n.ACLName = defaultAllow }), ReasonSourceRanges, "cannot be changed"},
 		{"TLS", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, isolated(), "", ""},
+		{"app-cookie of a virtual router", []Port{tcp(80)}, func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{Method: annotation.AppCookie} }, isolated(), ReasonUnsupportedNetwork, "no app-cookie"},
 		{"TLS before 4.22", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, with(func(n *Network) { n.TLS = false }), ReasonUnsupportedNetwork, "SslTermination"},
 		{"PROXY protocol on a provider without", []Port{tcp(443)}, func(s *annotation.Spec) { s.ProxyProtocol.All = true }, lb, ReasonUnsupportedNetwork, "without the PROXY protocol"},
 	} {
@@ -265,7 +266,7 @@ func TestFits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			refusal := Fits(tc.d, tc.a, isolated())
+			refusal := Fits(tc.d, tc.a, isolated(), AllGrants())
 			if tc.reason == "" {
 				assert.Nil(t, refusal)
 				return
@@ -280,11 +281,11 @@ func TestFits(t *testing.T) {
 func TestTagOwner(t *testing.T) {
 	t.Parallel()
 	svc := aService()
-	assert.Equal(t, Mine, tagOwner(Tags("c1", svc), "c1", svc))
-	assert.Equal(t, Foreign, tagOwner(Tags("c2", svc), "c1", svc), "a copy of the cluster has the same UIDs")
+	assert.Equal(t, Mine, tagOwner(Tags("c1", svc), []string{"c1"}, svc))
+	assert.Equal(t, Foreign, tagOwner(Tags("c2", svc), []string{"c1"}, svc), "a copy of the cluster has the same UIDs")
 	other := svc
 	other.UID = "other"
-	assert.Equal(t, Foreign, tagOwner(Tags("c1", other), "c1", svc))
-	assert.Equal(t, Unknown, tagOwner(map[string]string{"colour": "blue"}, "c1", svc))
-	assert.Equal(t, Unknown, tagOwner(nil, "c1", svc))
+	assert.Equal(t, Foreign, tagOwner(Tags("c1", other), []string{"c1"}, svc))
+	assert.Equal(t, Unknown, tagOwner(map[string]string{"colour": "blue"}, []string{"c1"}, svc))
+	assert.Equal(t, Unknown, tagOwner(nil, []string{"c1"}, svc))
 }

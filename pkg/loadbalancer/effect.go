@@ -34,7 +34,7 @@ func (a *Actual) effect(act Action, out Outcome) {
 	case RememberAddress:
 		addr.Recorded, addr.Opened = true, act.Opened
 	case TagAddress:
-		addr.Tagged, addr.Owner, addr.OwnTags = true, Mine, TagKeys()
+		addr.Tagged, addr.Owner, addr.OwnTags, addr.FormerCluster = true, Mine, TagKeys(), false
 	case CreateRule:
 		// Stickiness and certificate come with actions of their own.
 		rule := *act.Rule

@@ -13,15 +13,18 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
+// freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
+const freshAge = 5 * time.Second
+
 // Ensure brings a Service to its desired state. Errors are *RefusalError when the
 // Service cannot be served as it stands, *WaitError, or wrap *cloudstack.Error;
 // the next call then goes on from where this one stopped.
 func (r *Reconciler) Ensure(ctx context.Context, req Request) (Result, error) {
-	t, end, err := r.begin(ctx, req)
+	t, err := r.begin(ctx, req)
 	if err != nil {
 		return Result{}, err
 	}
-	defer end()
+	defer t.release()
 	return r.ensure(ctx, t)
 }
 
@@ -29,16 +32,20 @@ func (r *Reconciler) Ensure(ctx context.Context, req Request) (Result, error) {
 // the reads may be shared with other Services by way of whole lists that were
 // begun since; the zero time asks for this Service alone.
 func (r *Reconciler) Repair(ctx context.Context, req Request, since time.Time) (Result, error) {
-	t, end, err := r.begin(ctx, req)
+	t, err := r.begin(ctx, req)
 	if err != nil {
 		return Result{}, err
 	}
-	defer end()
+	defer t.release()
 	if t.mem.readAt.Before(since) || since.IsZero() {
 		t.mem.actual = nil
 		t.verify = true
 	}
 	t.bulkSince = since
+	t.tierAge = freshAge
+	if !since.IsZero() {
+		t.tierAge = max(time.Second, r.options.Clock.Since(since)) // read once a round for all Services of the tier
+	}
 	return r.ensure(ctx, t)
 }
 
@@ -48,6 +55,9 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	}
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
+	}
+	if t.mem.aclID != "" && t.mem.aclID != t.wanted.ACLID {
+		t.everywhere = true // the list was replaced: our items of the old one go
 	}
 	if err := r.look(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
@@ -75,9 +85,10 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	if err := r.keepRecords(ctx, t); err != nil {
 		return result, r.failed(t, err)
 	}
+	t.mem.survey = false
 	if r.applies() {
 		d := t.wanted
-		t.mem.done = &d
+		t.mem.done, t.mem.aclID = &d, d.ACLID
 	}
 	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
 	if target := chooseTarget(t.wanted, *t.mem.actual); target != nil {
@@ -86,7 +97,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	return result, nil
 }
 
-// desire decides what the Service shall have. It makes no call but for a network not seen before.
+// desire decides what the Service shall have. It makes no call but for a network not seen before, and before a refusal.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	if own := t.Spec.Project; own != "" || t.ownProject != "" {
 		id, err := r.options.Project(ctx, own)
@@ -100,6 +111,33 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 			}
 		}
 	}
+	refusal, outside, err := r.desireAt(ctx, t, 0)
+	if err != nil {
+		return err
+	}
+	if refusal != nil || len(outside) > 0 {
+		// What was read may be minutes old: a NIC may have been added, or the network changed.
+		if t.Refresh != nil {
+			if t.Members, t.Reach, err = t.Refresh(ctx); err != nil {
+				return err
+			}
+		}
+		if refusal, outside, err = r.desireAt(ctx, t, freshAge); err != nil {
+			return err
+		}
+	}
+	if refusal != nil {
+		return refusal
+	}
+	if len(outside) > 0 {
+		t.notify(Notice{Warning: true, Reason: ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
+	}
+	return nil
+}
+
+// desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
+// outside are nodes without a NIC in the network.
+func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *RefusalError, outside []string, err error) {
 	current := ""
 	if len(t.records.Addresses) > 0 {
 		current = t.records.Addresses[0].NetworkID
@@ -113,26 +151,26 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 		id, refusal = ServingNetwork(t.Members, t.Spec.Network, current)
 	}
 	if refusal != nil {
-		return refusal
+		return refusal, nil, nil
 	}
 	if id == "" {
 		id = current // no nodes: the network of the address that there is
 	}
 	if id != "" {
-		n, err := r.options.Network(ctx, t.project, id)
+		n, err := r.options.Network(ctx, t.project, id, maxAge)
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.leavesACLs() {
+			n, err = r.options.Network(ctx, t.project, id, t.tierAge)
+		}
 		if err != nil {
-			return fmt.Errorf("look up the nodes' network: %w", err)
+			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
 		t.network = &n
 	}
 	t.wanted, refusal = Desire(Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: r.leavesACLs()})
-	if refusal != nil {
-		return refusal
+	if refusal == nil {
+		_, outside = memberNames(t.Members, id)
 	}
-	if _, outside := memberNames(t.Members, id); len(outside) > 0 {
-		t.notify(Notice{Warning: true, Reason: ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
-	}
-	return nil
+	return refusal, outside, nil
 }
 
 // some names a few of many.
@@ -145,6 +183,9 @@ func some(names []string) string {
 
 // look makes the memory hold the actual state: from memory while that is young, else by reading.
 func (r *Reconciler) look(ctx context.Context, t *task) error {
+	// An address that is asked for and not known to be used is looked at closely at once.
+	known := func(rec annotation.AddressRecord) bool { return rec.IP == t.wanted.Address }
+	t.survey = t.mem.survey || t.wanted.Address != "" && !t.wanted.Internal && !slices.ContainsFunc(t.records.Addresses, known)
 	if t.mem.actual != nil && (r.options.DriftPeriod == 0 || r.options.Clock.Since(t.mem.readAt) < r.options.DriftPeriod) {
 		target := chooseTarget(t.wanted, *t.mem.actual)
 		aclKnown := t.wanted.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l ACL) bool { return l.ListID == t.wanted.ACLID })
@@ -159,7 +200,13 @@ func (r *Reconciler) look(ctx context.Context, t *task) error {
 // plan plans from memory, and once more from a proving read when something would be released.
 func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
 	for {
-		if refusal := Fits(t.wanted, *t.mem.actual, t.network); refusal != nil {
+		if !t.survey && needsSurvey(t.wanted, *t.mem.actual) {
+			t.survey = true
+			if err := r.observe(ctx, t, false); err != nil {
+				return nil, err
+			}
+		}
+		if refusal := Fits(t.wanted, *t.mem.actual, t.network, r.granted(t)); refusal != nil {
 			return nil, refusal
 		}
 		actions := Plan(t.wanted, *t.mem.actual, r.limits())
@@ -170,6 +217,11 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
 			}
 			continue
 		}
+		if fewer, err := r.limitKept(ctx, t, actions); err != nil {
+			return nil, err
+		} else if fewer {
+			continue
+		}
 		r.noteDrift(t, actions)
 		if t.read {
 			for _, n := range t.observations(r.limits()) {
@@ -178,6 +230,14 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
 		}
 		return actions, nil
 	}
+}
+
+// granted are the Service's grants.
+func (r *Reconciler) granted(t *task) Grants {
+	out := t.Grants
+	out.SourceNAT = out.SourceNAT || r.options.Unguarded[GuardSourceNAT]
+	out.ForeignAddress = out.ForeignAddress || r.options.Unguarded[GuardForeignAddress]
+	return out
 }
 
 // observations are what the Service's owner should know of what was read.
@@ -210,5 +270,5 @@ func (r *Reconciler) noteDrift(t *task, actions []Action) {
 		return
 	}
 	r.metrics.drift(n)
-	t.notify(Notice{Warning: true, Reason: ReasonDriftRepaired, Message: fmt.Sprintf("CloudStack was changed by others; repairing with %d actions, the first: %s", n, first)})
+	t.notify(Notice{Warning: true, Reason: ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + ActionsText(n, first)})
 }

@@ -7,18 +7,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // Fits says why the desired state cannot be reached from the actual one: what
 // only the addresses found can tell.
-func Fits(d Desired, a Actual, network *Network) *RefusalError {
+func Fits(d Desired, a Actual, network *Network, grants Grants) *RefusalError {
 	if d.Absent {
 		return nil
 	}
 	target := chooseTarget(d, a)
 	if target == nil {
 		if d.NetworkID == "" {
-			return &RefusalError{Reason: ReasonNoNodes, Message: "no node has a VM yet, so that the network of the address is not known", Remedy: "add nodes; the Service is tried again"}
+			return &RefusalError{Reason: ReasonNoNodes, Message: "no node is eligible, so that the network of the address is not known", Remedy: "add a node that may serve; the Service is tried again"}
 		}
 		return nil
 	}
@@ -47,6 +49,12 @@ func Fits(d Desired, a Actual, network *Network) *RefusalError {
 	if target.SourceNAT && network != nil && network.DNS && slices.Contains(ports, dnsPort) {
 		return &RefusalError{ReasonReservedPort, fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address", dnsPort, where), "choose another address", dnsPort}
 	}
+	if target.joining(d) {
+		// Whose the address is comes first: what is on it is nobody else's business.
+		if refusal := target.refusesNamespace(); refusal != nil {
+			return refusal
+		}
+	}
 	for _, r := range target.Rules {
 		if r.Owner != Mine && slices.Contains(ports, r.PublicPort) {
 			return &RefusalError{
@@ -55,7 +63,87 @@ func Fits(d Desired, a Actual, network *Network) *RefusalError {
 			}
 		}
 	}
+	if !target.joining(d) {
+		return nil // what is served already is served on
+	}
+	for _, f := range target.Forwards {
+		for _, port := range ports {
+			if f.has(port) {
+				return &RefusalError{
+					ReasonPortTaken, fmt.Sprintf("port %d of %s is forwarded to VM %s by port forwarding %s, which is not of this Service", port, where, f.VM, f.ID),
+					"delete that port forwarding, or choose another port or address", port,
+				}
+			}
+		}
+	}
+	return target.refuses(grants)
+}
+
+// joining reports whether a rule has to be made on the address.
+func (a *Address) joining(d Desired) bool {
+	own := map[int]bool{}
+	for _, r := range a.ownRules() {
+		own[r.PublicPort] = true
+	}
+	return a.ID != "" && slices.ContainsFunc(d.Ports(), func(port int) bool { return !own[port] })
+}
+
+func (a *Address) notAllowed(message, remedy string) *RefusalError {
+	return &RefusalError{Reason: ReasonNotAllowed, Message: "address " + a.IP + message, Remedy: remedy}
+}
+
+// refusesNamespace says why the Service may not use the address: Services of another namespace have it and do not share
+// it. Their names are not told.
+func (a *Address) refusesNamespace() *RefusalError {
+	if a.proven() {
+		return nil
+	}
+	const remedy = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
+	switch {
+	case a.Kept && !a.Admits:
+		return a.notAllowed(" is kept for another namespace", "choose another address, or ask whoever operates the cluster to release it in CloudStack")
+	case a.Holder != "" && !a.Admits:
+		return a.notAllowed(" belongs to a Service of another namespace, which does not share it", remedy)
+	case a.Holder == "" && slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Mine && r.Service != "" && !r.Admits }):
+		return a.notAllowed(" is used by a Service of another namespace, which does not share it", remedy)
+	}
 	return nil
+}
+
+// refuses says why the Service may not use the address without the operator's grant: its network or others use it.
+func (a *Address) refuses(grants Grants) *RefusalError {
+	refuse := a.notAllowed
+	switch {
+	case a.Internal: // CloudStack keeps internal load balancers of one address apart by their ports alone
+		return nil
+	case a.SourceNAT && !grants.SourceNAT:
+		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
+			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
+	case a.proven() || a.Holder != "":
+		return nil // what others made there, they made on an address of ours, or its holder lives with it
+	}
+	for _, r := range a.Rules {
+		if r.Owner != Mine && r.Service == "" && !grants.ForeignAddress {
+			return refuse(fmt.Sprintf(" carries load balancer rule %q (%s), which no Service of this cluster has", r.Name, r.ID), foreignRemedy)
+		}
+	}
+	if len(a.Forwards) > 0 && !grants.ForeignAddress {
+		return refuse(fmt.Sprintf(" carries port forwarding %s to VM %s, which no Service of this cluster made", a.Forwards[0].ID, a.Forwards[0].VM), foreignRemedy)
+	}
+	return nil
+}
+
+const foreignRemedy = "choose another address, or have the namespace added to the chart's value tenancy.foreignAddress.allow"
+
+// needsSurvey reports whether a rule is about to be made on an address of which too little is known: who holds it, and
+// which of its ports are forwarded. On an address of ours that matters only where a firewall rule of unknown origin is
+// on such a port.
+func needsSurvey(d Desired, a Actual) bool {
+	target := chooseTarget(d, a)
+	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown {
+		return false
+	}
+	return !target.proven() || len(claims(d, target)) > 0
 }
 
 // foreignAccess finds firewall rules of others that let in to our ports whom the Service does not.

@@ -4,6 +4,7 @@
 package loadbalancer
 
 import (
+	"context"
 	"slices"
 	"sync"
 )
@@ -15,37 +16,54 @@ type KeyedMutex struct {
 }
 
 type keyLock struct {
-	sync.Mutex
+	turn  chan struct{} // holds a token while somebody has the lock
 	users int
 }
 
-// Lock locks all keys, in an order that cannot deadlock, and returns what unlocks them.
-func (k *KeyedMutex) Lock(keys []string) (unlock func()) {
+// Lock locks all keys, in an order that cannot deadlock, and returns what unlocks them. It fails when the context ends
+// first; then nothing is locked.
+func (k *KeyedMutex) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	locks := make([]*keyLock, 0, len(keys))
-	for _, key := range keys {
-		k.mu.Lock()
-		if k.held == nil {
-			k.held = map[string]*keyLock{}
-		}
-		l, ok := k.held[key]
-		if !ok {
-			l = &keyLock{}
-			k.held[key] = l
-		}
-		l.users++
-		k.mu.Unlock()
-		l.Lock()
-		locks = append(locks, l)
-	}
-	return func() {
+	unlock = func() {
 		for i, l := range locks {
-			l.Unlock()
-			k.mu.Lock()
-			if l.users--; l.users == 0 {
-				delete(k.held, keys[i])
-			}
-			k.mu.Unlock()
+			<-l.turn
+			k.leave(keys[i], l)
 		}
+	}
+	for _, key := range keys {
+		l := k.enter(key)
+		select {
+		case l.turn <- struct{}{}:
+			locks = append(locks, l)
+		case <-ctx.Done():
+			k.leave(key, l)
+			unlock()
+			return nil, ctx.Err()
+		}
+	}
+	return unlock, nil
+}
+
+func (k *KeyedMutex) enter(key string) *keyLock {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.held == nil {
+		k.held = map[string]*keyLock{}
+	}
+	l, ok := k.held[key]
+	if !ok {
+		l = &keyLock{turn: make(chan struct{}, 1)}
+		k.held[key] = l
+	}
+	l.users++
+	return l
+}
+
+func (k *KeyedMutex) leave(key string, l *keyLock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(k.held, key)
 	}
 }

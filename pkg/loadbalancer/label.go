@@ -39,9 +39,9 @@ func (a *Action) setLabel() {
 	case DeleteRule:
 		a.Label = fmt.Sprintf("delete rule of port %d%s", a.Port, on)
 	case AddMembers:
-		a.Label = fmt.Sprintf("add %d members to the rule of port %d%s", len(a.Members), a.Port, on)
+		a.Label = fmt.Sprintf("add %s to the rule of port %d%s", counted(len(a.Members), "member"), a.Port, on)
 	case RemoveMembers:
-		a.Label = fmt.Sprintf("remove %d members from the rule of port %d%s", len(a.Members), a.Port, on)
+		a.Label = fmt.Sprintf("remove %s from the rule of port %d%s", counted(len(a.Members), "member"), a.Port, on)
 	case OpenFirewall:
 		a.Label = fmt.Sprintf("open %s%s to %s", portsText(*a.Firewall), on, strings.Join(a.Firewall.CIDRs, ","))
 	case CloseFirewall:
@@ -51,7 +51,7 @@ func (a *Action) setLabel() {
 	case CloseACL:
 		a.Label = fmt.Sprintf("close %s in ACL %s for %s", portsText(*a.Firewall), a.ACLID, strings.Join(a.Firewall.CIDRs, ","))
 	case TagRules:
-		a.Label = fmt.Sprintf("tag %d rules%s", len(a.Ports), on)
+		a.Label = fmt.Sprintf("tag %s%s", counted(len(a.Ports), "rule"), on)
 	case SetStickiness:
 		a.Label = fmt.Sprintf("set stickiness %s of port %d%s", a.Rule.Stickiness.Method, a.Port, on)
 	case DropStickiness:
@@ -66,6 +66,22 @@ func (a *Action) setLabel() {
 	if a.Note != "" {
 		a.Label += ": " + a.Note
 	}
+}
+
+// counted is a number with its noun, "1 rule" or "2 rules".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// ActionsText says how many actions there are, and which the first is.
+func ActionsText(n int, first string) string {
+	if n == 1 {
+		return "1 action: " + first
+	}
+	return fmt.Sprintf("%d actions, the first: %s", n, first)
 }
 
 func portsText(f FirewallRange) string {

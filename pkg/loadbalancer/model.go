@@ -25,6 +25,8 @@ type Service struct {
 	Ports []Port
 	// StatusIPs are the addresses in the Service's status.
 	StatusIPs []string
+	// Seen is set when this controller has worked on the Service before, by the Service's status.
+	Seen bool
 	// IPv6Only is set when the Service has no IPv4 address.
 	IPv6Only bool
 }

@@ -55,14 +55,15 @@ func parseOwnRuleName(lb, name string) (protocol string, port int, legacy, ok bo
 // leasewebName is how Leaseweb's fork names rules: K8s_svc_CLUSTER_NAMESPACE_NAME-PROTOCOL-PORT.
 var leasewebName = regexp.MustCompile(`^K8s_svc_(.+)_([a-z0-9-]+)_([a-z0-9.-]+?)-(tcp-proxy|tcp|udp|ssl)-([1-9][0-9]{0,4})$`)
 
-// namesRule tells whether a rule's name is one that a provider gives to rules of the Service. byUID is false when
-// the name holds no more than the Service's own name, which a Service of another cluster may have as well.
-func (s Service) namesRule(name string) (byUID, ok bool) {
+// namesRule reports whether a rule's name is one that a provider gives to rules of the Service in a cluster of that
+// name; any cluster for an empty one. byUID is false when the name holds no more than names, which a Service of another
+// cluster may have as well.
+func (s Service) namesRule(name, clusterName string) (byUID, ok bool) {
 	if _, _, _, ok := parseOwnRuleName(s.LB, name); ok {
 		return true, true
 	}
 	m := leasewebName.FindStringSubmatch(name)
-	return false, m != nil && m[2] == s.Namespace && m[3] == s.Name
+	return false, m != nil && (clusterName == "" || m[1] == clusterName) && m[2] == s.Namespace && m[3] == s.Name
 }
 
 // ofKubernetes tells whether a provider of Kubernetes gave a rule its name.

@@ -14,7 +14,8 @@ import (
 
 // readACLs reads the network ACL list of the wanted tier, and before a proof all lists, if there is any VPC.
 func (r *Reconciler) readACLs(ctx context.Context, t *task, src *source, actual Actual, prove bool) ([]ACL, error) {
-	everywhere := t.everywhere
+	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
+	everywhere := t.everywhere || src.lists != nil && t.network != nil && t.network.VPCID != ""
 	if prove {
 		everywhere = everywhere || slices.ContainsFunc(actual.Addresses, func(a Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(t.records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
@@ -38,7 +39,7 @@ func (r *Reconciler) readACLs(ctx context.Context, t *task, src *source, actual 
 	}
 	var out []ACL
 	for i := range items {
-		item := aclItem(&items[i], t.cluster, t.Service.UID)
+		item := aclItem(&items[i], t.clusters, t.Service.UID)
 		if item.Owner != Mine && items[i].ListID != t.wanted.ACLID {
 			continue
 		}
@@ -51,12 +52,12 @@ func (r *Reconciler) readACLs(ctx context.Context, t *task, src *source, actual 
 	return out, nil
 }
 
-func aclItem(in *cloudstack.NetworkACL, cluster, uid string) ACLItem {
+func aclItem(in *cloudstack.NetworkACL, clusters []string, uid string) ACLItem {
 	out := ACLItem{
 		ActualFirewall: actualFirewall(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
 		Number:         in.Number, Ingress: in.Ingress, Allow: in.Allow, Owner: Foreign,
 	}
-	if ownsACLItem(in.Reason, cluster, uid) && in.Ingress && in.Allow {
+	if ownsACLItem(in.Reason, clusters, uid) && in.Ingress && in.Allow {
 		out.Owner = Mine
 	}
 	return out

@@ -71,15 +71,29 @@ func (o OpenedPorts) union(other OpenedPorts) OpenedPorts {
 	return out
 }
 
+// without returns a new set without some ports.
+func (o OpenedPorts) without(ports map[int]bool) OpenedPorts {
+	out := OpenedPorts{}
+	for protocol, list := range o {
+		for _, p := range list {
+			if !ports[p] {
+				out[protocol] = append(out[protocol], p)
+			}
+		}
+	}
+	return out.union(nil)
+}
+
 // covers tells whether every port of the other set is in this one.
 func (o OpenedPorts) covers(other OpenedPorts) bool {
 	return o.union(other).String() == o.union(nil).String()
 }
 
-// ownsFirewall tells whether a firewall rule governs nothing but ports of ours:
-// those of the Service's rules on the address, those it wants there, and those
-// that its record says were opened. Such a rule is ours whoever made it, since
-// no one else can use these ports; a rule that reaches further is left alone.
+// ownsFirewall reports whether a firewall rule governs nothing but ports of ours:
+// those of the Service's rules on the address, those on which a rule of the Service
+// will stand by then (wanted, see claims), and those that its record says were opened.
+// Such a rule is ours whoever made it, since no one else can use these ports; a rule
+// that reaches further is left alone.
 func (a *Address) ownsFirewall(f ActualFirewall, wanted OpenedPorts) bool {
 	if a.ForeignCluster || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
@@ -99,6 +113,11 @@ func (a *Address) ownsFirewall(f ActualFirewall, wanted OpenedPorts) bool {
 	for _, r := range a.Rules {
 		if r.Owner != Mine {
 			delete(own, r.PublicPort)
+		}
+	}
+	for port := range own {
+		if slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.has(port) }) {
+			delete(own, port)
 		}
 	}
 	if f.EndPort-f.StartPort >= len(own) {

@@ -97,11 +97,11 @@ func (r *Reconciler) CleanOrphan(ctx context.Context, o Orphan, notify func(Noti
 		req.Service.UID = "vacant " + o.ID
 		req.Spec.Records.Addresses = []annotation.AddressRecord{{ID: o.ID, IP: o.IP, Allocated: true}}
 	}
-	t, end, err := r.begin(ctx, req)
+	t, err := r.begin(ctx, req)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer t.release()
 	t.bulkSince, t.everywhere = time.Time{}, o.Kind == "acl"
 	_, err = r.remove(ctx, t)
 	return err

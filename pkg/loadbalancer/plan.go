@@ -18,6 +18,8 @@ type Limits struct {
 	NoCIDRs bool
 	// CIDRsProven: a rule with cidrlist was read, so the server has it.
 	CIDRsProven bool
+
+	unclaimed bool // see GuardClaim
 }
 
 // Plan says what leads from the actual to the desired state, in order. It

@@ -33,17 +33,18 @@ func (p *planner) leave(a *Address) {
 	}
 	if a.Recorded || a.Owner == Mine {
 		handOver := a.Allocated && a.shared() && !p.desired.KeepAddress && !p.limits.NoTags
+		keep := a.Allocated && p.desired.KeepAddress && !a.Internal && !p.limits.NoTags
 		switch {
 		case a.Internal:
 			why = "it belongs to its tier"
 		case handOver:
 			why = "other Services use it"
 		case !a.Allocated:
-			why = "it was not acquired by this controller"
+			why = "nothing proves that this controller acquired it; csccm adopt hands such addresses over"
 		case p.desired.KeepAddress:
 			why = "annotation " + annotation.KeepIP + " is set"
 		}
-		p.add(Action{Kind: ForgetAddress, Wave: waveOldRelease, AddressID: a.ID, IP: a.IP, Internal: a.Internal, HandOver: handOver, Note: why})
+		p.add(Action{Kind: ForgetAddress, Wave: waveOldRelease, AddressID: a.ID, IP: a.IP, Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}
 }
 

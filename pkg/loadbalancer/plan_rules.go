@@ -14,6 +14,33 @@ type planner struct {
 	desired Desired
 	limits  Limits
 	actions []Action
+	claims  map[int]bool // see claims
+}
+
+// claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
+// use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
+// rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
+func claims(d Desired, target *Address) map[int]bool {
+	if !d.Firewall || target.Internal {
+		return nil
+	}
+	own := map[int]bool{}
+	for _, r := range target.ownRules() {
+		own[r.PublicPort] = true
+	}
+	wanted := wantedPorts(d.Rules)
+	out := map[int]bool{}
+	for _, f := range target.Firewall {
+		if f.Going || !target.ownsFirewall(f, wanted) || target.ownsFirewall(f, nil) {
+			continue
+		}
+		for port := f.StartPort; port <= f.EndPort; port++ {
+			if !own[port] && slices.Contains(wanted[f.Protocol], port) {
+				out[port] = true
+			}
+		}
+	}
+	return out
 }
 
 func (p *planner) add(a Action) {
@@ -29,11 +56,18 @@ func (p *planner) reach(target *Address) {
 		target = &Address{NetworkID: p.desired.NetworkID, VPCID: p.desired.VPCID, Internal: p.desired.Internal, Recorded: true, Allocated: true, Tagged: true, Opened: opened}
 	}
 	p.sticky(target)
-	before := opened.union(target.Opened)
-	if !target.Recorded || !target.Opened.covers(opened) {
+	if !p.limits.unclaimed {
+		p.claims = claims(p.desired, target)
+	}
+	// The record names ports before they are opened, but not while they may be somebody else's.
+	before := opened.without(p.claims).union(target.Opened)
+	if !target.Recorded || !target.Opened.covers(opened.without(p.claims)) {
 		p.remember(target, waveAddress, before)
 	}
-	if target.Allocated && !target.Tagged && !target.Internal && !p.limits.NoTags {
+	if before = opened.union(target.Opened); len(p.claims) > 0 {
+		p.remember(target, waveClaimed, before)
+	}
+	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
 		p.add(Action{Kind: TagAddress, Wave: waveBuild, AddressID: target.ID, IP: target.IP})
 	}
 	own := map[int]ActualRule{}
@@ -162,7 +196,11 @@ func (p *planner) closeFirewall(a *Address, f ActualFirewall, wave int) {
 func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
 	act := Action{Wave: waveBuild, AddressID: target.ID, IP: target.IP, NetworkID: p.desired.NetworkID, Internal: target.Internal, Port: want.PublicPort, Rule: &want, Replaces: replaces}
 	act.Kind = CreateRule
-	p.add(act)
+	create := act
+	if p.claims[want.PublicPort] {
+		create.Wave = waveClaim
+	}
+	p.add(create)
 	p.extras(act, ActualRule{})
 	if p.unproven(want) {
 		return // members come when the rule was read back with its source ranges

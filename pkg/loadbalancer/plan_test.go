@@ -6,6 +6,7 @@ package loadbalancer
 import (
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,11 +50,10 @@ func run(a Actual, actions []Action) Actual {
 	return a
 }
 
-var serial int
+var serial atomic.Int64
 
 func outcomeFor(act Action, i int) Outcome {
-	serial++
-	o := Outcome{ID: fmt.Sprintf("%s-%d-%d", act.Kind, i, serial), IP: act.IP}
+	o := Outcome{ID: fmt.Sprintf("%s-%d-%d", act.Kind, i, serial.Add(1)), IP: act.IP}
 	if act.Kind == AllocateAddress && o.IP == "" {
 		o.IP = "203.0.113.50"
 	}

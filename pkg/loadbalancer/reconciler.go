@@ -18,11 +18,22 @@ import (
 type Options struct {
 	// ClusterID names the cluster in tags.
 	ClusterID func() string
+	// FormerClusterID is a name under which this cluster, and perhaps others, tagged earlier: such a tag is believed
+	// only together with the Service's UID. Empty for none.
+	FormerClusterID string
+	// ClusterName is what older providers put into rules' names; "kubernetes" when empty.
+	ClusterName string
+	// Seal signs records; without one no record proves anything.
+	Seal annotation.Signer
+	// Neighbours are the cluster's Services of type LoadBalancer, asked for when an address has rules of others.
+	Neighbours func(ctx context.Context) ([]Neighbour, error)
+	// Unguarded switches guards off. Tests show with it that each guard is needed; nothing else sets it.
+	Unguarded map[Guard]bool
 	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
 	// is empty for the account's own resources. One that is not there is a *cloudstack.Error of KindNotFound.
 	Project func(ctx context.Context, name string) (string, error)
-	// Network describes a network of a project; it may be some minutes old.
-	Network func(ctx context.Context, project, id string) (Network, error)
+	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes old.
+	Network func(ctx context.Context, project, id string, maxAge time.Duration) (Network, error)
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
 	// Known is what is known of the server beforehand; the rest is learned.
@@ -39,6 +50,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Log gets one line per action; may be nil.
 	Log func(service, message string)
+	// Released is called when an address was released; may be nil. It must not block.
+	Released func()
 	// NewJobID makes UUIDs for customjobid; random when nil.
 	NewJobID func() string
 }
@@ -49,8 +62,11 @@ type Request struct {
 	Spec    annotation.Spec
 	Members []Member
 	// Reach are all nodes that may serve, if Members are only those that do now; they tell the network first.
-	Reach   []Member
+	Reach []Member
+	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
+	Refresh func(ctx context.Context) (members, reach []Member, err error)
 	Records RecordStore
+	Grants  Grants
 	Notify  func(Notice)
 }
 
@@ -71,7 +87,8 @@ type WaitError struct {
 func (e *WaitError) Error() string { return e.Message }
 
 // Reconciler brings Services to their desired state, many at a time and each by
-// one goroutine at a time. It remembers what it read and wrote, so that a
+// one goroutine at a time: callers of Ensure, Repair, Delete, Exists and CleanOrphan hold
+// the Service's Turn. It remembers what it read and wrote, so that a
 // Service with nothing to do costs nothing.
 type Reconciler struct {
 	api     API
@@ -84,9 +101,10 @@ type Reconciler struct {
 	started  time.Time
 	touched  map[string]time.Time // when we last wrote to an address, by its id
 
+	turns       KeyedMutex // one task per Service, see Turn
 	addresses   KeyedMutex // one submitter per address
 	acls        KeyedMutex // one chooser of numbers per network ACL list
-	associating sync.Mutex // two associateIpAddress at once make the server sleep
+	associating KeyedMutex // per project: two associateIpAddress at once make the server sleep
 
 	noTags           atomic.Bool
 	noCIDRUpdate     atomic.Bool
@@ -96,19 +114,20 @@ type Reconciler struct {
 	noACLs           atomic.Bool
 }
 
-// memory is what a Reconciler knows of one Service; its lock serialises work on the Service.
+// memory is what a Reconciler knows of one Service. Only the holder of the Service's Turn uses it.
 type memory struct {
-	sync.Mutex
 	// actual is the state as last read and since written; nil when not known.
 	actual *Actual
 	readAt time.Time
 	// done is the desired state that was last reached.
 	done *Desired
-	// records are the records as last saved or read; nil when the Service's copy counts.
+	// records are the records as last saved or read, signatures included; nil when the Service's copy counts.
 	records   *annotation.Records
 	members   map[string]memberRead // by rule id
 	extras    map[string]extraRead  // by rule id
+	aclID     string                // the network ACL list that was last brought to the desired state
 	known     bool                  // the state was read before by this process
+	survey    bool                  // the last attempt failed, and had to look closely
 	releasing map[string]bool       // addresses whose release was asked for and not seen to succeed
 }
 
@@ -128,6 +147,9 @@ func New(api API, o Options) *Reconciler {
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
+	if o.Released == nil {
+		o.Released = func() {}
+	}
 	if o.NewJobID == nil {
 		o.NewJobID = newUUID
 	}
@@ -146,7 +168,22 @@ func (r *Reconciler) limits() Limits {
 		NoCIDRUpdate: r.options.Known.NoCIDRUpdate || r.noCIDRUpdate.Load() && !r.cidrUpdateProven.Load(),
 		NoCIDRs:      r.options.Known.NoCIDRs || r.noCIDRs.Load() && !r.cidrsProven.Load(),
 		CIDRsProven:  r.options.Known.CIDRsProven || r.cidrsProven.Load(),
+		unclaimed:    r.options.Unguarded[GuardClaim],
 	}
+}
+
+// Turn waits until no other task works on a Service, named by its UID, and returns what ends the turn.
+func (r *Reconciler) Turn(ctx context.Context, uid string) (end func(), err error) {
+	return r.turns.Lock(ctx, uid)
+}
+
+// clusters are the names under which this cluster may have signed and tagged.
+func (r *Reconciler) clusters() []string {
+	out := []string{r.options.ClusterID()}
+	if former := r.options.FormerClusterID; former != "" && former != out[0] {
+		out = append(out, former)
+	}
+	return out
 }
 
 func (r *Reconciler) leavesACLs() bool { return r.options.LeaveACLs || r.noACLs.Load() }

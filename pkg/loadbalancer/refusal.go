@@ -22,6 +22,7 @@ const (
 	ReasonSourceRanges       Reason = "SourceRangesNotEnforceable"
 	ReasonNoSuchNetwork      Reason = "NoSuchNetwork"
 	ReasonProjectChanged     Reason = "ProjectChanged"
+	ReasonNotAllowed         Reason = "NotAllowed"
 )
 
 // Reasons of notices while working.
@@ -41,6 +42,7 @@ const (
 	ReasonShortGap         Reason = "ShortGap"
 	ReasonNodeOutside      Reason = "NodeOutsideNetwork"
 	ReasonUnprovenRule     Reason = "UnprovenRule"
+	ReasonUnprovenRecord   Reason = "UnprovenRecord"
 	ReasonRangesNotServed  Reason = "SourceRangesNotServed"
 )
 

@@ -43,7 +43,8 @@ func (l *seedList) add(ips []cloudstack.PublicIP, status []string) {
 
 // seeds finds the public addresses that may concern the Service: those of its
 // record; without one those of its rules by name, of its status, and, when it
-// is not new, those tagged for it; and the one that it asks for.
+// is not new, those tagged for it: its record may have been removed by a user.
+// And the one that it asks for.
 func (r *Reconciler) seeds(ctx context.Context, t *task, src *source, prove bool) (seedList, error) {
 	var out seedList
 	for i := range t.records.Addresses {
@@ -54,10 +55,19 @@ func (r *Reconciler) seeds(ctx context.Context, t *task, src *source, prove bool
 		s := out.at(rec.ID)
 		s.IP, s.recorded, s.inStatus = rec.IP, &rec, true
 	}
-	if len(t.records.Addresses) == 0 {
+	switch {
+	case len(t.records.Addresses) == 0:
 		if err := r.unrecorded(ctx, t, src, prove, &out); err != nil {
 			return nil, err
 		}
+	case prove && t.wanted.Absent && !r.limits().NoTags:
+		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
+		// an older one, which a user put back.
+		ips, err := src.addressesTagged(ctx, t.Service.UID)
+		if err != nil {
+			return nil, fmt.Errorf("look for addresses tagged for %s: %w", t.Service.Key(), err)
+		}
+		out.add(ips, t.Service.StatusIPs)
 	}
 	if want := t.wanted.Address; want != "" && !t.wanted.Internal && !slices.ContainsFunc(out, func(s seed) bool { return s.IP == want }) {
 		ips, err := src.addressesAt(ctx, want)
@@ -100,7 +110,7 @@ func (r *Reconciler) unrecorded(ctx context.Context, t *task, src *source, prove
 		}
 		out.add(ips, t.Service.StatusIPs)
 	}
-	if prove || len(t.Service.StatusIPs) > 0 {
+	if prove || len(t.Service.StatusIPs) > 0 || t.Service.Seen && !t.mem.known {
 		ips, err := src.addressesTagged(ctx, t.Service.UID)
 		if err != nil {
 			return fmt.Errorf("look for addresses tagged for %s: %w", t.Service.Key(), err)

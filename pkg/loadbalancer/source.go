@@ -6,6 +6,7 @@ package loadbalancer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -27,14 +28,10 @@ type source struct {
 // lists are whole lists of a project, each read when it is first needed. They
 // make the cost of looking at many Services independent of their number.
 type lists struct {
-	mu       sync.Mutex
-	begun    time.Time // the oldest list was asked for then, or later
-	rules    []cloudstack.LoadBalancerRule
-	firewall []cloudstack.FirewallRule
-	ips      []cloudstack.PublicIP
-	acls     []cloudstack.NetworkACL
-	read     map[string]bool
-	members  map[string]map[string][]string // by network and rule: VM ids
+	begun time.Time  // the oldest list was asked for then, or later
+	turns KeyedMutex // one reader of each list
+	mu    sync.Mutex
+	read  map[string]any // what was read completely, never changed again
 }
 
 // sharedLists returns lists of a project that were begun since a time, new ones if need be.
@@ -43,44 +40,54 @@ func (r *Reconciler) sharedLists(project string, since time.Time) *lists {
 	defer r.mu.Unlock()
 	l := r.lists[project]
 	if l == nil || l.begun.Before(since) {
-		l = &lists{begun: r.options.Clock.Now(), read: map[string]bool{}, members: map[string]map[string][]string{}}
+		l = &lists{begun: r.options.Clock.Now(), read: map[string]any{}}
 		r.lists[project] = l
 	}
 	return l
 }
 
-// once runs a read at most once for all who share the lists; a failed one is tried again.
-func (l *lists) once(name string, read func() error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.read[name] {
-		return nil
+// shared is what read returned to the first of all who share the lists; a read that failed is tried again.
+func shared[T any](ctx context.Context, l *lists, name string, read func() (T, error)) (T, error) {
+	var none T
+	unlock, err := l.turns.Lock(ctx, name)
+	if err != nil {
+		return none, err
 	}
-	err := read()
-	l.read[name] = err == nil
-	return err
+	defer unlock()
+	l.mu.Lock()
+	known, ok := l.read[name].(T)
+	l.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	list, err := read()
+	if err != nil {
+		return none, err
+	}
+	l.mu.Lock()
+	l.read[name] = list
+	l.mu.Unlock()
+	return list, nil
 }
 
 func (s *source) allRules(ctx context.Context) ([]cloudstack.LoadBalancerRule, error) {
-	err := s.lists.once("rules", func() (err error) {
-		s.lists.rules, err = s.r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: s.project})
-		return err
+	list, err := shared(ctx, s.lists, "rules", func() ([]cloudstack.LoadBalancerRule, error) {
+		return s.r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: s.project})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list load balancer rules: %w", err)
 	}
-	return s.lists.rules, nil
+	return list, nil
 }
 
 func (s *source) allIPs(ctx context.Context) ([]cloudstack.PublicIP, error) {
-	err := s.lists.once("ips", func() (err error) {
-		s.lists.ips, err = s.r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: s.project})
-		return err
+	list, err := shared(ctx, s.lists, "ips", func() ([]cloudstack.PublicIP, error) {
+		return s.r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: s.project})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
-	return s.lists.ips, nil
+	return list, nil
 }
 
 // fresh tells whether the lists were asked for after our own last write to an address.
@@ -119,11 +126,10 @@ func (s *source) firewallOf(ctx context.Context, addressID string) ([]cloudstack
 	if !s.fresh(addressID) {
 		return s.r.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: s.project})
 	}
-	err := s.lists.once("firewall", func() (err error) {
-		s.lists.firewall, err = s.r.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: s.project})
-		return err
+	all, err := shared(ctx, s.lists, "firewall", func() ([]cloudstack.FirewallRule, error) {
+		return s.r.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: s.project})
 	})
-	return pick(s.lists.firewall, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == addressID }), err
+	return pick(all, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == addressID }), err
 }
 
 func (s *source) addressesAt(ctx context.Context, ip string) ([]cloudstack.PublicIP, error) {
@@ -161,11 +167,10 @@ func (s *source) aclItems(ctx context.Context, listID string) ([]cloudstack.Netw
 	if s.lists == nil {
 		return s.r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: listID, ProjectID: s.project})
 	}
-	err := s.lists.once("acls", func() (err error) {
-		s.lists.acls, err = s.r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: s.project})
-		return err
+	all, err := shared(ctx, s.lists, "acls", func() ([]cloudstack.NetworkACL, error) {
+		return s.r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: s.project})
 	})
-	return pick(s.lists.acls, func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID }), err
+	return pick(all, func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID }), err
 }
 
 // membersOf are the VMs behind a rule, when asking VM by VM is cheaper than asking rule by rule; ok is false when
@@ -192,33 +197,35 @@ func (s *source) membersOf(ctx context.Context, rule *ActualRule, a *Address) (v
 	if len(candidates)*((rules+page-1)/page) >= rules {
 		return nil, false, nil
 	}
-	err = s.lists.once("members "+a.NetworkID, func() error {
+	byRule, err := shared(ctx, s.lists, "members "+a.NetworkID, func() (map[string][]string, error) {
 		byRule := map[string][]string{}
 		for _, vm := range candidates {
 			of, err := s.r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{VMID: vm, NetworkID: a.NetworkID, ProjectID: s.project})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for i := range of {
 				byRule[of[i].ID] = append(byRule[of[i].ID], vm)
 			}
 		}
-		s.lists.members[a.NetworkID] = byRule
-		return nil
+		return byRule, nil
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("list the rules of the VMs of network %s: %w", a.NetworkID, err)
 	}
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
-	return s.lists.members[a.NetworkID][rule.ID], true, nil
+	return byRule[rule.ID], true, nil
 }
 
 // touch notes that an address is written to: lists begun earlier do not count for it.
 func (r *Reconciler) touch(addressID string) {
+	now := r.options.Clock.Now()
 	r.mu.Lock()
-	r.touched[addressID] = r.options.Clock.Now()
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if _, known := r.touched[addressID]; !known {
+		// Nobody asks about times as long ago as that: lists are younger, and so is what may still be on its way.
+		maps.DeleteFunc(r.touched, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
+	}
+	r.touched[addressID] = now
 }
 
 func (r *Reconciler) untouchedSince(addressID string, t time.Time) bool {

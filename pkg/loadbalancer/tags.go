@@ -3,6 +3,8 @@
 
 package loadbalancer
 
+import "slices"
+
 // Keys of the tags that say whose a public address is. They vanish when the
 // address is released.
 const (
@@ -11,6 +13,8 @@ const (
 	TagServiceUID  = "csccm-service-uid"
 	TagManagedBy   = "csccm-managed-by"
 	TagAllocatedBy = "csccm-allocated-by"
+	// TagKeptBy names the Service, as namespace/name, that had an address and left it by the annotation keep-ip.
+	TagKeptBy = "csccm-kept-by"
 )
 
 // ManagedBy is the value of TagManagedBy and TagAllocatedBy.
@@ -32,13 +36,13 @@ func ruleTags(cluster string, svc Service) map[string]string {
 // vacant tells whether an address was acquired by this cluster for a Service that has left it to the others that
 // use it: the last of them releases it.
 func vacant(tags map[string]string, cluster string) bool {
-	return tags[TagCluster] == cluster && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == ""
+	return tags[TagCluster] == cluster && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == "" && tags[TagKeptBy] == ""
 }
 
 // serviceKeys are the keys that name the Service.
 var serviceKeys = []string{TagService, TagServiceUID}
 
-// TagKeys are all keys, for removing them.
+// TagKeys are the keys of Tags.
 func TagKeys() []string {
 	return []string{TagAllocatedBy, TagCluster, TagManagedBy, TagService, TagServiceUID}
 }
@@ -54,13 +58,14 @@ func Tags(cluster string, svc Service) map[string]string {
 	}
 }
 
-// tagOwner reads whose an address is by its tags.
-func tagOwner(tags map[string]string, cluster string, svc Service) Ownership {
+// tagOwner reads whose an address or rule is by its tags. A UID is unique, so that it is believed under each of the
+// cluster's names, and without one: a change of the name may have been cut short.
+func tagOwner(tags map[string]string, clusters []string, svc Service) Ownership {
 	uid, tagged := tags[TagServiceUID]
-	switch {
-	case !tagged && tags[TagCluster] == "":
+	switch cluster := tags[TagCluster]; {
+	case !tagged && cluster == "":
 		return Unknown
-	case tags[TagCluster] == cluster && uid == svc.UID:
+	case uid == svc.UID && (cluster == "" || slices.Contains(clusters, cluster)):
 		return Mine
 	default:
 		return Foreign
@@ -71,7 +76,7 @@ func tagOwner(tags map[string]string, cluster string, svc Service) Ownership {
 // refuses to delete tags when none matches.
 func presentTagKeys(tags map[string]string) []string {
 	var keys []string
-	for _, k := range TagKeys() {
+	for _, k := range append(TagKeys(), TagKeptBy) {
 		if _, ok := tags[k]; ok {
 			keys = append(keys, k)
 		}

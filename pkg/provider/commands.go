@@ -38,7 +38,7 @@ var Commands = []Command{
 	{Name: "listNetworkACLs", Optional: true, Without: "network ACL lists of VPC tiers are left alone"},
 	{Name: "createNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
 	{Name: "deleteNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
-	{Name: "listPortForwardingRules", Optional: true, Without: "port forwardings on a VPC's address do not keep it from being released"},
+	{Name: "listPortForwardingRules", Optional: true, Without: "port forwardings do not keep an address from being released"},
 	{Name: "listLoadBalancers", Optional: true, Without: "there are no internal load balancers"},
 	{Name: "createLoadBalancer", Optional: true, Without: "there are no internal load balancers"},
 	{Name: "deleteLoadBalancer", Optional: true, Without: "there are no internal load balancers"},

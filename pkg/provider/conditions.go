@@ -31,11 +31,15 @@ const (
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
-// conditions are what a sync that ended with err shows on the Service.
-func conditions(err error) []metav1.Condition {
+// conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
+// succeeded.
+func conditions(unserved string, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReady}
 	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReady}
 	if err == nil {
+		if unserved != "" {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(loadbalancer.ReasonNoBackends), unserved
+		}
 		return []metav1.Condition{ready, ports}
 	}
 	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, err.Error()
@@ -63,7 +67,7 @@ func conditions(err error) []metav1.Condition {
 
 // showCondition writes the conditions to the Service if they say something new. That is no part of the sync:
 // a failure is logged only.
-func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, err error) {
+func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, unserved string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -74,7 +78,7 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 	}
 	lb.mu.Unlock()
 	var changed []metav1.Condition
-	for _, c := range conditions(err) {
+	for _, c := range conditions(unserved, err) {
 		was := apimeta.FindStatusCondition(shown, c.Type)
 		if was == nil && c.Type == corev1.LoadBalancerPortsError && c.Status == metav1.ConditionFalse {
 			continue // it says nothing until it was true once
@@ -106,7 +110,9 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 		return
 	}
 	lb.mu.Lock()
-	lb.shown[svc.UID] = shown
+	if lb.seen[svc.UID] != nil { // else it is gone, and nobody would remove this
+		lb.shown[svc.UID] = shown
+	}
 	lb.mu.Unlock()
 }
 

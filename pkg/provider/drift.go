@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ func (lb *loadBalancer) settledServices() []types.UID {
 func (lb *loadBalancer) run(ctx context.Context) {
 	lb.endpoints.run(ctx.Done())
 	go lb.followEndpoints(ctx)
+	go lb.followRetries(ctx)
 	period := lb.deps.DriftPeriod
 	if period == 0 {
 		return
@@ -96,6 +98,9 @@ func (lb *loadBalancer) driftRound(ctx context.Context) {
 		})
 	}
 	group.Wait()
+	lb.mu.Lock()
+	lb.pruneLocked()
+	lb.mu.Unlock()
 	if ctx.Err() == nil {
 		lb.lookForOrphans(ctx, begun)
 		lb.metrics.round(lb.deps.Clock.Since(begun))
@@ -112,34 +117,37 @@ func (lb *loadBalancer) repair(ctx context.Context, uid types.UID, since time.Ti
 // again syncs a Service as the framework last asked for it. The framework and this take turns, and what is done
 // is always what was asked for last.
 func (lb *loadBalancer) again(ctx context.Context, uid types.UID, do reconcile) bool {
-	defer lb.turns.Lock([]string{string(uid)})()
-	lb.mu.Lock()
-	s, ok := lb.seen[uid]
-	lb.mu.Unlock()
-	if !ok || !s.settled {
+	ctx, s, unlock := lb.turnOf(ctx, uid)
+	defer unlock()
+	if s == nil || !s.settled {
 		return true
 	}
-	status, err := lb.ensure(ctx, s.service, s.nodes, do)
-	lb.mu.Lock()
-	s.settled = true // nobody else tries it again
-	lb.mu.Unlock()
-	if err != nil {
+	if err := lb.publish(ctx, s, do); err != nil {
+		lb.mu.Lock()
+		s.settled = true // nobody else tries it again
+		lb.mu.Unlock()
 		klog.ErrorS(err, "A Service's load balancer could not be repaired; it is tried again", "service", klog.KObj(s.service))
-		return false
+		return lb.retryLater(uid, err) // then the queue of endpoints needs no retry of its own
 	}
-	if servicehelpers.LoadBalancerStatusEqual(&s.service.Status.LoadBalancer, status) {
-		return true
+	return true
+}
+
+// publish syncs a Service as it was last asked for, and writes its status as the framework does.
+func (lb *loadBalancer) publish(ctx context.Context, s *seenService, do reconcile) error {
+	nodes := lb.current(s.nodes)
+	status, err := lb.ensure(ctx, s.service, nodes, do)
+	if err != nil || servicehelpers.LoadBalancerStatusEqual(&s.service.Status.LoadBalancer, status) {
+		return err
 	}
 	updated := s.service.DeepCopy()
 	updated.Status.LoadBalancer = *status
 	if _, err := servicehelpers.PatchService(lb.deps.Kube.CoreV1(), s.service, updated); err != nil {
-		klog.ErrorS(err, "The status of a Service could not be changed", "service", klog.KObj(s.service))
-		return false
+		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), 0)
 	}
 	lb.mu.Lock()
 	s.service = updated
 	lb.mu.Unlock()
-	return true
+	return nil
 }
 
 // endpointsChanged is told of every change of an EndpointSlice.
@@ -153,7 +161,8 @@ func (lb *loadBalancer) endpointsChanged(namespace, name string) {
 	}
 }
 
-// followEndpoints keeps the members of Services with externalTrafficPolicy Local to the nodes with endpoints.
+// followEndpoints keeps the members of Services with externalTrafficPolicy Local to the nodes with endpoints, and those
+// of Services with a node selector to the nodes that it matches.
 func (lb *loadBalancer) followEndpoints(ctx context.Context) {
 	go func() { <-ctx.Done(); lb.queue.ShutDown() }()
 	for {
@@ -170,7 +179,7 @@ func (lb *loadBalancer) followEndpoints(ctx context.Context) {
 	}
 }
 
-// moved brings a Service's members to the nodes that have endpoints now.
+// moved brings a Service's members to the nodes that have endpoints, and match its node selector, now.
 func (lb *loadBalancer) moved(ctx context.Context, uid types.UID) bool {
 	lb.mu.Lock()
 	s, ok := lb.seen[uid]
@@ -180,6 +189,7 @@ func (lb *loadBalancer) moved(ctx context.Context, uid types.UID) bool {
 	}
 	svc, nodes := s.service, s.nodes // a drift round may put another Service there
 	lb.mu.Unlock()
+	nodes = lb.current(nodes)
 	spec := lb.specOf(svc)
 	if spec != nil && lb.upToDate(ctx, svc, *spec, nodes) {
 		return true

@@ -107,8 +107,10 @@ func TestNamesOfClusters(t *testing.T) {
 		config  string
 		wrong   bool
 	}{
-		{name: "none", options: Options{}, wrong: true},
-		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}, wrong: true},
+		{name: "none: the cluster's own", options: Options{}},
+		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}},
+		{name: "the framework's default, as a flag", options: Options{ClusterID: "kubernetes"}, wrong: true},
+		{name: "the framework's default, in the cloud-config", config: "kubernetes", wrong: true},
 		{name: "a flag", options: Options{ClusterID: "prod", ClusterName: "kubernetes"}},
 		{name: "the cloud-config", options: Options{ClusterName: "kubernetes"}, config: "prod"},
 		{name: "the framework's", options: Options{ClusterName: "prod"}},

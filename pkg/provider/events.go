@@ -38,12 +38,13 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonAddressUnavailable, true, "the requested address cannot be used"},
 	{loadbalancer.ReasonPortTaken, true, "a port of the address is taken by somebody else's rule"},
 	{loadbalancer.ReasonInvalidAnnotation, true, "an annotation does not parse; nothing was changed"},
+	{loadbalancer.ReasonNotAllowed, true, "the operator's policy (chart value `tenancy`) does not allow what the Service asks for"},
 	{loadbalancer.ReasonUnsupportedProto, true, "a port's protocol is not supported"},
 	{loadbalancer.ReasonMixedProtocols, true, "one port is wanted for two protocols"},
 	{loadbalancer.ReasonInvalidPort, true, "a port is out of range, or there is none"},
 	{loadbalancer.ReasonReservedPort, true, "a port is taken by the virtual router"},
 	{loadbalancer.ReasonNoNodePort, true, "a port has no node port"},
-	{loadbalancer.ReasonNoNodes, true, "there is no node yet, so that the network is not known"},
+	{loadbalancer.ReasonNoNodes, true, "no node is eligible, so that the network is not known"},
 	{loadbalancer.ReasonSeveralNetworks, true, "the nodes are in several networks"},
 	{loadbalancer.ReasonUnsupportedNetwork, true, "the nodes' network cannot balance load"},
 	{loadbalancer.ReasonNoBackends, true, "no node serves the Service"},
@@ -73,6 +74,9 @@ type serviceEvents struct {
 }
 
 func (e serviceEvents) notice(n loadbalancer.Notice) {
+	if e.recorder == nil {
+		return // what is read again was reported already
+	}
 	kind := corev1.EventTypeNormal
 	if n.Warning {
 		kind = corev1.EventTypeWarning

@@ -6,19 +6,18 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	cloudprovider "k8s.io/cloud-provider"
-	cpapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 // networkAge is how old the description of a network may be: services of an offering hardly change.
@@ -40,12 +40,25 @@ type loadBalancerDeps struct {
 	Kube        kubernetes.Interface
 	Recorder    record.EventRecorder
 	ClusterID   func() string
+	// FormerClusterID and ClusterName are as in loadbalancer.Options.
+	FormerClusterID, ClusterName string
+	// Seal signs the records on Services.
+	Seal annotation.Signer
+	// Services are those of the cluster; read from the API server when nil.
+	Services    func(ctx context.Context) ([]*corev1.Service, error)
+	Unguarded   map[loadbalancer.Guard]bool // tests only
 	DriftPeriod time.Duration
 	Policy      loadbalancer.Policy
 	LeaveACLs   bool
 	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
 	CleanOrphans bool
-	Clock        clock.PassiveClock
+	// Tenancy is what the operator allows; nil is tenancy.Default().
+	Tenancy *tenancy.Policy
+	Clock   clock.PassiveClock
+	// Records holds what was taken out of the framework's copies of Services; nil when nothing was.
+	Records *recordsCache
+	// Nodes are the Nodes of the framework's cache; nil where there is none.
+	Nodes func() ([]*corev1.Node, error)
 }
 
 // loadBalancer adapts the reconciler to the framework.
@@ -54,14 +67,16 @@ type loadBalancer struct {
 	reconciler *loadbalancer.Reconciler
 	metrics    *loadBalancerMetrics
 
-	endpoints endpointCache
-	orphans   map[string]bool                                 // as found in the last round; the drift loop's own
-	queue     workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints changed
-	turns     loadbalancer.KeyedMutex                         // one worker at a time on a Service
+	endpoints  endpointCache
+	namespaces namespaces
+	orphans    map[string]bool                                 // as found in the last round; the drift loop's own
+	queue      workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints, or the labels of whose nodes, changed
+	backoff    *backoff
+	retries    workqueue.TypedDelayingInterface[types.UID] // Services whose wait ends before the framework tries them again
 
 	mu       sync.Mutex
 	seen     map[types.UID]*seenService // what the framework last asked for
-	others   map[string]*inventory.Inventory
+	others   map[string]*otherInventory // of other projects
 	shown    map[types.UID][]metav1.Condition
 	synced   map[types.UID]string    // the nodes with which a Service was last brought to its desired state
 	doubtful map[types.UID]bool      // Services whose last sync failed in CloudStack
@@ -75,13 +90,18 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 		deps.Clock = clock.RealClock{}
 	}
 	lb := &loadBalancer{
-		deps: deps, queue: newEndpointQueue(), seen: map[types.UID]*seenService{}, shown: map[types.UID][]metav1.Condition{}, others: map[string]*inventory.Inventory{},
+		deps: deps, queue: newEndpointQueue(), seen: map[types.UID]*seenService{}, shown: map[types.UID][]metav1.Condition{}, others: map[string]*otherInventory{},
 		synced: map[types.UID]string{}, doubtful: map[types.UID]bool{}, missing: map[types.UID]time.Time{},
+		backoff: newBackoff(deps.Clock), retries: workqueue.NewTypedDelayingQueue[types.UID](),
 	}
 	lb.endpoints.changed = lb.endpointsChanged
 	lb.metrics = newLoadBalancerMetrics()
 	lb.reconciler = loadbalancer.New(deps.API, loadbalancer.Options{
 		ClusterID:   deps.ClusterID,
+		ClusterName: deps.ClusterName, FormerClusterID: deps.FormerClusterID,
+		Seal:        deps.Seal,
+		Neighbours:  lb.neighbours,
+		Unguarded:   deps.Unguarded,
 		Project:     func(ctx context.Context, name string) (string, error) { return lb.inventory(name).ProjectID(ctx) },
 		Network:     lb.network,
 		VMs:         lb.vmsOf,
@@ -89,6 +109,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 		Policy:      deps.Policy,
 		LeaveACLs:   deps.LeaveACLs,
 		Clock:       deps.Clock,
+		Released:    func() { lb.freed(helpedByAddress) },
 		Log: func(service, message string) {
 			klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
 		},
@@ -108,8 +129,26 @@ func (lb *loadBalancer) GetLoadBalancerName(_ context.Context, _ string, svc *co
 
 // GetLoadBalancer tells whether anything of the Service's remains in CloudStack.
 func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	svc = lb.deps.Records.restore(svc)
+	if goes(svc) {
+		if wait, err := lb.backoff.held(deletionOf(svc)); wait > 0 {
+			return nil, false, err // the last attempt to delete it failed, and the next is not due
+		}
+	}
 	spec, _ := annotation.Parse(svc) // a wrong annotation must not hide what is there
-	ips, exists, err := lb.reconciler.Exists(ctx, lb.request(svc, spec, nil))
+	req, err := lb.request(ctx, svc, spec, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	ips, exists, err := lb.reconciler.Exists(ctx, req)
+	if err == nil && !exists && goes(svc) {
+		lb.drop(svc.UID) // the framework does not ask for its deletion
+	}
 	if err != nil || !exists {
 		return nil, exists, err
 	}
@@ -122,15 +161,29 @@ func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *core
 
 // EnsureLoadBalancer brings the Service to its desired state.
 func (lb *loadBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	defer lb.turns.Lock([]string{string(svc.UID)})()
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	lb.remember(svc, nodes)
 	return lb.ensure(ctx, svc, nodes, lb.reconciler.Ensure)
 }
 
 // UpdateLoadBalancer brings the rules' members to the nodes. With the nodes of the last time it does nothing.
 func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) error {
-	defer lb.turns.Lock([]string{string(svc.UID)})()
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	lb.remember(svc, nodes)
+	if lb.backoff.waiting(svc.UID) {
+		// Its next attempt has the new nodes. The framework writes no Event for this error and does not retry.
+		wait, _ := lb.backoff.held(attemptOf(lb.deps.Records.restore(svc), nodes))
+		lb.retries.AddAfter(svc.UID, wait)
+		return cloudprovider.ImplementedElsewhere
+	}
 	spec, err := annotation.Parse(svc)
 	if err == nil && lb.upToDate(ctx, svc, spec, nodes) {
 		return nil
@@ -153,82 +206,113 @@ func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, spec 
 
 // EnsureLoadBalancerDeleted removes everything of the Service's from CloudStack.
 func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
-	defer lb.turns.Lock([]string{string(svc.UID)})()
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	attempt := deletionOf(svc)
+	if wait, err := lb.backoff.held(attempt); wait > 0 {
+		return retryAfter(err, wait)
+	}
+	svc = lb.deps.Records.restore(svc)
 	spec, _ := annotation.Parse(svc) // what cannot be parsed must still be deleted
 	lb.forget(svc.UID)
 	lb.unsee(svc.UID)
-	_, err := lb.reconciler.Delete(ctx, lb.request(svc, spec, nil))
-	if err == nil {
-		lb.note(svc.UID, nil, false, nil)
-		lb.clearCondition(ctx, svc)
+	req, err := lb.request(ctx, svc, spec, nil)
+	if err != nil {
+		return err
 	}
-	return lb.failed(svc, err)
+	_, err = lb.reconciler.Delete(ctx, req)
+	if err == nil {
+		lb.clearCondition(ctx, svc)
+		lb.drop(svc.UID)
+		lb.freed(helpedByPort)
+	}
+	return lb.ended(svc, attempt, err, 0)
 }
 
 type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
 
-// ensure is one sync: it chooses the backends, has them reconciled and shows the outcome on the Service.
+// ensure is one sync: it chooses the backends, has them reconciled and shows the outcome on the Service. It does
+// nothing while the Service waits after a failure that would only repeat itself.
 func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
-	status, err := lb.sync(ctx, svc, nodes, do)
+	svc = lb.deps.Records.restore(svc)
+	attempt := attemptOf(svc, nodes)
+	if wait, err := lb.backoff.held(attempt); wait > 0 {
+		return nil, retryAfter(err, wait)
+	}
+	left := 0
+	status, unserved, err := lb.sync(ctx, svc, nodes, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		result, err := do(ctx, req)
+		left = len(result.Plan)
+		return result, err
+	})
 	lb.mu.Lock()
 	if s := lb.seen[svc.UID]; s != nil {
 		s.settled = err == nil
 	}
 	lb.mu.Unlock()
-	lb.showCondition(ctx, svc, err)
-	return status, lb.failed(svc, err)
+	lb.showCondition(ctx, svc, unserved, err)
+	return status, lb.ended(svc, attempt, err, left)
 }
 
-func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
+// sync is one attempt. unserved says why nobody is served although it succeeded.
+func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved string, _ error) {
 	events := serviceEvents{lb.deps.Recorder, svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
+		return nil, "", &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
 		events.warn(ReasonSettingWithout, w)
 	}
+	if err := lb.allowed(ctx, svc); err != nil {
+		return nil, "", err
+	}
 	// What the Service alone decides is decided before anything is read.
 	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
-		return nil, refusal
+		return nil, "", refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	members, complete, err := lb.members(ctx, svc.UID, spec, chosen, events)
+	complete := false
+	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []loadbalancer.Member, err error) {
+		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
+		return members, reach, err
+	}
+	members, reach, err := find(ctx, events, lbVMAge)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	switch {
-	case len(nodes) == 0:
-		events.warn(loadbalancer.ReasonNoBackends, "no node is eligible; the rules have no members, and nobody is served")
-	case len(chosen) == 0:
-		events.warn(loadbalancer.ReasonNoBackends, "no node is chosen ("+whyNone(svc, spec)+"); the rules have no members, and nobody is served")
+	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
+		unserved = why + "; the rules have no members, and nobody is served"
+		events.warn(loadbalancer.ReasonNoBackends, unserved)
 	}
-	req := lb.request(svc, spec, members)
-	if len(chosen) == 0 && svc.Annotations[annotation.Addresses] == "" {
-		// Nobody serves yet: the others tell in which network the address will be.
-		if req.Reach, _, err = lb.members(ctx, svc.UID, spec, nodes, events); err != nil {
-			return nil, err
-		}
+	req, err := lb.request(ctx, svc, spec, members)
+	if err != nil {
+		return nil, "", err
 	}
-	if vms := lb.inventory(spec.Project).LastVMs(); vms != nil && len(chosen) > 0 && len(chosen) < len(nodes) {
-		// Pods that wander must not make the address move to another network.
-		all, _ := match(vms, selected(spec, nodes))
-		req.Reach = inZone(vms, all, spec.Zone)
+	req.Reach = reach
+	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
+		return find(ctx, serviceEvents{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
+	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok && refusal.Reason == loadbalancer.ReasonNoNodes {
+		err = &loadbalancer.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
+	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if lb.deps.Policy == loadbalancer.PolicyDryRun {
 		lb.tellPlan(events, result.Plan)
-		return svc.Status.LoadBalancer.DeepCopy(), nil
+		return svc.Status.LoadBalancer.DeepCopy(), unserved, nil
 	}
-	return status(svc, spec, result.IP), nil
+	return status(svc, spec, result.IP), unserved, nil
 }
 
 // tellPlan says in an Event what the policy dry-run keeps from being done.
@@ -236,7 +320,7 @@ func (lb *loadBalancer) tellPlan(events serviceEvents, plan []loadbalancer.Actio
 	if len(plan) == 0 {
 		return
 	}
-	text := fmt.Sprintf("dry run: %d actions are not done, the first: %s", len(plan), plan[0].Label)
+	text := "dry run, not done: " + loadbalancer.ActionsText(len(plan), plan[0].Label)
 	events.notice(loadbalancer.Notice{Reason: ReasonDryRun, Message: text})
 }
 
@@ -259,23 +343,39 @@ func (lb *loadBalancer) forget(uid types.UID) {
 	lb.mu.Unlock()
 }
 
-// failed makes an error the framework's, with an Event where the framework's own says too little.
-func (lb *loadBalancer) failed(svc *corev1.Service, err error) error {
+// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little. left
+// is the number of actions that were planned.
+func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, left int) error {
+	if err == nil {
+		if next, wait, ok := lb.backoff.succeeded(svc.UID); ok {
+			lb.retries.AddAfter(next, wait)
+		}
+		return nil
+	}
 	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
 		serviceEvents{lb.deps.Recorder, svc}.warn(refusal.Reason, refusal.Error())
 	}
-	if wait, ok := errors.AsType[*loadbalancer.WaitError](err); ok {
-		return cpapi.NewRetryError(wait.Message, wait.After)
+	if errors.Is(err, context.Canceled) {
+		return err // the process ends
 	}
-	return err
+	wait := lb.backoff.failed(a, err, left)
+	if cloudstack.IsKind(err, cloudstack.KindTransient) {
+		// The framework only warns of an error that says when to try again; csccm doctor looks for errors.
+		klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(svc), "in", wait.Round(time.Second))
+	}
+	return retryAfter(err, wait)
 }
 
-func (lb *loadBalancer) request(svc *corev1.Service, spec annotation.Spec, members []loadbalancer.Member) loadbalancer.Request {
+func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec annotation.Spec, members []loadbalancer.Member) (loadbalancer.Request, error) {
+	grants, err := lb.grants(ctx, svc, spec)
+	id := loadbalancer.ServiceOf(svc)
+	id.Seen = apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
 	return loadbalancer.Request{
-		Service: loadbalancer.ServiceOf(svc),
+		Service: id,
 		Spec:    spec,
 		Members: members,
+		Grants:  grants,
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
 		Notify:  serviceEvents{lb.deps.Recorder, svc}.notice,
-	}
+	}, err
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,9 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 const (
@@ -100,7 +103,17 @@ type bed struct {
 	project  string
 	vpc      bool // the world has a VPC
 	options  func(*loadBalancerDeps)
+	noTags   bool         // the role may not tag
+	later    atomic.Int64 // how far the simulator's clock is ahead, in nanoseconds
 }
+
+// laterClock is the real clock, moved ahead.
+type laterClock struct {
+	clock.RealClock
+	by *atomic.Int64
+}
+
+func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
 
 // newKube is fake.NewClientset without managed fields, which cost the tests a third of their time.
 func newKube() *fake.Clientset {
@@ -138,7 +151,7 @@ func newBed(t *testing.T, options ...bedOption) *bed {
 	}
 	world, err := simulator.LoadWorld(strings.NewReader(text))
 	require.NoError(t, err)
-	b.sim, err = simulator.New(simulator.Options{World: world})
+	b.sim, err = simulator.New(simulator.Options{World: world, Clock: laterClock{by: &b.later}})
 	require.NoError(t, err)
 	server := httptest.NewServer(b.sim.Handler())
 	t.Cleanup(func() { server.Close(); b.sim.Close() })
@@ -170,8 +183,11 @@ func (b *bed) restart() {
 		Kube:        b.kube,
 		Recorder:    b.recorder,
 		ClusterID:   func() string { return "test" },
+		Seal:        seal.New(func() []string { return []string{seal.DeriveKey(testSecret)} }),
 		DriftPeriod: 5 * time.Minute,
-		Clock:       b.clock,
+		// Tests of tenants set a policy; the others are about what every namespace could ask for before there was one.
+		Tenancy: &tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}},
+		Clock:   b.clock,
 	}
 	if b.options != nil {
 		b.options(&deps)
@@ -241,6 +257,7 @@ func (b *bed) sync(nodes ...string) error { return b.syncAs("web", nodes...) }
 
 func (b *bed) syncAs(name string, nodes ...string) error {
 	svc := b.getAs(name)
+	b.lb.backoff.forget(svc.UID) // its time has come
 	status, err := b.lb.EnsureLoadBalancer(b.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
 	if err != nil {
 		return err
@@ -259,6 +276,7 @@ func (b *bed) remove() error { return b.removeAs("web") }
 
 func (b *bed) removeAs(name string) error {
 	svc := b.getAs(name)
+	b.lb.backoff.forget(svc.UID) // its time has come
 	_, exists, err := b.lb.GetLoadBalancer(b.killer.life(), "kubernetes", svc)
 	if err != nil || !exists {
 		return err

@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,12 +32,14 @@ func (lb *loadBalancer) inventory(project string) *inventory.Inventory {
 	}
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
-	inv, ok := lb.others[project]
+	other, ok := lb.others[project]
 	if !ok {
-		inv = lb.deps.InventoryOf(project)
-		lb.others[project] = inv
+		lb.pruneLocked()
+		other = &otherInventory{Inventory: lb.deps.InventoryOf(project)}
+		lb.others[project] = other
 	}
-	return inv
+	other.used = lb.deps.Clock.Now()
+	return other.Inventory
 }
 
 // inventoryByID is inventory for a resolved project.
@@ -47,8 +50,11 @@ func (lb *loadBalancer) inventoryByID(ctx context.Context, project string) *inve
 	return lb.inventory(project)
 }
 
-func (lb *loadBalancer) network(ctx context.Context, project, id string) (loadbalancer.Network, error) {
-	n, err := lb.inventoryByID(ctx, project).Network(ctx, id, networkAge)
+func (lb *loadBalancer) network(ctx context.Context, project, id string, maxAge time.Duration) (loadbalancer.Network, error) {
+	if maxAge == 0 || maxAge > networkAge {
+		maxAge = networkAge
+	}
+	n, err := lb.inventoryByID(ctx, project).Network(ctx, id, maxAge)
 	if err != nil {
 		return loadbalancer.Network{}, err
 	}

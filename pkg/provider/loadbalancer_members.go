@@ -25,6 +25,8 @@ const (
 	// lbVMAge is how old the list of VMs may be when it holds every node and nothing failed. The node
 	// controller keeps it younger than that; what counts is that re-syncs need no list of their own.
 	lbVMAge = 10 * time.Minute
+	// freshVMAge is the same before a refusal.
+	freshVMAge = 5 * time.Second
 	// missingPause is how long a node without VM does not make the list be read again.
 	missingPause = 30 * time.Second
 	// namedNodes is how many nodes an Event names.
@@ -32,13 +34,13 @@ const (
 )
 
 // members finds the nodes' VMs. Nodes without one are named in an Event and do
-// not serve; that is no error as long as some node does. complete is false when any is missing.
-func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events serviceEvents) (members []loadbalancer.Member, complete bool, err error) {
+// not serve; that is no error as long as some node does. complete is false when any is missing. age is how old the list
+// of VMs may be.
+func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events serviceEvents, age time.Duration) (members []loadbalancer.Member, complete bool, err error) {
 	if len(nodes) == 0 {
 		return nil, true, nil
 	}
 	inv := lb.inventory(spec.Project)
-	age := lbVMAge
 	lb.mu.Lock()
 	if lb.doubtful[svc] {
 		age = time.Second // CloudStack may have refused a VM that is no longer there
@@ -96,6 +98,28 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	return members, len(failed) == 0, nil
 }
 
+// find finds the VMs of the chosen nodes, and those that tell in which network the Service is where these cannot.
+func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes, chosen []*corev1.Node, events serviceEvents, age time.Duration) (
+	members, reach []loadbalancer.Member, complete bool, err error,
+) {
+	members, complete, err = lb.members(ctx, svc.UID, spec, chosen, events, age)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if len(chosen) == 0 && svc.Annotations[annotation.Addresses] == "" {
+		// Nobody serves yet: the others tell in which network the address will be.
+		if reach, _, err = lb.members(ctx, svc.UID, spec, nodes, events, age); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	if vms := lb.inventory(spec.Project).LastVMs(); vms != nil && len(chosen) > 0 && len(chosen) < len(nodes) {
+		// Pods that wander must not make the address move to another network.
+		all, _ := match(vms, selected(spec, nodes))
+		reach = inZone(vms, all, spec.Zone)
+	}
+	return members, reach, complete, nil
+}
+
 // inZone are the members whose VMs are in the zone of that name or id; all of them for none.
 func inZone(vms *inventory.VMSnapshot, members []loadbalancer.Member, zone string) []loadbalancer.Member {
 	return slices.DeleteFunc(members, func(m loadbalancer.Member) bool {
@@ -145,11 +169,7 @@ func (lb *loadBalancer) noteMissing(failed []unmatched) {
 	now := lb.deps.Clock.Now()
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
-	for uid, at := range lb.missing {
-		if now.Sub(at) > time.Hour {
-			delete(lb.missing, uid)
-		}
-	}
+	lb.pruneLocked()
 	for _, f := range failed {
 		lb.missing[f.node.UID] = now
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,15 +60,55 @@ func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.N
 	return out
 }
 
-// whyNone says what left no node.
-func whyNone(svc *corev1.Service, spec annotation.Spec) string {
-	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		return "externalTrafficPolicy is Local and no node has a ready endpoint"
-	}
-	if spec.NodeSelector != nil {
+// whyNone says why no node is chosen; empty when one is.
+func (lb *loadBalancer) whyNone(svc *corev1.Service, spec annotation.Spec, nodes, chosen []*corev1.Node) string {
+	switch {
+	case len(chosen) > 0:
+		return ""
+	case len(nodes) == 0:
+		return lb.noneEligible()
+	case len(selected(spec, nodes)) == 0:
 		return "no node matches " + annotation.NodeSelector
+	case svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+		return "externalTrafficPolicy is Local and no node has a ready endpoint"
+	default:
+		return "no node is chosen"
 	}
-	return "no node is eligible"
+}
+
+// noneEligible says why Kubernetes gives us no node at all.
+func (lb *loadBalancer) noneEligible() string {
+	const none = "no node is eligible"
+	if lb.deps.Nodes == nil {
+		return none
+	}
+	nodes, err := lb.deps.Nodes()
+	switch {
+	case err != nil:
+		return none
+	case len(nodes) == 0:
+		return "the cluster has no nodes yet"
+	}
+	excluded, leaving := 0, 0
+	for _, n := range nodes {
+		switch {
+		case n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted }):
+			leaving++
+		case len(eligible([]*corev1.Node{n})) == 0:
+			excluded++
+		}
+	}
+	var why []string
+	if excluded > 0 {
+		why = append(why, fmt.Sprintf("%d with the label %s", excluded, corev1.LabelNodeExcludeBalancers))
+	}
+	if leaving > 0 {
+		why = append(why, fmt.Sprintf("%d about to be deleted", leaving))
+	}
+	if excluded+leaving < len(nodes) { // the list of the sync was older
+		return none
+	}
+	return fmt.Sprintf("%s: of %d in the cluster, %s", none, len(nodes), strings.Join(why, ", "))
 }
 
 // endpointCache watches EndpointSlices from the first Service on that needs them: most clusters never do.

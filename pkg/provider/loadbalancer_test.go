@@ -154,7 +154,7 @@ func TestStaticAddress(t *testing.T) {
 		assert.Equal(t, "203.0.113.31", b.ip())
 		require.NoError(t, b.remove())
 		assert.Equal(t, before, b.dump())
-		assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), "not acquired by this controller")
+		assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), "nothing proves that this controller acquired it")
 	})
 	t.Run("beside somebody else's rules: only ours go", func(t *testing.T) {
 		t.Parallel()
@@ -302,7 +302,8 @@ func TestKeepIP(t *testing.T) {
 	b.mustSync("w1")
 	ip := b.ip()
 	require.NoError(t, b.remove())
-	assert.Equal(t, []string{"address Allocated []"}, of(b.dump(), ip), "kept, without rules and tags")
+	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(b.dump(), ip),
+		"kept, without rules, with a tag that says by whom")
 	assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), annotation.KeepIP)
 	_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
 	require.NoError(t, err)

@@ -36,6 +36,8 @@ type Options struct {
 	ManageNetworkACLs bool
 	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
 	CleanOrphans bool
+	// Tenancy is what the Services of a namespace may ask for, as JSON (tenancy.Policy); empty means tenancy.Default().
+	Tenancy string
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
 	// Nodes say how Nodes are described.
@@ -103,6 +105,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
+	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
+		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. Default: that value's default.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
@@ -126,6 +130,9 @@ func (o *Options) Validate() error {
 	}
 	if !slices.Contains([]loadbalancer.Policy{"", loadbalancer.PolicyApply, loadbalancer.PolicyNoDelete, loadbalancer.PolicyDryRun}, loadbalancer.Policy(o.Policy)) {
 		errs = append(errs, fmt.Errorf("--load-balancer-policy: %q is not known: want apply, no-delete or dry-run", o.Policy))
+	}
+	if _, err := parseTenancy(o.Tenancy); err != nil {
+		errs = append(errs, fmt.Errorf("--tenancy: %w", err))
 	}
 	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
 		errs = append(errs, fmt.Errorf("--node-deletion-limit: %d is no percentage: 0 to 100", o.DeletionGuard.Percent))

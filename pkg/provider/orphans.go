@@ -86,7 +86,12 @@ func (lb *loadBalancer) gone(ctx context.Context, o loadbalancer.Orphan) bool {
 
 func (lb *loadBalancer) cleanOrphan(ctx context.Context, o loadbalancer.Orphan) {
 	ref := orphanObject(o)
-	err := lb.reconciler.CleanOrphan(ctx, o, func(n loadbalancer.Notice) {
+	end, err := lb.reconciler.Turn(ctx, o.UID)
+	if err != nil {
+		return
+	}
+	defer end()
+	err = lb.reconciler.CleanOrphan(ctx, o, func(n loadbalancer.Notice) {
 		lb.deps.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	})
 	if err != nil {

@@ -30,8 +30,8 @@ type Previewer struct {
 }
 
 // NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
-// makes no call.
-func NewPreviewer(cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*Previewer, error) {
+// makes no call to CloudStack.
+func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*Previewer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -40,6 +40,9 @@ func NewPreviewer(cfg *cloudstack.Config, o Options, client *cloudstack.Client, 
 		return nil, err
 	}
 	p.client = client
+	if err := p.readClusterUID(ctx, kube); err != nil {
+		return nil, err
+	}
 	recorder := &noticeRecorder{notices: map[types.UID][]loadbalancer.Notice{}}
 	return &Previewer{lb: newLoadBalancer(p.loadBalancerDeps(kube, recorder)), recorder: recorder, cluster: p.clusterID()}, nil
 }
@@ -54,10 +57,13 @@ func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*c
 	var err error
 	if leaves(svc) {
 		spec, _ := annotation.Parse(svc) // what cannot be parsed would be deleted all the same
-		preview, err = p.lb.reconciler.PreviewDelete(ctx, p.lb.request(svc, spec, nil))
+		var req loadbalancer.Request
+		if req, err = p.lb.request(ctx, svc, spec, nil); err == nil {
+			preview, err = p.lb.reconciler.PreviewDelete(ctx, req)
+		}
 	} else {
 		// The way of the controller itself, with another last step.
-		_, err = p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		_, _, err = p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 			var err error
 			preview, err = p.lb.reconciler.Preview(ctx, req)
 			return loadbalancer.Result{}, err

@@ -24,7 +24,7 @@ func (b *bed) preview(nodes ...string) loadbalancer.Preview {
 	b.t.Helper()
 	o := DefaultOptions()
 	o.ClusterID = "test"
-	p, err := NewPreviewer(&cloudstack.Config{}, o, b.client(testAPIKey, testSecret), b.kube)
+	p, err := NewPreviewer(b.t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, b.client(testAPIKey, testSecret), b.kube)
 	require.NoError(b.t, err)
 	assert.Equal(b.t, "test", p.ClusterID())
 	before := b.get()

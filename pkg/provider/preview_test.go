@@ -26,7 +26,7 @@ func TestPreview(t *testing.T) {
 		t.Helper()
 		b.reset()
 		annotations, dump := b.get().Annotations, b.dump()
-		p, err := NewPreviewer(&cloudstack.Config{}, o, b.client(testAPIKey, testSecret), b.kube)
+		p, err := NewPreviewer(t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, b.client(testAPIKey, testSecret), b.kube)
 		require.NoError(t, err)
 		out, err := p.Service(t.Context(), b.get(), nodesNamed("w1", "w2"))
 		require.NoError(t, err)

@@ -5,15 +5,12 @@ package provider
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -32,6 +29,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/seal"
 )
 
 const (
@@ -53,12 +51,18 @@ type Provider struct {
 	lb        *loadBalancer // nil before Initialize
 	metrics   *nodeMetrics
 
+	recordKeys    recordKeys
+	clusterUID    string // the UID of namespace kube-system; see readClusterUID
 	clientOptions []cloudstack.Option
 	reloader      *reloader // nil unless the framework made the provider
 
-	initialize sync.Once
-	nodeCache  atomic.Pointer[nodeCache]
-	events     atomic.Pointer[nodeEvents]
+	initialize   sync.Once
+	nodeCache    atomic.Pointer[nodeCache]
+	serviceCache atomic.Pointer[serviceCache]
+	factory      atomic.Pointer[informers.SharedInformerFactory] // the framework's
+	services     sync.Once                                       // followServices
+	records      *recordsCache
+	events       atomic.Pointer[nodeEvents]
 }
 
 var (
@@ -139,6 +143,7 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 	p := &Provider{
 		config:  cfg,
 		options: o,
+		records: newRecordsCache(),
 		inventory: inventory.New(api, inventory.Options{
 			ProjectID:      cfg.ProjectID,
 			Zone:           cfg.Zone,
@@ -146,6 +151,7 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 			Clock:          o.Clock,
 		}),
 	}
+	p.recordKeys.use(cfg)
 	p.metrics = newNodeMetrics(p)
 	p.instances = &instances{
 		vms:      p.inventory,
@@ -176,6 +182,7 @@ func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilde
 func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	recorder := newRecorder(kube, stop)
 	p.events.Store(newNodeEvents(recorder, p.options.Clock))
+	p.awaitClusterUID(wait.ContextForChannel(stop), kube)
 	p.lb = newLoadBalancer(p.loadBalancerDeps(kube, recorder))
 	if p.options.RegisterMetrics != nil {
 		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
@@ -187,17 +194,24 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 // loadBalancerDeps is what Services are worked on with.
 func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder record.EventRecorder) loadBalancerDeps {
 	return loadBalancerDeps{
-		API:          loadbalancer.FromClient(p.client),
-		Inventory:    p.inventory,
-		InventoryOf:  p.inventoryOf,
-		Kube:         kube,
-		Recorder:     recorder,
-		ClusterID:    p.clusterID,
-		DriftPeriod:  p.options.DriftPeriod,
-		Policy:       loadbalancer.Policy(p.options.Policy),
-		LeaveACLs:    !p.options.ManageNetworkACLs,
-		CleanOrphans: p.options.CleanOrphans,
-		Clock:        p.options.Clock,
+		API:             loadbalancer.FromClient(p.client),
+		Inventory:       p.inventory,
+		InventoryOf:     p.inventoryOf,
+		Kube:            kube,
+		Recorder:        recorder,
+		ClusterID:       p.clusterID,
+		ClusterName:     p.options.ClusterName,
+		FormerClusterID: commonClusterID,
+		Services:        p.servicesOf(kube),
+		Seal:            seal.New(p.recordKeys.list),
+		DriftPeriod:     p.options.DriftPeriod,
+		Policy:          loadbalancer.Policy(p.options.Policy),
+		LeaveACLs:       !p.options.ManageNetworkACLs,
+		CleanOrphans:    p.options.CleanOrphans,
+		Tenancy:         p.options.tenancy(),
+		Clock:           p.options.Clock,
+		Records:         p.records,
+		Nodes:           p.nodes,
 	}
 }
 
@@ -218,12 +232,19 @@ func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	nodes := factory.Core().V1().Nodes()
 	// Informer also asks the factory to start it.
 	p.nodeCache.Store(&nodeCache{synced: nodes.Informer().HasSynced, lister: nodes.Lister()})
+	p.factory.Store(&factory)
 }
 
 // nodeCache is what the provider uses of the framework's informer.
 type nodeCache struct {
 	synced cache.InformerSynced
 	lister corelisters.NodeLister
+}
+
+// serviceCache is what the provider uses of the framework's informer.
+type serviceCache struct {
+	synced cache.InformerSynced
+	lister corelisters.ServiceLister
 }
 
 // nodes lists the cluster's Nodes from the framework's cache.
@@ -239,35 +260,14 @@ func (p *Provider) nodes() ([]*corev1.Node, error) {
 	return list, nil
 }
 
-// commonClusterID is the framework's default for --cluster-name: the id of every cluster that was given none.
-const commonClusterID = "kubernetes"
-
-// clusterID names the cluster in tags.
-func (p *Provider) clusterID() string {
-	return cmp.Or(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, commonClusterID)
-}
-
-// maxClusterID leaves room in the reason of a network ACL item (255 characters) for the Service's UID and name.
-const maxClusterID = 128
-
-// checkClusterID refuses a name that CloudStack has no place for, and the removal of orphans by a name that other
-// clusters of the account may bear as well: what they made would be orphans here.
-func (p *Provider) checkClusterID() error {
-	id := p.clusterID()
-	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
-	switch {
-	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, odd):
-		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the cloud-config, or --cluster-name)", id, maxClusterID)
-	case p.options.CleanOrphans && id == commonClusterID:
-		return fmt.Errorf("--clean-orphans: the cluster is called %q, as every cluster is that was given no name, and what another one made in this account or project would be removed: give the cluster a name of its own with --cluster-id or cluster-id in the cloud-config", commonClusterID)
-	}
-	return nil
-}
-
-// LoadBalancer is supported once the provider is initialised.
+// LoadBalancer is supported once the provider is initialised. The service controller asks for it before it uses the
+// Services informer.
 func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 	if p.lb == nil {
 		return nil, false
+	}
+	if factory := p.factory.Load(); factory != nil {
+		p.services.Do(func() { p.followServices(*factory) })
 	}
 	return p.lb, true
 }

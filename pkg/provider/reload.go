@@ -179,6 +179,7 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		klog.InfoS("A changed value of the cloud-config takes effect when the controller starts anew", "key", name)
 	}
 	p.client.Adopt(trial)
+	p.recordKeys.use(cfg)
 	p.inventory.Forget()
 	return nil
 }

@@ -14,13 +14,13 @@ import (
 // of a User when no rule of their role decides.
 var domainAdminExtra = setOf(
 	"createAccount", "createUser", "deleteAccount", "deleteUser", "disableAccount", "disableUser", "enableAccount", "enableUser",
-	"listDomainChildren", "listDomains", "lockAccount", "lockUser", "updateAccount", "updateResourceCount", "updateResourceLimit",
+	"listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount", "updateResourceCount", "updateResourceLimit",
 	"assignVirtualMachine", "listTrafficTypes", "moveUser", "generateAlert", "listUsageRecords",
 )
 
 // resourceAdminExtra are those of resource admins.
 var resourceAdminExtra = setOf(
-	"createAccount", "createUser", "listDomainChildren", "listDomains", "updateResourceCount", "updateResourceLimit",
+	"createAccount", "createUser", "listDomainChildren", "listDomains", "listRoles", "updateResourceCount", "updateResourceLimit",
 )
 
 func setOf(names ...string) map[string]bool {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -112,6 +113,18 @@ type loginView struct {
 	ManagementID   string `json:"managementserverid,omitempty"`
 }
 
+// loginPath is the path below ROOT that login looks for, with a slash on both ends. It is not the path that listDomains
+// shows: a leading ROOT is the name of a domain below ROOT here.
+func loginPath(sent string) string {
+	if !strings.HasSuffix(sent, "/") {
+		sent += "/"
+	}
+	if !strings.HasPrefix(sent, "/") {
+		sent = "/" + sent
+	}
+	return sent
+}
+
 // login answers the command login and sets the session's cookies.
 func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (any, *apiError) {
 	if !req.post {
@@ -120,7 +133,8 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
-	dom, found := st.domainByPath(req.values["domain"])
+	path := loginPath(req.values["domain"])
+	dom, found := st.domains.find(func(d *domain) bool { return strings.EqualFold(d.path(), path) })
 	if id, ok := req.values["domainid"]; ok {
 		if dom, found = st.domains.get(id); !found {
 			n, err := strconv.ParseInt(id, 10, 64)
@@ -135,7 +149,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 		return &apiError{status: codeAccount, text: "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials"}
 	}
 	if !found {
-		return nil, &apiError{status: codeAccount, text: "Unable to find the domain from the path " + req.values["domain"]}
+		return nil, &apiError{status: codeAccount, text: "Unable to find the domain from the path " + path}
 	}
 	u, ok := st.userIn(dom, name)
 	if !ok || !st.passwordFits(u, req.values["password"]) {

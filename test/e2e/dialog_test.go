@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -160,7 +161,7 @@ func TestTaintOnATerminal(t *testing.T) {
 	script := &transcript{b: b}
 	const question, back = "Taint 2 nodes, demo-worker-1 first and alone?", "Set the labels of the nodes back that csccm tainted?"
 	screen, code := script.dialog(t, []answer{{question, enter}}, "taint") // no is the default
-	if code != 0 || len(labelled()) > 0 {
+	if code != report.ExitUsage || len(labelled()) > 0 {
 		t.Errorf("declined, it ended with %d, and %v are initialised:\n%s", code, labelled(), screen)
 	}
 	shows(t, screen, "demo-worker-1 needs taint, first", "demo-worker-2 needs taint", question+" No")

@@ -23,7 +23,7 @@ func install(ctx context.Context, b *bed) (string, error) {
 
 func installWith(ctx context.Context, b *bed, args ...string) (string, error) {
 	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, append([]string{
-		"install", "--yes", "--api-url", b.cloud.URL, "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
+		"install", "--yes", "--api-url", b.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
 	if err != nil {
 		return "", err
 	}

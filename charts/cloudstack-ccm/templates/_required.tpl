@@ -10,7 +10,8 @@ the defaults of this one. What then would be rendered nobody asked for, such as 
   "loadBalancers.manageNetworkACLs" "logFormat" "logVerbosity" "networkPolicy.enabled" "nodes.deletionLimit"
   "nodes.deletionWindow" "podDisruptionBudget.enabled" "podDisruptionBudget.maxUnavailable" "podMonitor.enabled"
   "podMonitor.interval" "podMonitor.tokenSecret.key" "prometheusRule.enabled" "proxy" "rbac.create" "replicaCount" "securePort"
-  "serviceAccount.create" "serviceMonitor.enabled" "serviceMonitor.interval" "terminationGracePeriodSeconds"
+  "serviceAccount.create" "serviceMonitor.enabled" "serviceMonitor.interval" "tenancy.limits.keepIP"
+  "tenancy.limits.maxAddressesPerNamespace" "tenancy.limits.maxPortsPerService" "terminationGracePeriodSeconds"
 -}}
 {{- $at := $.Values -}}
 {{- range $key := splitList "." $path -}}

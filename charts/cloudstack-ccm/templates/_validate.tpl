@@ -53,7 +53,7 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- /* Roles, probes, ports and volumes follow these values, not the flags. */ -}}
 {{- $flags := dict "ca-bundle" "caBundle.configMapName" "controllers" "controllers" "secure-port" "securePort"
-  "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" -}}
+  "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "tenancy" "tenancy" -}}
 {{- range $flag := keys $flags | sortAlpha -}}
 {{- range $arg := $.Values.extraArgs -}}
 {{- if or (eq $arg (printf "--%s" $flag)) (hasPrefix (printf "--%s=" $flag) $arg) -}}

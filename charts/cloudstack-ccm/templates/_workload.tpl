@@ -105,6 +105,7 @@ spec:
         {{- if .Values.loadBalancers.cleanOrphans }}
         - --clean-orphans=true
         {{- end }}
+        - {{ printf "--tenancy=%s" (toJson .Values.tenancy) | quote }}
         {{- with .Values.nodes.internalCIDRs }}
         - --node-internal-cidrs={{ join "," . }}
         {{- end }}

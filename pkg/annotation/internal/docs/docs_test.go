@@ -12,7 +12,8 @@ func TestFilesAreFresh(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"docs/annotations.md": Markdown(),
-		"charts/cloudstack-ccm/templates/admissionpolicy.yaml": Policy(),
+		"charts/cloudstack-ccm/templates/admissionpolicy.yaml":         Policy(),
+		"charts/cloudstack-ccm/templates/admissionpolicy-records.yaml": Records(),
 	} {
 		got, err := os.ReadFile("../../../../" + name)
 		if err != nil {

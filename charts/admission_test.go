@@ -1,0 +1,182 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// What the API server denies the controller would refuse as well, and it denies the common slips.
+func TestPolicyAgreesWithTheParser(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "annotations", nil)
+	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil)}))
+	values := []string{
+		"", " ", "true", "Enabled", " off ", "maybe", "http", "443, http", "80;443", "v2", "203.0.113.9", "203.0.113", "1.2.3.256", "01.2.3.4", "2001:db8::1", "10.0.0.0/8",
+		"10.0.0.0/8, 192.168.0.0/16", "1.2.3.4/40", "10.1.2.3/8", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "fe80::1%eth0",
+		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
+		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c", "a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
+		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
+		"cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
+	}
+	for _, d := range annotation.Table() {
+		if d.CEL == "" {
+			continue
+		}
+		refused := 0
+		for _, value := range append(values, d.Example) {
+			svc := loadBalancer(map[string]string{d.Name: value})
+			switch d.Name {
+			case annotation.SSLPorts:
+				svc.Annotations[annotation.SSLCertificate] = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+			case annotation.StickinessOptions:
+				svc.Annotations[annotation.StickinessMethod] = "lb-cookie"
+			}
+			messages := p.denies(t, write{now: svc})
+			_, err := annotation.Parse(svc)
+			if len(messages) > 0 {
+				refused++
+				require.Error(t, err, "the policy denies %s=%.80q, the parser does not", d.Name, value)
+				assert.Contains(t, messages[0], annotation.Prefix)
+			}
+			assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "%s=%.80q was there before", d.Name, value)
+			inert := svc.DeepCopy()
+			inert.Spec.Type = corev1.ServiceTypeClusterIP
+			assert.Empty(t, p.denies(t, write{now: inert}), "not a load balancer")
+			assert.Equal(t, messages, p.denies(t, write{now: svc, was: inert}), "%s=%.80q when it becomes one", d.Name, value)
+			other := svc.DeepCopy()
+			otherClass(other)
+			assert.Empty(t, p.denies(t, write{now: other}), "another controller's")
+		}
+		assert.Positive(t, refused, d.Name)
+		svc := loadBalancer(map[string]string{d.Name: strings.Repeat("a", 200000)})
+		assert.NotEmpty(t, p.denies(t, write{now: svc}), "%s is too long", d.Name)
+	}
+	// The cheap slips are found by the API server.
+	for name, value := range map[string]string{
+		annotation.SourceCIDRs: "1.2.3.4/40", annotation.NodeSelector: "a=b=c", annotation.SSLPorts: "443", annotation.Address: "1.2.3.256", annotation.StickinessOptions: "cookie-name=a b",
+	} {
+		assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(map[string]string{name: value})}), name)
+	}
+}
+
+func TestPolicyChecksTheRequestedAddress(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "annotations", nil)
+	for value, want := range map[string]int{"": 0, "203.0.113.9": 0, "nonsense": 1, "2001:db8::1": 1, "1.2.3.4.5": 1, strings.Repeat("1", 100000): 1} {
+		svc := loadBalancer(nil, requested(value))
+		assert.Len(t, p.denies(t, write{now: svc}), want, "%.20s", value)
+		assert.Len(t, p.denies(t, write{now: svc, was: loadBalancer(nil)}), want, "%.20s", value)
+		assert.Len(t, p.denies(t, write{now: svc, was: loadBalancer(nil, requested(value), ofType(corev1.ServiceTypeNodePort))}), want, "%.20s", value)
+		assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "%.20s", value)
+	}
+}
+
+// Records are written only by who may patch services/status, whatever the type of the Service.
+func TestPolicyProtectsRecords(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "records", nil)
+	protected := map[string]bool{}
+	for _, d := range annotation.Table() {
+		if d.Writer != annotation.ByUser {
+			protected[d.Name] = true
+		}
+	}
+	for _, name := range []string{annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID} {
+		require.True(t, protected[name], name)
+	}
+	for name := range protected {
+		for _, kind := range []corev1.ServiceType{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"} {
+			plain, a, b := loadBalancer(nil, ofType(kind)), loadBalancer(map[string]string{name: "a"}, ofType(kind)), loadBalancer(map[string]string{name: "b"}, ofType(kind))
+			generated := loadBalancer(map[string]string{name: "a"}, ofType(kind), func(s *corev1.Service) { s.Name, s.GenerateName = "", "web-" })
+			empty := loadBalancer(map[string]string{name: ""}, ofType(kind))
+			for what, w := range map[string]write{
+				"created": {now: a}, "created, empty": {now: empty}, "created with a generated name": {now: generated},
+				"set": {now: a, was: plain}, "changed": {now: b, was: a}, "removed": {now: plain, was: a}, "emptied": {now: empty, was: a},
+				"of another class": {now: loadBalancer(map[string]string{name: "a"}, otherClass)},
+			} {
+				messages := p.denies(t, w)
+				require.Len(t, messages, 1, "%s %s of a %s", name, what, kind)
+				assert.Contains(t, messages[0], name)
+				assert.Contains(t, messages[0], "services/status")
+				w.who = "writer"
+				assert.Empty(t, p.denies(t, w), "%s %s by the controller", name, what)
+			}
+			for what, w := range map[string]write{"created without": {now: plain}, "kept": {now: a, was: a}, "edited without": {now: plain, was: plain}} {
+				assert.Empty(t, p.denies(t, w), "%s %s", name, what)
+			}
+			becomes := loadBalancer(map[string]string{name: "a"})
+			assert.Empty(t, p.denies(t, write{now: becomes, was: a}), "the type changes, the record does not")
+		}
+	}
+	for _, d := range annotation.Table() {
+		if d.Writer == annotation.ByUser {
+			assert.Empty(t, p.denies(t, write{now: loadBalancer(map[string]string{d.Name: "x"})}), d.Name)
+		}
+	}
+}
+
+// A policy that fails closed must not stop Services that it is not about: every expression can be evaluated, within its
+// cost, for Services of every shape.
+func TestPoliciesLetOtherServicesThrough(t *testing.T) {
+	t.Parallel()
+	many, wide := map[string]string{}, loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP))
+	for i := range 5000 {
+		many[fmt.Sprintf("example.org/%d", i)] = strings.Repeat("x", 40)
+	}
+	for i := range 1000 {
+		wide.Spec.Ports = append(wide.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1000 + i)})
+	}
+	selector := values{"matchLabels": values{"team": "platform"}}
+	all := values{"tenancy": values{
+		"trustedNamespaces": []any{selector},
+		"annotations":       values{"address": values{"allow": []any{"x", selector}, "values": []any{"203.0.113.9"}}, "keep-ip": values{"deny": true}},
+		"limits":            values{"maxPortsPerService": 10, "keepIP": values{"maxPerNamespace": 0}},
+	}}
+	shapes := map[string]*corev1.Service{
+		"empty":                {TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}},
+		"only a name":          {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}},
+		"no annotations":       loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP)),
+		"empty annotations":    loadBalancer(map[string]string{}, ofType(corev1.ServiceTypeNodePort)),
+		"headless":             loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP), func(s *corev1.Service) { s.Spec.ClusterIP = "None" }),
+		"without ports":        loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP), func(s *corev1.Service) { s.Spec.Ports = nil }),
+		"external name":        loadBalancer(nil, ofType(corev1.ServiceTypeExternalName), func(s *corev1.Service) { s.Spec.ExternalName, s.Spec.Ports = "example.org", nil }),
+		"many annotations":     loadBalancer(many, ofType(corev1.ServiceTypeClusterIP)),
+		"a balancer with many": loadBalancer(many),
+		"many ports":           wide,
+		"plain balancer":       loadBalancer(nil),
+		"balancer, no ports":   loadBalancer(nil, func(s *corev1.Service) { s.Spec.Ports = nil }),
+		"labels":               loadBalancer(nil, func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }),
+		"another class":        loadBalancer(map[string]string{annotation.Network: ""}, otherClass),
+		"deleted":              loadBalancer(nil, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{}; s.Finalizers = []string{"x"} }),
+	}
+	for _, v := range []values{nil, all} {
+		for _, name := range []string{"annotations", "records", "tenancy"} {
+			p := policyOf(t, name, v)
+			require.NotNil(t, p, name)
+			for what, now := range shapes {
+				assert.Empty(t, p.denies(t, write{now: now}), "%s: %s", name, what)
+				for before, was := range shapes {
+					assert.Empty(t, p.denies(t, write{now: now, was: was}), "%s: %s to %s", name, before, what)
+				}
+			}
+		}
+	}
+}
+
+func TestAdmissionPolicySwitch(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"annotations", "records", "tenancy"} {
+		assert.Nil(t, policyOf(t, name, values{"admissionPolicy": values{"enabled": false}}), name)
+	}
+}

@@ -1,0 +1,211 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package adopt hands addresses over to the controller: from then on it releases them with their Services. What a
+// Service says about who acquired its address proves nothing, since whoever may write the Service may write that; an
+// operator with the CloudStack keys gives the proof, a tag in CloudStack.
+package adopt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// Verdict says what is done with a Service's address.
+type Verdict string
+
+// Verdicts.
+const (
+	Adopt   Verdict = "adopt"   // the address is tagged
+	Done    Verdict = "done"    // it is the Service's already
+	Refused Verdict = "refused" // see Item.Why
+)
+
+// Item is one Service with its address.
+type Item struct {
+	Service   string  `json:"service"` // namespace/name
+	UID       string  `json:"uid"`
+	Address   string  `json:"address,omitempty"`
+	AddressID string  `json:"addressID,omitempty"`
+	Verdict   Verdict `json:"verdict"`
+	Why       string  `json:"why,omitempty"`
+}
+
+// Plan is what would be done, sorted by Service.
+type Plan struct {
+	ClusterID string `json:"clusterID"`
+	Items     []Item `json:"items"`
+}
+
+// Count returns how many items have a verdict.
+func (p *Plan) Count(v Verdict) int {
+	n := 0
+	for i := range p.Items {
+		if p.Items[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Facts are what a plan rests on.
+type Facts struct {
+	ClusterID string
+	Services  []corev1.Service // all of the cluster
+	Addresses []cloudstack.PublicIP
+	Rules     []cloudstack.LoadBalancerRule
+	Forwards  []cloudstack.PortForwarding
+}
+
+// Selected chooses Services: those that are named, or, with none named, those whose annotation says that Apache's
+// provider acquired the address.
+func Selected(services []corev1.Service, names []string) (chosen []corev1.Service, unknown []string) {
+	found := map[string]bool{}
+	for i := range services {
+		s := &services[i]
+		key := s.Namespace + "/" + s.Name
+		recorded, _ := annotation.Bool(s.Annotations[annotation.AssociatedByController])
+		if !provider.Handles(s) || len(names) == 0 && !recorded || len(names) > 0 && !slices.Contains(names, key) {
+			continue
+		}
+		found[key] = true
+		chosen = append(chosen, *s)
+	}
+	for _, name := range names {
+		if !found[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return chosen, unknown
+}
+
+// MakePlan decides about the chosen Services. It is pure.
+func MakePlan(f Facts, chosen []corev1.Service) *Plan {
+	p := &Plan{ClusterID: f.ClusterID, Items: []Item{}}
+	for i := range chosen {
+		p.Items = append(p.Items, f.item(&chosen[i]))
+	}
+	slices.SortFunc(p.Items, func(a, b Item) int { return cmp.Compare(a.Service, b.Service) })
+	return p
+}
+
+func (f *Facts) item(svc *corev1.Service) Item {
+	id := loadbalancer.ServiceOf(svc)
+	out := Item{Service: id.Key(), UID: id.UID, Verdict: Refused}
+	address, why := f.addressOf(id)
+	if address == nil {
+		out.Why = why
+		return out
+	}
+	out.Address, out.AddressID = address.Address, address.ID
+	if address.Tags[loadbalancer.TagServiceUID] == id.UID && address.Tags[loadbalancer.TagAllocatedBy] == loadbalancer.ManagedBy &&
+		provider.OwnClusterTag(address.Tags[loadbalancer.TagCluster], f.ClusterID, true) {
+		out.Verdict = Done
+		return out
+	}
+	if out.Why = f.against(id, address); out.Why == "" {
+		out.Verdict = Adopt
+	}
+	return out
+}
+
+// addressOf finds the one address on which the Service has rules by its own name.
+func (f *Facts) addressOf(id loadbalancer.Service) (address *cloudstack.PublicIP, why string) {
+	ids := map[string]bool{}
+	for i := range f.Rules {
+		if lb, _, _, _, ok := loadbalancer.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
+			ids[f.Rules[i].PublicIPID] = true
+		}
+	}
+	for i := range f.Addresses {
+		if ids[f.Addresses[i].ID] {
+			if address != nil {
+				return nil, "it has rules on several addresses; run csccm migrate-rules first"
+			}
+			address = &f.Addresses[i]
+		}
+	}
+	if address == nil {
+		return nil, "it has no load balancer rules under its own name; run csccm migrate-rules first if they have older names"
+	}
+	return address, ""
+}
+
+// against says what speaks against releasing the address with the Service.
+func (f *Facts) against(id loadbalancer.Service, a *cloudstack.PublicIP) string {
+	for key, value := range map[string]string{loadbalancer.TagServiceUID: id.UID, loadbalancer.TagKeptBy: ""} {
+		if tag := a.Tags[key]; tag != "" && tag != value {
+			return fmt.Sprintf("its tag %s=%s gives the address to another Service", key, tag)
+		}
+	}
+	if cluster := a.Tags[loadbalancer.TagCluster]; cluster != "" && !provider.OwnClusterTag(cluster, f.ClusterID, a.Tags[loadbalancer.TagServiceUID] == id.UID) {
+		return fmt.Sprintf("its tags give the address to cluster %s", cluster)
+	}
+	switch {
+	case a.SourceNAT:
+		return "the address is the network's source NAT address"
+	case a.StaticNAT:
+		return "the address carries static NAT"
+	}
+	for i := range f.Forwards {
+		if f.Forwards[i].PublicIPID == a.ID {
+			return fmt.Sprintf("port %d of the address is forwarded to VM %s", f.Forwards[i].StartPort, cmp.Or(f.Forwards[i].VMName, f.Forwards[i].VMID))
+		}
+	}
+	living := map[string]bool{}
+	for i := range f.Services {
+		living[loadbalancer.ServiceOf(&f.Services[i]).LB] = true
+	}
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		if lb, _, _, _, ok := loadbalancer.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living[lb]) {
+			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
+		}
+	}
+	return ""
+}
+
+// Tagger is what Apply needs of CloudStack.
+type Tagger interface {
+	CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (cloudstack.Submitted, error)
+}
+
+// Waiter waits for jobs.
+type Waiter interface {
+	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+}
+
+// Apply tags the addresses of the items to adopt. done is called after each. A tag that is there already is left.
+func Apply(ctx context.Context, api Tagger, jobs Waiter, p *Plan, tagsOf map[string]map[string]string, done func(Item)) error {
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Verdict != Adopt {
+			continue
+		}
+		tags := map[string]string{
+			loadbalancer.TagCluster: p.ClusterID, loadbalancer.TagService: it.Service, loadbalancer.TagServiceUID: it.UID,
+			loadbalancer.TagManagedBy: loadbalancer.ManagedBy, loadbalancer.TagAllocatedBy: loadbalancer.ManagedBy,
+		}
+		for key := range tagsOf[it.AddressID] {
+			delete(tags, key)
+		}
+		s, err := api.CreateTags(ctx, loadbalancer.ResourcePublicIP, []string{it.AddressID}, tags)
+		if err == nil {
+			_, err = jobs.Wait(ctx, "createTags", s.JobID)
+		}
+		if err != nil {
+			return fmt.Errorf("tag address %s of Service %s: %w", it.Address, it.Service, err)
+		}
+		done(*it)
+	}
+	return nil
+}

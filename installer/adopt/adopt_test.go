@@ -1,0 +1,133 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+const (
+	webUID  = "7c3e1b52-0000-4000-8000-00000000abcd"
+	mailUID = "9d3e1b52-0000-4000-8000-00000000abcd"
+)
+
+func service(name, uid string, recorded bool) corev1.Service {
+	s := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}
+	if recorded {
+		s.Annotations[annotation.AssociatedByController] = "true"
+	}
+	return s
+}
+
+func ruleOf(s corev1.Service, address, port string) cloudstack.LoadBalancerRule {
+	return cloudstack.LoadBalancerRule{Name: cloudprovider.DefaultLoadBalancerName(&s) + "-tcp-" + port, PublicIPID: address}
+}
+
+func TestMakePlan(t *testing.T) {
+	t.Parallel()
+	web, mail := service("web", webUID, true), service("mail", mailUID, false)
+	for name, tc := range map[string]struct {
+		address cloudstack.PublicIP
+		more    func(*Facts)
+		verdict Verdict
+		why     string
+	}{
+		"what the old provider acquired":    {verdict: Adopt},
+		"shared within the cluster":         {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
+		"handed over already":               {verdict: Done, address: cloudstack.PublicIP{Tags: loadbalancer.Tags("c1", loadbalancer.ServiceOf(&web))}},
+		"handed over under the former name": {verdict: Done, address: cloudstack.PublicIP{Tags: loadbalancer.Tags("kubernetes", loadbalancer.ServiceOf(&web))}},
+		"source NAT":                        {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
+		"static NAT":                        {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
+		"another Service's":                 {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: loadbalancer.Tags("c1", loadbalancer.ServiceOf(&mail))}},
+		"kept for another Service":          {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{loadbalancer.TagKeptBy: "default/old"}}},
+		"another cluster's":                 {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{loadbalancer.TagCluster: "c2"}}},
+		"a forwarded port": {verdict: Refused, why: "forwarded to VM db", more: func(f *Facts) {
+			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 22, VMName: "db"}}
+		}},
+		"a forwarded port elsewhere": {verdict: Adopt, more: func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "other", StartPort: 22}} }},
+		"a rule by hand": {verdict: Refused, why: "by-hand", more: func(f *Facts) {
+			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{Name: "by-hand", PublicIPID: "ip"})
+		}},
+		"a rule of a Service that is gone": {verdict: Refused, why: "no Service", more: func(f *Facts) {
+			f.Rules = append(f.Rules, ruleOf(service("old", "0e3e1b52-0000-4000-8000-00000000abcd", false), "ip", "1"))
+		}},
+		"no rules":               {verdict: Refused, why: "migrate-rules", more: func(f *Facts) { f.Rules = nil }},
+		"rules on two addresses": {verdict: Refused, why: "several addresses", more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(web, "other", "443")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := tc.address
+			a.ID, a.Address = "ip", "203.0.113.7"
+			f := Facts{
+				ClusterID: "c1", Services: []corev1.Service{web, mail}, Addresses: []cloudstack.PublicIP{{ID: "other"}, a},
+				Rules: []cloudstack.LoadBalancerRule{ruleOf(web, "ip", "80")},
+			}
+			if tc.more != nil {
+				tc.more(&f)
+			}
+			chosen, unknown := Selected(f.Services, nil)
+			require.Empty(t, unknown)
+			p := MakePlan(f, chosen)
+			require.Len(t, p.Items, 1, "mail's annotation says nothing")
+			assert.Equal(t, tc.verdict, p.Items[0].Verdict, p.Items[0].Why)
+			assert.Contains(t, p.Items[0].Why, tc.why)
+		})
+	}
+	chosen, unknown := Selected([]corev1.Service{web, mail}, []string{"default/mail", "default/nosuch"})
+	assert.Equal(t, []string{"default/nosuch"}, unknown)
+	require.Len(t, chosen, 1)
+	assert.Equal(t, "mail", chosen[0].Name)
+}
+
+// tagger is a CloudStack that takes tags and fails at the address named.
+type tagger struct {
+	fails string
+	tags  map[string]map[string]string
+}
+
+func (g *tagger) CreateTags(_ context.Context, _ string, ids []string, tags map[string]string) (cloudstack.Submitted, error) {
+	if ids[0] == g.fails {
+		return cloudstack.Submitted{}, errors.New("no")
+	}
+	g.tags[ids[0]] = tags
+	return cloudstack.Submitted{JobID: ids[0]}, nil
+}
+
+func (g *tagger) Wait(context.Context, string, string) (*cloudstack.Job, error) {
+	return &cloudstack.Job{}, nil
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	p := &Plan{ClusterID: "c1", Items: []Item{
+		{Service: "default/a", UID: "u1", AddressID: "1", Verdict: Done},
+		{Service: "default/b", UID: "u2", AddressID: "2", Verdict: Adopt},
+		{Service: "default/c", UID: "u3", AddressID: "3", Address: "203.0.113.3", Verdict: Adopt},
+	}}
+	g := &tagger{fails: "3", tags: map[string]map[string]string{}}
+	var done []string
+	err := Apply(t.Context(), g, g, p, map[string]map[string]string{"2": {loadbalancer.TagManagedBy: "x"}}, func(i Item) { done = append(done, i.Service) })
+	require.ErrorContains(t, err, "203.0.113.3 of Service default/c")
+	assert.Equal(t, []string{"default/b"}, done)
+	assert.Equal(t, map[string]string{
+		loadbalancer.TagCluster: "c1", loadbalancer.TagService: "default/b", loadbalancer.TagServiceUID: "u2", loadbalancer.TagAllocatedBy: loadbalancer.ManagedBy,
+	}, g.tags["2"])
+	assert.Len(t, g.tags, 1)
+}

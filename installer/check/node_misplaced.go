@@ -1,0 +1,92 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+func (e *Env) readPlaces(ctx context.Context) ([]credentials.Place, error) {
+	if e.CloudStack == nil {
+		return nil, errNoCloudStack
+	}
+	project, err := e.facts.inventory.ProjectID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return credentials.Places(ctx, e.CloudStack, project), nil
+}
+
+// misplaced changes a finding about nodes without VMs where all or most nodes have none: then the VMs are somewhere
+// else, and deleting Nodes would delete a cluster that is well.
+func (e *Env) misplaced(ctx context.Context, nodes []corev1.Node, vms *inventory.VMSnapshot, f Finding) Finding {
+	lost := withoutVM(nodes, vms)
+	if f.Outcome != "" || len(lost) == 0 || 2*len(lost) <= len(nodes) {
+		return f
+	}
+	places, _ := e.facts.places.get(ctx) // only explain
+	zone := ""
+	if e.CloudConfig != nil {
+		zone = e.CloudConfig.Zone
+	}
+	return decideMisplaced(f, lost, append([]credentials.Place{{Project: here, VMs: vms.All()}}, places...), zone)
+}
+
+// here stands for the configured project itself, whose VMs may be in another zone.
+const here = "."
+
+// withoutVM returns the nodes that have no VM here by provider ID or name, nor one of another name.
+func withoutVM(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+		_, err := node.Match(vms, &n)
+		missing, is := errorAs[*node.NotFoundError](err)
+		return !is || missing.State != "" || likelyVM(&n, vms) != ""
+	})
+}
+
+func decideMisplaced(f Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
+	var found, flags []string
+	for _, p := range places {
+		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
+		nodes, zones := 0, []string{}
+		for i := range lost {
+			vm, err := node.Match(there, &lost[i])
+			if err != nil {
+				continue
+			}
+			nodes++
+			if !inventory.InZone(&vm, zone) && !slices.Contains(zones, vm.ZoneName) {
+				zones = append(zones, vm.ZoneName)
+			}
+		}
+		if nodes == 0 {
+			continue
+		}
+		var where, flag []string
+		if p.Project != here {
+			where, flag = append(where, p.String()), append(flag, p.Flag())
+		}
+		for _, z := range zones {
+			where, flag = append(where, "zone "+z), append(flag, "--zone "+z)
+		}
+		found = append(found, fmt.Sprintf("%d in %s", nodes, strings.Join(where, ", ")))
+		flags = append(flags, fmt.Sprintf("%s: %s", strings.Join(where, ", "), strings.Join(flag, " ")))
+	}
+	f.Message += "; wrong account, project or zone"
+	if len(found) == 0 {
+		return f.fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
+	}
+	f.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
+	return f.fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
+}

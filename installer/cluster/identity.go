@@ -1,0 +1,75 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// Identity is what decides by what name the controller knows the cluster in CloudStack's tags.
+type Identity struct {
+	Flag   string // --cluster-id of the controller
+	Config string // cluster-id of the cloud-config
+	Name   string // --cluster-name of the controller
+}
+
+// IdentityOf reads the controller's flags among the words that it is started with.
+func IdentityOf(words []string) Identity {
+	var out Identity
+	for i, w := range words {
+		name, value, joined := strings.Cut(w, "=")
+		if !joined && i+1 < len(words) {
+			value = words[i+1]
+		}
+		switch name {
+		case "--cluster-id":
+			out.Flag = value
+		case "--cluster-name":
+			out.Name = value
+		}
+	}
+	return out
+}
+
+// Resolve returns the name as the controller would choose it. The API server is asked for the UID of kube-system only
+// where nothing else names the cluster.
+func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	uid := ""
+	if cmp.Or(i.Flag, i.Config) == "" {
+		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		if err == nil {
+			uid = string(ns.UID)
+		}
+	}
+	return provider.ClusterID(i.Flag, i.Config, i.Name, uid), nil
+}
+
+// NamespaceLabels returns the labels of all namespaces, by name.
+func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string]map[string]string, error) {
+	const page = 500
+	out := map[string]map[string]string{}
+	for next := ""; ; {
+		list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			out[list.Items[i].Name] = list.Items[i].Labels
+		}
+		if next = list.Continue; next == "" {
+			return out, nil
+		}
+	}
+}

@@ -1,0 +1,52 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+)
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "the-uid"}}
+	for name, tt := range map[string]struct {
+		words  []string
+		config string
+		want   string
+		asked  bool
+	}{
+		"nothing":             {nil, "", "the-uid", true},
+		"the common name":     {[]string{"--cluster-name=kubernetes"}, "", "the-uid", true},
+		"a name":              {[]string{"--cluster-name", "prod"}, "", "prod", true},
+		"cloud-config":        {[]string{"--cluster-name=prod"}, "lab", "lab", false},
+		"flag":                {[]string{"--v=2", "--cluster-id=mine", "--cluster-name=prod"}, "lab", "mine", false},
+		"flag with its value": {[]string{"--cluster-id", "mine"}, "", "mine", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube := fake.NewClientset(system)
+			id := IdentityOf(tt.words)
+			id.Config = tt.config
+			got, err := id.Resolve(t.Context(), kube)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.asked, len(kube.Actions()) > 0)
+		})
+	}
+	got, err := Identity{}.Resolve(t.Context(), fake.NewClientset())
+	require.NoError(t, err)
+	require.Equal(t, "kubernetes", got, "no kube-system")
+	kube := fake.NewClientset(system)
+	kube.PrependReactor("get", "namespaces", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
+	_, err = Identity{}.Resolve(t.Context(), kube)
+	require.ErrorContains(t, err, "forbidden", "no guess where the UID may not be read")
+}

@@ -1,0 +1,197 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestStickinessOptionsAreBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 64)
+	for _, tc := range []struct {
+		method, options string
+		want            bool
+	}{
+		{"lb-cookie", "cookie-name=SRV_1.a-b", true},
+		{"lb-cookie", "cookie-name = SRV", true},
+		{"lb-cookie", "cookie-name=" + long, true},
+		{"lb-cookie", "cookie-name=" + long + "a", false},
+		{"lb-cookie", "cookie-name=", false},
+		{"lb-cookie", "cookie-name=a b", false},
+		{"lb-cookie", "cookie-name=a\tb", false},
+		{"lb-cookie", "cookie-name=a\nbackend x", false},
+		{"lb-cookie", "cookie-name=a\n", true}, // the item is trimmed
+		{"lb-cookie", "cookie-name=a#b", false},
+		{"lb-cookie", `cookie-name="a"`, false},
+		{"lb-cookie", "cookie-name=${HOME}", false},
+		{"lb-cookie", "cookie-name=a&mode=x", false},
+		{"lb-cookie", "cookie-name=a=b", false},
+		{"lb-cookie", "cookie-name=é", false},
+		{"lb-cookie", "domain=example.org", true},
+		{"lb-cookie", "domain=.Example.org", true},
+		{"lb-cookie", "domain=..example.org", false},
+		{"lb-cookie", "domain=-example.org", false},
+		{"lb-cookie", "domain=example.org.", false},
+		{"lb-cookie", "domain=" + strings.Repeat("a.", 127) + "a", false},
+		{"lb-cookie", "domain=" + long + ".org", false},
+		{"lb-cookie", "indirect,nocache=true,postonly", true},
+		{"lb-cookie", "indirect=yes", false},
+		{"lb-cookie", "Indirect", false},
+		{"app-cookie", "cookie-name=SID,length=52,holdtime=3h,mode=query-string,prefix,request-learn", true},
+		{"app-cookie", "length=0", false},
+		{"app-cookie", "length=52k", false},
+		{"app-cookie", "length=10000", false},
+		{"app-cookie", "holdtime=3y", false},
+		{"app-cookie", "holdtime=3000", false},
+		{"app-cookie", "mode=insert", false},
+		{"source", "expire=30m,tablesize=200k", true},
+		{"source", "expire=24d", true},
+		{"source", "expire=25d", false},
+		{"source", "expire=2073600s", true},
+		{"source", "expire=2073601s", false},
+		{"source", "expire=0s", false},
+		{"source", "expire=-5m", false},
+		{"source", "expire=+5m", false},
+		{"source", "tablesize=1024k", true},
+		{"source", "tablesize=1m", true},
+		{"source", "tablesize=1025k", false},
+		{"source", "tablesize=2m", false},
+		{"source", "tablesize=4g", false},
+		{"source", "tablesize=1000", false},
+		{"none", "cookie-name=a", true},
+		{"none", "cookie-name=a b", false},
+	} {
+		_, err := Parse(service(map[string]string{StickinessMethod: tc.method, StickinessOptions: tc.options}))
+		assert.Equal(t, tc.want, err == nil, "%s: %q: %v", tc.method, tc.options, err)
+	}
+}
+
+func TestNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		value string
+		want  bool
+	}{
+		{"k8s-net", true},
+		{"Netz für Süd (1) & more", true},
+		{strings.Repeat("ü", 255), true},
+		{strings.Repeat("ü", 256), false},
+		{"a\x00b", false},
+		{"a\nb", false},
+		{"a\u0085b", false},
+		{"a\U0001F600", false},
+		{"a\xffb", false},
+	} {
+		for _, name := range []string{Network, Project, Zone} {
+			_, err := Parse(service(map[string]string{name: tc.value}))
+			assert.Equal(t, tc.want, err == nil, "%s: %q: %v", name, tc.value, err)
+		}
+	}
+	_, err := Parse(service(map[string]string{SourceCIDRs: strings.Repeat("10.0.0.0/8,", 2000) + "10.0.0.0/8"}))
+	require.ErrorContains(t, err, "longer than 16384 bytes")
+	assert.Less(t, len(err.Error()), 600)
+}
+
+func TestPredecessorAddressIsAnID(t *testing.T) {
+	t.Parallel()
+	const id = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+	spec, err := Parse(service(map[string]string{LeasewebID: id}))
+	require.NoError(t, err)
+	assert.Equal(t, id, spec.PredecessorAddress)
+	spec, err = Parse(service(map[string]string{LeasewebID: "1&command=x"}))
+	require.NoError(t, err)
+	assert.Empty(t, spec.PredecessorAddress)
+	assert.Len(t, spec.Warnings, 1)
+}
+
+// special are characters with a meaning in haproxy.cfg or in CloudStack's column of stickiness parameters.
+func special(r rune) bool {
+	return r > unicode.MaxASCII || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune("#\"'\\${}()[]%=&;|<>`!*,", r)
+}
+
+// checkSafe fails when a value of an accepted Service could change the meaning of a line of the router's configuration.
+func checkSafe(t *testing.T, svc *corev1.Service) {
+	t.Helper()
+	spec, err := Parse(svc)
+	if err != nil {
+		return
+	}
+	check := func(what, value string, limit int) {
+		if strings.ContainsFunc(value, special) || len(value) > limit {
+			t.Errorf("%s: %q is accepted out of %q", what, value, svc.Annotations)
+		}
+	}
+	if spec.Stickiness != nil {
+		check("method", spec.Stickiness.Method, 20)
+		for name, value := range spec.Stickiness.Params {
+			check("option", name, 20)
+			check("option "+name, value, 253)
+		}
+	}
+	for _, r := range spec.SourceRanges {
+		check("range", r, 18)
+	}
+	check("algorithm", spec.Algorithm, 10)
+	check("address", spec.Address, 15)
+	check("certificate", spec.SSLCertificate, 36)
+	check("id of Leaseweb's", spec.PredecessorAddress, 36)
+	check("hostname", spec.Hostname, 253)
+	for _, name := range []string{spec.Network, spec.Project, spec.Zone} {
+		if strings.ContainsFunc(name, unicode.IsControl) || len([]rune(name)) > maxName {
+			t.Errorf("name %q is accepted", name)
+		}
+	}
+}
+
+// What is accepted is safe: pieces of valid values and of attacks, put together at random.
+func TestAcceptedValuesAreSafe(t *testing.T) {
+	t.Parallel()
+	pieces := []string{
+		"cookie-name", "domain", "mode", "expire", "holdtime", "length", "tablesize", "indirect", "nocache", "=", "=", "=", ",", ",", "a", "SRV", "example.org", ".",
+		"insert", "30m", "200k", "1", "true", " ", "\t", "\n", "\r", "\x00", "\x7f", "#", `"`, "'", `\`, "$", "{", "}", "&", "\u00a0", "\u2028", "é", "10.0.0.0/8", "203.0.113.9",
+		"roundrobin", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "net", "\n\tserver x 10.0.0.1:22",
+	}
+	methods := []string{"lb-cookie", "app-cookie", "source", "none", "lb-cookie\n"}
+	random := rand.New(rand.NewPCG(15, 1))
+	value := func() string {
+		var b strings.Builder
+		for range 1 + random.IntN(8) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		return b.String()
+	}
+	accepted := 0
+	for range 50000 {
+		svc := service(map[string]string{StickinessMethod: methods[random.IntN(len(methods))], StickinessOptions: value()})
+		if random.IntN(2) == 0 {
+			all := Table()
+			svc.Annotations[all[random.IntN(len(all))].Name] = value()
+			svc.Spec.LoadBalancerIP = value()
+		}
+		if _, err := Parse(svc); err == nil {
+			accepted++
+		}
+		checkSafe(t, svc)
+	}
+	assert.Greater(t, accepted, 100, "the test tries too little that is accepted")
+}
+
+func FuzzAcceptedValuesAreSafe(f *testing.F) {
+	f.Add("lb-cookie", "cookie-name=SRV,domain=.example.org,mode=insert", "10.0.0.0/8", "net", "203.0.113.9")
+	f.Add("source", "expire=30m,tablesize=200k", "", "net\n", "1")
+	f.Add("app-cookie", "cookie-name=a b", "::/0", "", "")
+	f.Fuzz(func(t *testing.T, method, options, ranges, name, address string) {
+		svc := service(map[string]string{StickinessMethod: method, StickinessOptions: options, SourceCIDRs: ranges, Network: name, LeasewebID: address, Algorithm: name})
+		svc.Spec.LoadBalancerIP = address
+		checkSafe(t, svc)
+	})
+}

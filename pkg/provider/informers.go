@@ -1,0 +1,187 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// recordsCache keeps the annotations that the controller itself writes apart from the framework's cache of Services.
+//
+// The framework syncs a Service at once when any annotation changed, whatever back-off it is in. Every attempt to
+// acquire an address writes a record, so a Service that cannot get one would sync again without end. The informer's
+// transform therefore takes these annotations out of the cached object, and restore puts them back into the copy that
+// is worked on. The transform runs before the object reaches the informer's store, so what is kept here is never older
+// than the cached Service. The framework's own patches (finalizer, status) are differences of two copies that both
+// lack the annotations: they do not touch them.
+type recordsCache struct {
+	mu    sync.Mutex
+	byUID map[types.UID]map[string]string
+	// changed is called when the records of a Service have changed; may be nil. It must not block.
+	changed func(types.UID)
+}
+
+func newRecordsCache() *recordsCache {
+	return &recordsCache{byUID: map[types.UID]map[string]string{}}
+}
+
+// strip is the transform of the Services informer. The framework promises to call it once for each object that it
+// received, before anybody else sees the object.
+func (c *recordsCache) strip(obj any) (any, error) {
+	svc, ok := obj.(*corev1.Service)
+	if !ok {
+		return obj, nil
+	}
+	taken := map[string]string{}
+	for name := range controllerAnnotations {
+		if value, set := svc.Annotations[name]; set {
+			taken[name] = value
+		}
+	}
+	c.mu.Lock()
+	last := c.byUID[svc.UID]
+	if len(taken) == 0 {
+		delete(c.byUID, svc.UID)
+	} else {
+		c.byUID[svc.UID] = taken
+	}
+	changed := c.changed
+	c.mu.Unlock()
+	if len(taken) > 0 || svc.Annotations != nil && len(svc.Annotations) == 0 {
+		// A copy: a fake API server hands out the objects that it keeps.
+		svc = svc.DeepCopy()
+		for name := range taken {
+			delete(svc.Annotations, name)
+		}
+		if len(svc.Annotations) == 0 {
+			svc.Annotations = nil // none are not always the same, and to the framework a difference is a change
+		}
+	}
+	if changed != nil && !sameAnnotations(last, taken) {
+		changed(svc.UID)
+	}
+	return svc, nil
+}
+
+// restore returns the Service with the annotations that strip took out. One that has some was not stripped, and is
+// returned unchanged.
+func (c *recordsCache) restore(svc *corev1.Service) *corev1.Service {
+	if c == nil || hasControllerAnnotation(svc) {
+		return svc
+	}
+	c.mu.Lock()
+	kept := c.byUID[svc.UID] // never changed in place
+	c.mu.Unlock()
+	if len(kept) == 0 {
+		return svc
+	}
+	svc = svc.DeepCopy()
+	if svc.Annotations == nil {
+		svc.Annotations = map[string]string{}
+	}
+	for name, value := range kept {
+		svc.Annotations[name] = value
+	}
+	return svc
+}
+
+func (c *recordsCache) drop(uid types.UID) {
+	c.mu.Lock()
+	delete(c.byUID, uid)
+	c.mu.Unlock()
+}
+
+// onChange sets what is called when the records of a Service have changed.
+func (c *recordsCache) onChange(f func(types.UID)) {
+	c.mu.Lock()
+	c.changed = f
+	c.mu.Unlock()
+}
+
+// controllerAnnotations are the names of the annotations that only the controller writes.
+var controllerAnnotations = func() map[string]bool {
+	out := map[string]bool{}
+	for _, row := range annotation.Table() {
+		if row.Writer == annotation.ByController {
+			out[row.Name] = true
+		}
+	}
+	return out
+}()
+
+func hasControllerAnnotation(svc *corev1.Service) bool {
+	for name := range controllerAnnotations {
+		if _, set := svc.Annotations[name]; set {
+			return true
+		}
+	}
+	return false
+}
+
+func sameAnnotations(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, value := range a {
+		if other, set := b[name]; !set || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// followServices prepares the framework's Services informer, before it starts. It is called when the service
+// controller asks for the load balancer, not in SetInformers: without that controller the role may not read Services.
+func (p *Provider) followServices(factory informers.SharedInformerFactory) {
+	services := factory.Core().V1().Services()
+	informer := services.Informer()
+	p.serviceCache.Store(&serviceCache{synced: informer.HasSynced, lister: services.Lister()})
+	if err := informer.SetTransform(p.records.strip); err != nil {
+		klog.ErrorS(err, "The records of Services stay in the framework's cache: each of them makes it sync once more")
+		return
+	}
+	lb := p.lb
+	gone := func(uid types.UID) {
+		p.records.drop(uid)
+		lb.drop(uid)
+	}
+	p.records.onChange(lb.recordsChanged)
+	// The framework syncs no Service when a Node gets or loses a label that the framework itself does not use.
+	_, _ = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, now any) {
+			was, is := old.(*corev1.Node), now.(*corev1.Node) //nolint:forcetypeassert // it is the informer of Nodes
+			lb.labelsChanged(was.Labels, is.Labels)
+		},
+	})
+	// The only error is that of a stopped informer, and this one has not started.
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, now any) {
+			was, is := serviceOf(old), serviceOf(now)
+			if was != nil && is != nil && was.UID != is.UID { // deleted and created again while nobody watched
+				gone(was.UID)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if svc := serviceOf(obj); svc != nil {
+				gone(svc.UID)
+			}
+		},
+	})
+}
+
+func serviceOf(obj any) *corev1.Service {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	svc, _ := obj.(*corev1.Service)
+	return svc
+}

@@ -1,0 +1,110 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// oneByOne notes creations and deletions of internal load balancers that are submitted before the controller has seen
+// the end of another one's job.
+type oneByOne struct {
+	loadbalancer.API
+
+	mu        sync.Mutex
+	running   map[string]string // what each job does, by its id
+	submitted int
+	overlaps  []string
+}
+
+func (o *oneByOne) submit(what string, call func() (cloudstack.Submitted, error)) (cloudstack.Submitted, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.submitted++
+	for _, other := range o.running {
+		o.overlaps = append(o.overlaps, what+" during "+other)
+	}
+	s, err := call()
+	if err == nil {
+		o.running[s.JobID] = what
+	}
+	return s, err
+}
+
+func (o *oneByOne) CreateInternalLoadBalancer(ctx context.Context, r cloudstack.CreateInternalLoadBalancerRequest) (cloudstack.Submitted, error) {
+	return o.submit("create "+r.Name, func() (cloudstack.Submitted, error) { return o.API.CreateInternalLoadBalancer(ctx, r) })
+}
+
+func (o *oneByOne) DeleteInternalLoadBalancer(ctx context.Context, id string) (cloudstack.Submitted, error) {
+	return o.submit("delete "+id, func() (cloudstack.Submitted, error) { return o.API.DeleteInternalLoadBalancer(ctx, id) })
+}
+
+func (o *oneByOne) Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
+	job, err := o.API.Wait(ctx, command, jobID)
+	o.mu.Lock()
+	delete(o.running, jobID)
+	o.mu.Unlock()
+	return job, err
+}
+
+// The server breaks an internal address when two of its ports are deleted at once: each creation and deletion waits
+// until the job of the one before has ended, also when two Services share the address.
+func TestInternalLoadBalancersOneByOne(t *testing.T) {
+	t.Parallel()
+	var order *oneByOne
+	b := newBed(t, withVPC, func(b *bed, _ *string) {
+		b.options = func(d *loadBalancerDeps) {
+			order = &oneByOne{API: d.API, running: map[string]string{}}
+			d.API = order
+		}
+	})
+	before := b.dump()
+	b.service([]int{80, 81, 82, 83}, annotate(annotation.Internal, "true"))
+	b.mustSync("i1", "i2")
+	assert.Equal(t, 4, order.submitted)
+
+	// Other ports and another algorithm: deletions and creations in one plan.
+	b.change(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 91, 92, 93) })
+	b.mustSync("i1", "i2")
+	b.change(annotate(annotation.Algorithm, "leastconn"))
+	b.mustSync("i1", "i2")
+	require.NoError(t, b.remove())
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, before, b.dump())
+
+	// Two Services with one address, at the same time.
+	for i, ports := range [][]int{{80, 81}, {90, 91}} {
+		name := fmt.Sprintf("web%d", i)
+		b.service(ports, uid(fmt.Sprintf("%08d-0000-4000-8000-00000000abcd", i)), annotate(annotation.Internal, "true"), func(s *corev1.Service) {
+			s.Name, s.Spec.LoadBalancerIP = name, "10.2.2.99"
+		})
+	}
+	order.submitted = 0
+	for _, work := range []func(string) error{
+		func(name string) error { return b.syncAs(name, "i1", "i2") },
+		b.removeAs,
+	} {
+		var group sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			group.Go(func() { errs[i] = work(fmt.Sprintf("web%d", i)) })
+		}
+		group.Wait()
+		assert.Equal(t, []error{nil, nil}, errs)
+	}
+	assert.Equal(t, 8, order.submitted)
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, before, b.dump())
+}

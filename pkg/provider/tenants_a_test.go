@@ -1,0 +1,124 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// A Service on an address with a port forwarding or static NAT is refused before the first write. The namespace that
+// no policy restricts shows that this protects operators from their own mistakes too.
+func TestTenantAForeignFirewallRules(t *testing.T) {
+	t.Parallel()
+	const vpcIP = "203.0.113.50"
+	for name, tc := range map[string]struct {
+		ip      string
+		port    int
+		options []bedOption
+		nodes   []string
+		prepare func(*tenantEnv)
+	}{
+		"port forwarding":                     {ip: forwardedIP, port: 2222},
+		"port forwarding, wide firewall rule": {ip: wideFirewallIP, port: 2222},
+		"static NAT":                          {ip: staticIP, port: 2222},
+		"VPC": {
+			ip: vpcIP, port: 2222, options: []bedOption{withVPC}, nodes: []string{"v1", "v2"},
+			prepare: func(e *tenantEnv) {
+				tier := e.items("listNetworks", "network", "keyword", "tier")[0]["id"].(string)
+				e.forward(vpcIP, 2222, "v2", "networkid", tier)
+			},
+		},
+	} {
+		for _, namespace := range []string{attackerNS, trustedNS} {
+			t.Run(name+" from "+namespace, func(t *testing.T) {
+				t.Parallel()
+				e := newTenantEnv(t, tc.options...)
+				if tc.prepare != nil {
+					tc.prepare(e)
+				}
+				if tc.nodes != nil {
+					e.nodes = tc.nodes
+				}
+				before := e.world()
+				key := namespace + "/ssh"
+				e.create(key, []int{tc.port}, at(tc.ip), ranges("10.0.0.0/8"))
+				e.refused(key, reasonNotAllowed, loadbalancer.ReasonPortTaken, loadbalancer.ReasonAddressUnavailable)
+				e.restart()
+				require.Error(t, e.sync(key))
+				e.drift()
+				require.NoError(t, e.remove(key))
+				e.same(before, "the deletion")
+			})
+		}
+	}
+}
+
+// A firewall rule that somebody opened on an idle address is not ours before our load balancer rule uses its port.
+func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
+	t.Parallel()
+	const key = trustedNS + "/web"
+	start := func(t *testing.T) *tenantEnv {
+		t.Helper()
+		e := newTenantEnv(t)
+		e.create(key, []int{80}, at(openedIP), ranges("10.0.0.0/8"))
+		return e
+	}
+	t.Run("the load balancer rule comes first, and access is never wider than the source ranges", func(t *testing.T) {
+		t.Parallel()
+		e := start(t)
+		e.reset()
+		e.watch(func(command string) {
+			for _, r := range e.access(openedIP, 80) {
+				assert.Equal(t, []string{r}, intersection([]string{"10.0.0.0/8"}, []string{r}), "after %s", command)
+			}
+		})
+		e.mustSync(key)
+		e.watch(nil)
+		onAddress := e.writes()
+		require.NotEmpty(t, onAddress)
+		for _, command := range onAddress {
+			if command == "createLoadBalancerRule" {
+				break
+			}
+			assert.NotContains(t, []string{"deleteFirewallRule", "createFirewallRule"}, command, "before the load balancer rule")
+		}
+		assert.Equal(t, []string{"10.0.0.0/8"}, e.access(openedIP, 80))
+	})
+	for name, fault := range map[string]simulator.Fault{
+		"the load balancer rule is refused": {Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"},
+		"its job fails":                     {Command: "createLoadBalancerRule", Kind: simulator.FaultJobFails},
+		"it runs into the account's limit":  {Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 532, Text: "limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t)
+			firewall := grep(of(e.world(), openedIP), "firewall")
+			require.Len(t, firewall, 1)
+			remove := e.sim.Inject(fault)
+			require.Error(t, e.sync(key))
+			assert.Equal(t, firewall, grep(of(e.world(), openedIP), "firewall"))
+			e.restart()
+			require.Error(t, e.sync(key))
+			assert.Equal(t, firewall, grep(of(e.world(), openedIP), "firewall"))
+			remove()
+			e.mustSync(key)
+			assert.Equal(t, []string{"10.0.0.0/8"}, e.access(openedIP, 80))
+		})
+	}
+	t.Run("deleted before it was served", func(t *testing.T) {
+		t.Parallel()
+		e := start(t)
+		before := e.world()
+		defer e.sim.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"})()
+		require.Error(t, e.sync(key))
+		require.NoError(t, e.remove(key))
+		e.same(before, "the deletion")
+	})
+}

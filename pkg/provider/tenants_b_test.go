@@ -1,0 +1,226 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// forgery is what an attacker writes on his Service. The victim's Service is victim/web.
+type forgery struct {
+	port  int
+	write func(*tenantEnv) []func(*corev1.Service)
+	then  []func(*corev1.Service) // written after the first sync
+	// sameNamespace means that Services of the victim's namespace may have the address.
+	sameNamespace bool
+}
+
+// recordOf is a record that claims an address.
+func recordOf(e *tenantEnv, ip string, more ...any) map[string]any {
+	a := e.address(ip)
+	r := map[string]any{"id": a.ID, "ip": ip, "network": a.AssociatedNetworkID, "allocated": true}
+	for i := 0; i < len(more); i += 2 {
+		r[more[i].(string)] = more[i+1]
+	}
+	return r
+}
+
+func forgeries() map[string]forgery {
+	claim := func(ip func(*tenantEnv) string, more ...any) func(*tenantEnv) []func(*corev1.Service) {
+		return func(e *tenantEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){forgedRecord(recordOf(e, ip(e), more...))}
+		}
+	}
+	fixed := func(ip string) func(*tenantEnv) string { return func(*tenantEnv) string { return ip } }
+	victim := func(e *tenantEnv) string { return e.ip("victim/web") }
+	victimsJob := func(since time.Duration) func(*tenantEnv) []func(*corev1.Service) {
+		return func(e *tenantEnv) []func(*corev1.Service) {
+			for _, c := range e.sim.Ledger().Find("associateIpAddress", "ccm") {
+				return []func(*corev1.Service){annotate(annotation.Allocation, jsonText([]map[string]any{{
+					"job": c.JobID, "network": e.address(victim(e)).AssociatedNetworkID, "since": e.clock.Now().Add(-since).UTC(),
+				}}))}
+			}
+			e.t.Fatal("the victim has acquired no address")
+			return nil
+		}
+	}
+	predecessor := annotate(annotation.AssociatedByController, "true")
+	list := func(c ...func(*corev1.Service)) func(*tenantEnv) []func(*corev1.Service) {
+		return func(*tenantEnv) []func(*corev1.Service) { return c }
+	}
+	return map[string]forgery{
+		"an idle address":                     {port: 80, write: claim(fixed(idleIP))},
+		"an idle address, tagged":             {port: 80, write: claim(fixed(idleIP), "tagged", true)},
+		"an idle address that it also names":  {port: 80, write: func(e *tenantEnv) []func(*corev1.Service) { return append(claim(fixed(idleIP))(e), at(idleIP)) }},
+		"the victim's address":                {port: 81, write: claim(victim)},
+		"the victim's address and port":       {port: 80, write: claim(victim, "opened", "tcp:80")},
+		"the victim's address, tagged":        {port: 81, write: claim(victim, "tagged", true, "opened", "tcp:80,81")},
+		"a forwarded port":                    {port: 2222, write: claim(fixed(forwardedIP), "opened", "tcp:2222")},
+		"a forwarded port, other than wanted": {port: 80, write: claim(fixed(forwardedIP), "opened", "tcp:2222")},
+		"a forwarded port, tagged":            {port: 80, write: claim(fixed(forwardedIP), "opened", "tcp:2222", "tagged", true)},
+		"an operator's firewall rule":         {port: 80, write: claim(fixed(openedIP), "opened", "tcp:80")},
+		"the address of other rules":          {port: 8080, write: claim(fixed(foreignIP), "opened", "tcp:80,2222")},
+		"another cluster's address":           {port: 80, write: claim(fixed(otherClusterIP), "tagged", true)},
+		"the source NAT address":              {port: 80, write: claim(fixed(sourceNAT), "tagged", true)},
+		"the victim's acquisition":            {port: 81, write: victimsJob(0)},
+		"the victim's old acquisition":        {port: 81, write: victimsJob(time.Hour)},
+		"an address by the predecessor's annotation": {
+			port: 80, write: list(at(idleIP), predecessor), then: []func(*corev1.Service){unset(annotation.Addresses)},
+		},
+		"an address by the predecessor's annotation, no longer named": {
+			port: 80, write: list(at(idleIP), predecessor), then: []func(*corev1.Service){unset(annotation.Addresses, annotation.Address)},
+		},
+		"an address by Leaseweb's annotation": {port: 80, write: func(e *tenantEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.LeasewebID, e.address(idleIP).ID), predecessor}
+		}},
+		"a copy of the victim's record": {port: 81, write: func(e *tenantEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.Addresses, e.get("victim/web").Annotations[annotation.Addresses])}
+		}},
+		"an address that the victim keeps": {port: 80, sameNamespace: true, write: func(e *tenantEnv) []func(*corev1.Service) {
+			return claim(fixed(keptByVictim(e)))(e)
+		}},
+		"an address that the victim keeps, by the predecessor's annotation": {port: 80, sameNamespace: true, write: func(e *tenantEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){at(keptByVictim(e)), predecessor}
+		}, then: []func(*corev1.Service){unset(annotation.Addresses)}},
+	}
+}
+
+// keptByVictim makes a Service of the victim's namespace leave an address behind.
+func keptByVictim(e *tenantEnv) string {
+	e.t.Helper()
+	e.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
+	e.mustSync("victim/kept")
+	ip := e.ip("victim/kept")
+	e.mustDelete("victim/kept")
+	return ip
+}
+
+// No record that a user writes makes the controller tag, change or release what is not the user's.
+func TestTenantBForgedRecords(t *testing.T) {
+	t.Parallel()
+	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+		for name, f := range forgeries() {
+			for _, evil := range []string{"attacker/web", "victim/other"} {
+				if f.sameNamespace && evil != "attacker/web" {
+					continue
+				}
+				t.Run(role+"/"+name+" from "+evil, func(t *testing.T) {
+					t.Parallel()
+					testForgery(t, f, evil, options...)
+				})
+			}
+		}
+	}
+}
+
+func testForgery(t *testing.T, f forgery, evil string, options ...bedOption) {
+	t.Helper()
+	e := newTenantEnv(t, options...)
+	e.create("victim/web", []int{80})
+	e.mustSync("victim/web")
+	forged := f.write(e)
+	before := e.world()
+	last := ""
+	check := func(when string) {
+		t.Helper()
+		// An idle address that the Service names may carry its rules. Without tags, one that others keep is idle too.
+		// What serves goes on serving when it is no longer named.
+		named := cmp.Or(e.get(evil).Annotations[annotation.Address], last)
+		last = named
+		if named == "" || named != idleIP && len(options) == 0 {
+			e.unchanged(before, when)
+			return
+		}
+		e.unchanged(before, when, named)
+		assert.NotContains(t, e.address(named).Tags, "csccm-allocated-by", "after %s: %s was acquired by hand", when, named)
+	}
+	e.create(evil, []int{f.port}, forged...)
+	_ = e.sync(evil) // refused, or served on an address of its own
+	check("the first sync")
+	e.edit(evil, f.then...)
+	e.restart()
+	_ = e.sync(evil)
+	check("a restart")
+	e.drift()
+	check("the drift loop")
+	// The record is forged again just before the Service goes.
+	e.edit(evil, forged...)
+	e.edit(evil, f.then...)
+	e.restart()
+	e.mustDelete(evil)
+	e.drift()
+	e.mustSync("victim/web")
+	if len(options) > 0 {
+		// Without tags nothing proves an address whose true record the attacker has overwritten, so it stays.
+		e.unchanged(before, "the deletion")
+		return
+	}
+	e.same(before, "the deletion")
+}
+
+// A record was true once: the address has been released since, and acquired by somebody else, with the same id.
+func TestTenantBReplayedRecord(t *testing.T) {
+	t.Parallel()
+	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+		for _, restart := range []bool{false, true} {
+			t.Run(role, func(t *testing.T) {
+				t.Parallel()
+				const evil = "attacker/web"
+				e := newTenantEnv(t, options...)
+				e.create(evil, []int{80})
+				e.mustSync(evil)
+				ip, old := e.ip(evil), e.get(evil).Annotations[annotation.Addresses]
+				network := e.address(ip).AssociatedNetworkID
+				e.edit(evil, ofType(corev1.ServiceTypeClusterIP))
+				e.mustSync(evil)
+				require.Empty(t, of(e.world(), ip), "the address is released")
+				e.acquireAgain(ip, network)
+				before := e.world()
+				if restart {
+					e.restart()
+				}
+				e.edit(evil, ofType(corev1.ServiceTypeLoadBalancer), annotate(annotation.Addresses, old))
+				_ = e.sync(evil)
+				e.unchanged(before, "the sync")
+				e.edit(evil, annotate(annotation.Addresses, old))
+				e.restart()
+				e.mustDelete(evil)
+				if len(options) > 0 {
+					e.unchanged(before, "the deletion") // nothing proves the address whose record was overwritten
+					return
+				}
+				e.same(before, "the deletion")
+			})
+		}
+	}
+}
+
+// What the controller wrote itself goes on being proof, with and without tags, after a restart.
+func TestTenantBTrueRecordsStillRelease(t *testing.T) {
+	t.Parallel()
+	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			e := newTenantEnv(t, options...)
+			before := e.world()
+			e.create("victim/web", []int{80, 443})
+			e.mustSync("victim/web")
+			e.restart()
+			e.mustSync("victim/web")
+			e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 8080) })
+			e.mustSync("victim/web")
+			e.restart()
+			e.mustDelete("victim/web")
+			e.same(before, "the deletion")
+		})
+	}
+}

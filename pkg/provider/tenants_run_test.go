@@ -1,0 +1,295 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// tenantRun is one world with victims, an attacker and foreign objects, and what the oracle knows of it.
+type tenantRun struct {
+	*tenantEnv
+	now     *snapshot
+	foreign guarded                 // addresses of operators and other clusters
+	victims guarded                 // addresses of the namespaces victim and friend
+	idle    guarded                 // idle addresses of the account
+	used    map[string]map[int]bool // ports that Services were served on, by the id of an address of others
+	jobs    []string                // acquisitions by the controller
+	records []string                // values that the controller has written into its annotations
+	found   []violation
+	honest  bool // the attacker means no harm
+	noTags  bool // the role may not tag
+	syncs   int  // of the attacker's Services, without an error
+	kept    string
+}
+
+// byHandIP is an idle address that a victim uses and that the controller did not acquire.
+const byHandIP = secondIdleIP
+
+func newTenantRun(t *testing.T, kind runKind) *tenantRun {
+	t.Helper()
+	r := &tenantRun{used: map[string]map[int]bool{}, honest: kind.honest, noTags: kind.noTags}
+	var options []bedOption
+	if kind.noTags {
+		options = append(options, withoutTags)
+	}
+	r.tenantEnv = newTenantEnv(t, options...)
+	if kind.guard != "" {
+		deps := r.options
+		r.options = func(d *loadBalancerDeps) {
+			deps(d)
+			unguard(d, kind.guard)
+		}
+		r.restart()
+	}
+	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
+	r.create("victim/shared", []int{80}, annotate(shareWith, friendNS))
+	r.create("victim/byhand", []int{80}, at(byHandIP))
+	r.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
+	for _, key := range []string{"victim/web", "victim/shared", "victim/byhand", "victim/kept"} {
+		r.mustSync(key)
+	}
+	r.create("friend/mail", []int{25}, at(r.ip("victim/shared")))
+	r.mustSync("friend/mail")
+	r.now = r.snapshot(nil)
+	r.foreign, r.idle, r.victims = guarded{}, guarded{}, guarded{}
+	for id, a := range r.now.addresses {
+		switch {
+		case slices.Contains([]string{idleIP, openedIP}, a.Address):
+			r.idle[id] = a.contents()
+		case !r.ofVictims(a):
+			r.foreign[id] = a.lines()
+		}
+	}
+	r.guardVictims()
+	r.harvest()
+	r.settle()
+	return r
+}
+
+// ofVictims reports whether a Service of the victim or its friend shows an address, or one of theirs has kept it.
+func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
+	if a.Address == byHandIP || strings.HasPrefix(a.Tags[loadbalancer.TagService], victimNS+"/") || r.victims[a.ID] != nil {
+		return true
+	}
+	return slices.ContainsFunc(r.list(victimNS), func(s corev1.Service) bool {
+		return len(s.Status.LoadBalancer.Ingress) > 0 && s.Status.LoadBalancer.Ingress[0].IP == a.Address
+	})
+}
+
+// guardVictims takes what the victims have now as what may not change.
+func (r *tenantRun) guardVictims() {
+	next := guarded{}
+	for id, a := range r.now.addresses {
+		if r.foreign[id] == nil && r.ofVictims(a) {
+			next[id] = a.lines()
+		}
+	}
+	r.victims = next
+}
+
+func (r *tenantRun) list(namespace string) []corev1.Service {
+	r.t.Helper()
+	list, err := r.kube.CoreV1().Services(namespace).List(r.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Service) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items
+}
+
+// harvest remembers what an attacker could copy: job ids and records.
+func (r *tenantRun) harvest() {
+	for _, c := range r.sim.Ledger().Find("associateIpAddress", "ccm") {
+		if c.JobID != "" {
+			r.jobs = append(r.jobs, c.JobID)
+		}
+	}
+	for _, namespace := range []string{victimNS, friendNS, attackerNS} {
+		for _, s := range r.list(namespace) {
+			for _, name := range []string{annotation.Addresses, annotation.Allocation} {
+				if v := s.Annotations[name]; strings.Contains(v, `"mac"`) && !slices.Contains(r.records, v) || v != "" && len(r.records) < 8 {
+					r.records = append(r.records, v)
+				}
+			}
+		}
+	}
+	if n := len(r.records); n > 16 {
+		r.records = slices.Delete(r.records, 4, 4+n-16) // the first ones are the victims'
+	}
+}
+
+// settle forgets what the step has left in the fixtures.
+func (r *tenantRun) settle() {
+	r.events()
+	r.reset()
+	r.kube.ClearActions()
+}
+
+func (r *tenantRun) violate(kind, format string, args ...any) {
+	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
+}
+
+// step does one action and lets the oracle judge the world.
+func (r *tenantRun) step(a action) []violation {
+	r.found = nil
+	a.do(r)
+	calls := r.sim.Ledger().Find("*", "ccm")
+	written := false
+	for i := range calls {
+		c := &calls[i]
+		switch {
+		case strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") || strings.HasPrefix(c.Command, "get"):
+			continue
+		case c.Command == "createLoadBalancerRule" && c.ErrorCode == 0:
+			r.note(c.Params["publicipid"], c.Params["publicport"], a.byOperator)
+		case c.Command == "createLBStickinessPolicy":
+			r.judgeStickiness(c.Params)
+		}
+		written = true
+	}
+	r.harvest()
+	if written {
+		r.now = r.snapshot(r.now)
+	}
+	r.found = append(r.found, judge(r.now, r.foreign, r.used, "foreign address")...)
+	r.judgeRules()
+	if a.byVictim {
+		r.guardVictims()
+	} else {
+		r.found = append(r.found, judge(r.now, r.victims, nil, "victim's address")...)
+	}
+	r.found = append(r.found, judgeIdle(r.now, r.idle, r.used)...)
+	if a.synced != "" {
+		r.judgeSynced(a.synced)
+	}
+	r.judgeLeft()
+	r.settle()
+	return r.found
+}
+
+// note remembers that a port of an address got a load balancer rule: from then on its firewall rule may be replaced.
+// Of the addresses that others use only operators may use more ports.
+func (r *tenantRun) note(id, port string, byOperator bool) {
+	if r.idle[id] == nil && !byOperator {
+		return
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if r.used[id] == nil {
+		r.used[id] = map[int]bool{}
+	}
+	r.used[id][n] = true
+}
+
+// judgeRules checks that the attacker has no rules on addresses that others use.
+func (r *tenantRun) judgeRules() {
+	for id, a := range r.now.addresses {
+		if r.foreign[id] == nil && r.victims[id] == nil {
+			continue
+		}
+		for i := range a.rules {
+			if r.uidOf(a.rules[i].Name) != "" {
+				r.violate("attacker's rule", "%s on %s", a.rules[i].Name, a.Address)
+			}
+		}
+	}
+}
+
+// judgeSynced checks a Service after its own sync.
+func (r *tenantRun) judgeSynced(key string) {
+	namespace, name, _ := strings.Cut(key, "/")
+	services := r.list(namespace)
+	i := slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == name })
+	if i < 0 || services[i].Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	svc := &services[i]
+	if namespace == victimNS {
+		r.found = append(r.found, judgeService(r.now, svc, r.nodes, r.noTags || svc.Annotations[annotation.Address] != "")...)
+	}
+}
+
+// judgeStickiness checks that nothing reaches the router's configuration that could break it.
+func (r *tenantRun) judgeStickiness(params map[string]string) {
+	if strings.EqualFold(params["methodname"], annotation.AppCookie) {
+		r.violate("router", "app-cookie")
+	}
+	for name, value := range params {
+		if strings.HasPrefix(name, "param[") && strings.Trim(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
+			r.violate("router", "%s=%q", name, value)
+		}
+	}
+}
+
+// judgeAttacker checks an attacker's Service that was served.
+func (r *tenantRun) judgeAttacker(svc *corev1.Service) {
+	r.syncs++
+	for _, name := range []string{annotation.Network, annotation.Zone, annotation.Project, annotation.SSLCertificate} {
+		if _, set := svc.Annotations[name]; set {
+			r.violate("denied annotation", "%s is served with %s", svc.Name, name)
+		}
+	}
+	if len(svc.Spec.Ports) > 100 {
+		r.violate("too many ports", "%s is served with %d", svc.Name, len(svc.Spec.Ports))
+	}
+}
+
+// judgeLeft checks that nobody has more addresses than living Services and the limit of kept ones allow.
+func (r *tenantRun) judgeLeft() {
+	if r.noTags {
+		return // an attacker who overwrites its records loses its own addresses
+	}
+	living := map[string]bool{}
+	for _, s := range slices.Concat(r.list(attackerNS), r.list(trustedNS)) {
+		living[string(s.UID)] = true
+	}
+	held, kept := map[string]int{}, 0
+	for _, id := range slices.Sorted(maps.Keys(r.now.addresses)) {
+		a := r.now.addresses[id]
+		if r.foreign[id] != nil || r.victims[id] != nil || r.idle[id] != nil {
+			continue
+		}
+		if uid := a.Tags[loadbalancer.TagServiceUID]; living[uid] {
+			held[uid]++
+			continue
+		}
+		if !slices.ContainsFunc(a.rules, func(rule cloudstack.LoadBalancerRule) bool { return living[r.uidOf(rule.Name)] }) {
+			kept++
+		}
+	}
+	if kept > keptPerNamespace {
+		r.violate("kept addresses", "%d addresses have no Service", kept)
+	}
+	for uid, n := range held {
+		if n > 2 { // two while a Service moves from one to another
+			r.violate("hoarded addresses", "Service %s holds %d addresses", uid, n)
+		}
+	}
+}
+
+// uidOf is the UID of the attacker's Service that a load balancer rule is named after.
+func (r *tenantRun) uidOf(rule string) string {
+	for _, s := range r.list(attackerNS) {
+		if strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(&s)+"-") {
+			return string(s.UID)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,333 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/test/plane"
+)
+
+const (
+	tenantsTranscript = "../../docs/transcripts/tenants.txt"
+	controllerAccount = "system:serviceaccount:kube-system:cloudstack-cloud-controller-manager"
+	annotationPrefix  = "service.beta.kubernetes.io/cloudstack-load-balancer-"
+	record            = `[{"id":"8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11","ip":"203.0.113.20","allocated":true}]`
+)
+
+var generatedName = regexp.MustCompile(`forged-[a-z0-9]{5}`)
+
+// tenants is an API server with the chart's admission policies, and users with the role edit in one namespace each.
+type tenants struct {
+	*plane.Plane
+	client kubernetes.Interface
+	dir    string
+	text   bytes.Buffer // the transcript
+}
+
+// TestTenantsAreRefused asks a real API server, by kubectl, as a user who has the role edit in one namespace.
+func TestTenantsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newTenants(t)
+	for _, kind := range []string{"ClusterIP", "NodePort", "ExternalName", "LoadBalancer"} {
+		s.allowed(t, "shop", "plain "+kind, s.service("plain-"+strings.ToLower(kind), kind, nil))
+	}
+	s.allowed(t, "shop", "another controller's class", s.service("other-class", "LoadBalancer", map[string]string{"network": "backbone"}, "loadBalancerClass: example.org/other"))
+
+	s.say("# user tenant: role edit in namespace shop. The chart's policies are those of its default values, and")
+	s.say("# tenancy.annotations.network.allow is [platform].")
+	s.refused(t, "a forged record", "-records", "addresses is written by the controller", s.service("forged", "LoadBalancer", map[string]string{"addresses": record}))
+	s.refused(t, "a forged record, and a name that the API server generates", "-records", "addresses is written by", s.service("", "ClusterIP", map[string]string{"addresses": record}, "generateName: forged-"))
+	s.refused(t, "a record of another provider on a Service that has no load balancer", "-records", "ip-associated-by-controller is written by",
+		s.service("plain-clusterip", "ClusterIP", map[string]string{"ip-associated-by-controller": "true"}))
+	s.refused(t, "a network that the operator does not allow in this namespace", "-tenancy", "tenancy.annotations.network", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
+	s.refused(t, "a cookie name that would break the router's configuration", "-annotations", "stickiness-options: allowed",
+		s.service("cookie", "LoadBalancer", map[string]string{"stickiness": "lb-cookie", "stickiness-options": `cookie-name=SRV insert#`}))
+	s.refused(t, "101 ports", "-tenancy", "tenancy.limits.maxPortsPerService", s.service("ports", "LoadBalancer", nil, portList(101)))
+	s.refused(t, "an address that is none", "-annotations", "spec.loadBalancerIP", s.service("address", "LoadBalancer", nil, "loadBalancerIP: 203.0.113.300"))
+
+	// Annotations of a Service without a load balancer are nobody's business until it gets one.
+	for _, tc := range []struct{ name, value, policy, text string }{
+		{"network", "backbone", "-tenancy", "tenancy.annotations.network"},
+		{"keep-ip", "maybe", "-annotations", "keep-ip: allowed"},
+	} {
+		annotations, name := map[string]string{tc.name: tc.value}, "later-"+tc.name
+		s.allowed(t, "shop", tc.name+" of a Service that has no load balancer", s.service(name, "ClusterIP", annotations))
+		s.refused(t, "the Service has had the annotation "+tc.name+" while it was a ClusterIP, and becomes a load balancer", tc.policy, tc.text, s.service(name, "LoadBalancer", annotations))
+	}
+
+	// What the controller wrote.
+	address := annotationPrefix + "addresses"
+	if out, err := s.kubectl(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"="+record); err != nil {
+		t.Errorf("the controller may not write its record: %v\n%s", err, out)
+	}
+	s.say("# The controller has written its record on the Service plain-loadbalancer.")
+	s.refusedCommand(t, "-records", "addresses is written by", "annotate", "--overwrite", "service", "plain-loadbalancer", address+"=[]")
+	s.refusedCommand(t, "-records", "addresses is written by", "annotate", "service", "plain-loadbalancer", address+"-")
+	s.allowed(t, "shop", "an edit that keeps the record", s.service("plain-loadbalancer", "LoadBalancer", map[string]string{"algorithm": "source"}))
+	s.allowed(t, "platform", "a namespace that the rule allows", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
+	if out, err := s.kubectl(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"-"); err != nil {
+		t.Errorf("the controller may not remove its record: %v\n%s", err, out)
+	}
+	s.compare(t)
+}
+
+func newTenants(t *testing.T) *tenants {
+	t.Helper()
+	if programs.skip != "" {
+		t.Skip(programs.skip)
+	}
+	s := &tenants{dir: t.TempDir()}
+	var err error
+	if s.Plane, err = plane.Start(t.Context(), plane.Options{Binary: programs.plane}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	config, err := s.AdminConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.client, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	s.install(t)
+	for _, namespace := range []string{"shop", "platform"} {
+		s.admin(t, "create", "namespace", namespace)
+		s.admin(t, "-n", namespace, "create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant")
+	}
+	s.await(t)
+	return s
+}
+
+// install applies what the chart has for the API server; no Pod runs.
+func (s *tenants) install(t *testing.T) {
+	t.Helper()
+	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{
+		Name: "cloudstack-ccm", Chart: load(t, chartDir), KubeVersion: "v1.37.1",
+		Values: map[string]any{"tenancy": map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"platform"}}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wanted []string
+	for _, document := range strings.Split(manifest, "\n---\n") {
+		for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"} {
+			if strings.Contains(document, "\nkind: "+kind+"\n") {
+				wanted = append(wanted, document)
+			}
+		}
+	}
+	file := filepath.Join(s.dir, "chart.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(wanted, "\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.admin(t, "apply", "-f", file)
+}
+
+// await waits until the API server enforces the policies, has found no fault in their types, and the role edit is filled.
+func (s *tenants) await(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	waitFor := func(what string, done func(ctx context.Context) (bool, error)) {
+		if err := apiwait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, done); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	waitFor("the role edit", func(ctx context.Context) (bool, error) {
+		role, err := s.client.RbacV1().ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Resources, "services") && slices.Contains(r.Verbs, "create")
+		}), nil
+	})
+	policies, err := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	if err != nil || len(policies.Items) != 3 {
+		t.Fatalf("%d policies: %v", len(policies.Items), err)
+	}
+	for i := range policies.Items {
+		name := policies.Items[i].Name
+		waitFor("the types of "+name, func(ctx context.Context) (bool, error) {
+			p, err := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+			if err != nil || p.Status.ObservedGeneration != p.Generation || p.Status.TypeChecking == nil {
+				return false, err
+			}
+			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+				t.Errorf("%s: %s: %s", name, w.FieldRef, w.Warning)
+			}
+			return true, nil
+		})
+	}
+	for policy, service := range map[string]string{
+		"-annotations": s.service("a", "LoadBalancer", map[string]string{"keep-ip": "maybe"}),
+		"-records":     s.service("a", "ClusterIP", map[string]string{"addresses": "x"}),
+		"-tenancy":     s.service("a", "LoadBalancer", map[string]string{"zone": "x"}),
+	} {
+		waitFor("the policy "+policy, func(context.Context) (bool, error) {
+			out, err := s.kubectl(t, "tenant", "shop", service, "create", "--dry-run=server", "-f", "-")
+			return err != nil && strings.Contains(out, policy+"'"), nil
+		})
+	}
+}
+
+// service is a manifest. Lines are of the spec, or generateName.
+func (s *tenants) service(name, kind string, annotations map[string]string, lines ...string) string {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: Service\nmetadata:\n")
+	if name != "" {
+		fmt.Fprintf(&b, "  name: %s\n", name)
+	}
+	for _, line := range lines {
+		if strings.HasPrefix(line, "generateName:") {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	if len(annotations) > 0 {
+		b.WriteString("  annotations:\n")
+	}
+	for _, key := range []string{"addresses", "algorithm", "ip-associated-by-controller", "keep-ip", "network", "stickiness", "stickiness-options", "zone"} {
+		if value, ok := annotations[key]; ok {
+			fmt.Fprintf(&b, "    %s%s: '%s'\n", annotationPrefix, key, value)
+		}
+	}
+	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
+	ports := "ports: [{port: 80}]"
+	for _, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "ports:"):
+			ports = line
+		case !strings.HasPrefix(line, "generateName:"):
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	if kind == "ExternalName" {
+		ports = "externalName: example.org"
+	}
+	fmt.Fprintf(&b, "  %s\n", ports)
+	return b.String()
+}
+
+func portList(n int) string {
+	ports := make([]string, 0, n)
+	for i := range n {
+		ports = append(ports, fmt.Sprintf("{name: p%d, port: %d}", i+1, 1000+i))
+	}
+	return "ports: [" + strings.Join(ports, ", ") + "]"
+}
+
+// kubectl runs it as somebody; an empty namespace is none.
+func (s *tenants) kubectl(t *testing.T, as, namespace, stdin string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
+	defer cancel()
+	if as != "" {
+		args = append([]string{"--as", as}, args...)
+	}
+	if namespace != "" {
+		args = append([]string{"-n", namespace}, args...)
+	}
+	cmd := exec.CommandContext(ctx, s.Kubectl, args...)
+	cmd.Env = []string{"KUBECONFIG=" + s.Kubeconfig, "HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), err
+}
+
+func (s *tenants) admin(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := s.kubectl(t, "", "", "", args...); err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (s *tenants) allowed(t *testing.T, namespace, what, manifest string) {
+	t.Helper()
+	if out, err := s.kubectl(t, "tenant", namespace, manifest, "apply", "-f", "-"); err != nil {
+		t.Errorf("%s is refused: %v\n%s", what, err, out)
+	}
+}
+
+// refused applies a manifest, which a policy must refuse with a text.
+func (s *tenants) refused(t *testing.T, what, policy, text, manifest string) {
+	t.Helper()
+	verb := "apply"
+	if strings.Contains(manifest, "generateName:") {
+		verb = "create" // apply needs a name
+	}
+	s.say("# " + what)
+	s.say("$ kubectl --as tenant -n shop " + verb + " -f - <<EOF\n" + shorter(manifest) + "EOF")
+	out, err := s.kubectl(t, "tenant", "shop", manifest, verb, "-f", "-")
+	s.judge(t, what, policy, text, out, err)
+}
+
+func (s *tenants) refusedCommand(t *testing.T, policy, text string, args ...string) {
+	t.Helper()
+	s.say("$ kubectl --as tenant -n shop " + strings.Join(args, " "))
+	out, err := s.kubectl(t, "tenant", "shop", "", args...)
+	s.judge(t, strings.Join(args, " "), policy, text, out, err)
+}
+
+func (s *tenants) judge(t *testing.T, what, policy, text, out string, err error) {
+	t.Helper()
+	s.say(generatedName.ReplaceAllString(strings.TrimSpace(out), "forged-xxxxx") + "\n")
+	if err == nil {
+		t.Errorf("%s is not refused: %s", what, out)
+	}
+	if !strings.Contains(out, policy+"'") || !strings.Contains(out, text) {
+		t.Errorf("%s is not refused by %s with %q: %s", what, policy, text, out)
+	}
+}
+
+func (s *tenants) say(line string) { s.text.WriteString(line + "\n") }
+
+// shorter leaves out most of a long list of ports.
+func shorter(manifest string) string {
+	head, tail, ok := strings.Cut(manifest, "{name: p3,")
+	if !ok {
+		return manifest
+	}
+	last := strings.LastIndex(tail, "{name: p")
+	return head + "..., " + tail[last:]
+}
+
+// compare compares the transcript with the page, or writes it where CSCCM_TRANSCRIPTS is set.
+func (s *tenants) compare(t *testing.T) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	if os.Getenv("CSCCM_TRANSCRIPTS") != "" {
+		if err := os.WriteFile(tenantsTranscript, s.text.Bytes(), 0o644); err != nil { // #nosec G306 -- documentation
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(tenantsTranscript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, s.text.Bytes()) {
+		t.Errorf("%s is not what the API server says now; write it by CSCCM_TRANSCRIPTS=1 go test ./e2e -run TestTenantsAreRefused\n%s", tenantsTranscript, s.text.String())
+	}
+}
