@@ -20,7 +20,7 @@ func NewSurvey(in surveyterminal.FileReader, out surveyterminal.FileWriter, colo
 	if core.DisableColor == color { // not written without need: an abandoned prompt may still read it
 		core.DisableColor = !color
 	}
-	return &drawn{in: in, out: out}
+	return &drawn{in: &keyboard{FileReader: in}, out: out}
 }
 
 type drawn struct {
