@@ -19,8 +19,9 @@ GOTEST ?= go test
 # The race detector needs cgo, and what it compiles serves nothing else: as on a contributor's machine also in .ci/run.
 RACE := CGO_ENABLED=1 GOFLAGS='$(filter-out -trimpath,$(GOFLAGS))' $(GOTEST) -race
 
-# What is tried at every point and size takes a quarter of an hour with the race detector, which looks at some of them.
-EXHAUSTIVE := ./pkg/provider/... ./installer/install
+# The race detector watches the packages whose code runs concurrently. The others link Helm and kubectl's libraries, which
+# take longer to compile for it than to test: "make race".
+CONCURRENT := ./pkg/... ./installer/check ./installer/prompt
 
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
@@ -49,14 +50,14 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
-test: plane ## run all tests (unit, contract, controller with the race detector; system)
-	$(RACE) -timeout=20m $(TESTFLAGS) $$(go list ./... | grep -vE '/pkg/provider|/installer/install$$')
-	$(RACE) -short -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
-	$(GOTEST) -timeout=20m $(TESTFLAGS) $(EXHAUSTIVE)
+test: plane ## run all tests (unit, contract, controller; system), the concurrent packages also with the race detector
+	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
+	$(RACE) -short -timeout=15m $(TESTFLAGS) $(CONCURRENT)
 	cd test && $(GOTEST) -timeout=50m $(TESTFLAGS) ./...
 
-.PHONY: race-system
-race-system: plane ## run the system tests with the race detector, which compiles Kubernetes once more (an hour)
+.PHONY: race
+race: plane ## run all tests with the race detector, which compiles Kubernetes once more (an hour)
+	$(RACE) -timeout=60m $(TESTFLAGS) ./...
 	cd test && $(RACE) -timeout=90m $(TESTFLAGS) ./...
 
 .PHONY: test-unit
