@@ -5,6 +5,7 @@ package prompt
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestKeyboardKeepsWhatIsTypedAhead(t *testing.T) {
 			for {
 				p := make([]byte, 64)
 				n, err := k.Read(p)
-				if err == io.EOF && n == 0 {
+				if errors.Is(err, io.EOF) && n == 0 {
 					break
 				}
 				require.NoError(t, err)
