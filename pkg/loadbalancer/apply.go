@@ -193,6 +193,9 @@ func (ap *applier) readBack(id string, rule *Rule, created bool) {
 func (ap *applier) effect(act Action, out Outcome) {
 	t := ap.t
 	t.mem.actual.effect(act, out)
+	if act.Kind != RememberAddress {
+		t.done++
+	}
 	now := ap.r.options.Clock.Now()
 	addr := t.mem.actual.find(act.AddressID)
 	if act.Kind == DeleteRule {

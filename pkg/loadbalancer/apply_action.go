@@ -279,7 +279,7 @@ func (ap *applier) tag(ctx context.Context, act Action) error {
 		if a.FormerCluster && slices.Contains(a.OwnTags, TagCluster) {
 			// A tag cannot be changed. Without this one the address is ours by the Service's UID.
 			if err := ap.untag(ctx, a.ID, []string{TagCluster}); err != nil {
-				return err
+				return ap.tagOutcome(ctx, act, err)
 			}
 			a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return k == TagCluster })
 		}
@@ -310,7 +310,8 @@ func (ap *applier) tag(ctx context.Context, act Action) error {
 	return nil
 }
 
-// tagOutcome ends tagging. Tags that the role refuses are done without.
+// tagOutcome ends tagging. A Service is served without its tags: those that the role refuses are done without, and
+// those that failed are set by the next sync, at the latest by that of the next drift round.
 func (ap *applier) tagOutcome(ctx context.Context, act Action, err error) error {
 	a := ap.t.mem.actual.find(act.AddressID)
 	if act.Kind == TagAddress && alreadyTagged(err) && len(a.OwnTags) > 0 {
@@ -318,10 +319,13 @@ func (ap *applier) tagOutcome(ctx context.Context, act Action, err error) error 
 		return nil
 	}
 	if !ap.r.tagged(ap.t, err) {
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return nil
+		if ctx.Err() != nil {
+			return err
 		}
-		return err
+		if ap.t.tagErr == nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			ap.t.tagErr = fmt.Errorf("%s: %w", act.Label, err)
+		}
+		return nil
 	}
 	ap.effect(act, Outcome{})
 	if act.Kind == TagRules {

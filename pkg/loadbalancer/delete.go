@@ -46,7 +46,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 	}
 	r.metrics.planned(actions)
 	if _, err := r.apply(ctx, t, actions); err != nil {
-		return Result{Plan: actions}, r.failed(t, err)
+		return Result{Plan: actions, Done: t.done}, r.failed(t, err)
 	}
 	if !r.applies() {
 		return Result{Plan: actions}, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)

@@ -72,6 +72,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		}
 		result.Plan = append(result.Plan, actions...)
 		again, err := r.apply(ctx, t, actions)
+		result.Done = t.done
 		if err != nil {
 			return result, r.failed(t, err)
 		}
@@ -86,6 +87,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		return result, r.failed(t, err)
 	}
 	t.mem.survey = false
+	t.noteTags()
 	if r.applies() {
 		d := t.wanted
 		t.mem.done, t.mem.aclID = &d, d.ACLID
@@ -95,6 +97,18 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		result.IP = target.IP
 	}
 	return result, nil
+}
+
+// noteTags warns of tags that two syncs in a row could not set: one failure passes.
+func (t *task) noteTags() {
+	if t.tagErr == nil {
+		t.mem.untagged = 0
+		return
+	}
+	if t.mem.untagged++; t.mem.untagged > 1 {
+		t.notify(Notice{Warning: true, Reason: ReasonTagsFailed, Message: fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.tagErr)})
+	}
 }
 
 // desire decides what the Service shall have. It makes no call but for a network not seen before, and before a refusal.

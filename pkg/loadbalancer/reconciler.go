@@ -74,8 +74,10 @@ type Request struct {
 type Result struct {
 	// IP is the address that serves; empty when a policy held the work back.
 	IP string
-	// Plan is what was found to do; with the policy apply it has been done.
+	// Plan is what was found to do; with the policy apply and without an error it has been done.
 	Plan []Action
+	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
+	Done int
 }
 
 // WaitError asks for another try later: nothing failed, but something is not known yet.
@@ -128,6 +130,7 @@ type memory struct {
 	aclID     string                // the network ACL list that was last brought to the desired state
 	known     bool                  // the state was read before by this process
 	survey    bool                  // the last attempt failed, and had to look closely
+	untagged  int                   // syncs in a row that could not tag
 	releasing map[string]bool       // addresses whose release was asked for and not seen to succeed
 }
 

@@ -34,6 +34,7 @@ const (
 	ReasonAddressLimit     Reason = "AddressLimit"
 	ReasonNoFreeAddress    Reason = "NoFreeAddress"
 	ReasonTagsRefused      Reason = "TagsRefused"
+	ReasonTagsFailed       Reason = "TagsFailed"
 	ReasonDriftRepaired    Reason = "DriftRepaired"
 	ReasonForeignFirewall  Reason = "ForeignFirewallRule"
 	ReasonRuleReplaced     Reason = "RuleReplaced"

@@ -142,7 +142,7 @@ func (lb *loadBalancer) publish(ctx context.Context, s *seenService, do reconcil
 	updated := s.service.DeepCopy()
 	updated.Status.LoadBalancer = *status
 	if _, err := servicehelpers.PatchService(lb.deps.Kube.CoreV1(), s.service, updated); err != nil {
-		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), 0)
+		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), work{})
 	}
 	lb.mu.Lock()
 	s.service = updated

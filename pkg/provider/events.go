@@ -52,6 +52,7 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonDriftRepaired, true, "others changed the load balancer in CloudStack; it is put right"},
 	{loadbalancer.ReasonForeignFirewall, true, "a firewall rule of others lets more in than the Service says"},
 	{loadbalancer.ReasonTagsRefused, true, "the role may not tag; names and annotations prove ownership"},
+	{loadbalancer.ReasonTagsFailed, true, "tags could not be set in two syncs in a row; the Service is served, and each drift round tries again"},
 	{reasonServiceWithoutVMs, true, "nodes have no VM and do not serve"},
 	{ReasonAmbiguousNode, true, "nodes cannot be told from other VMs and do not serve"},
 	{loadbalancer.ReasonShortGap, false, "a change needed new connections to be refused for a moment"},

@@ -223,13 +223,13 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 	if err != nil {
 		return err
 	}
-	_, err = lb.reconciler.Delete(ctx, req)
+	result, err := lb.reconciler.Delete(ctx, req)
 	if err == nil {
 		lb.clearCondition(ctx, svc)
 		lb.drop(svc.UID)
 		lb.freed(helpedByPort)
 	}
-	return lb.ended(svc, attempt, err, 0)
+	return lb.ended(svc, attempt, err, workOf(result))
 }
 
 type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
@@ -242,10 +242,10 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 	if wait, err := lb.backoff.held(attempt); wait > 0 {
 		return nil, retryAfter(err, wait)
 	}
-	left := 0
+	var did work
 	status, unserved, err := lb.sync(ctx, svc, nodes, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 		result, err := do(ctx, req)
-		left = len(result.Plan)
+		did = workOf(result)
 		return result, err
 	})
 	lb.mu.Lock()
@@ -254,7 +254,7 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 	}
 	lb.mu.Unlock()
 	lb.showCondition(ctx, svc, unserved, err)
-	return status, lb.ended(svc, attempt, err, left)
+	return status, lb.ended(svc, attempt, err, did)
 }
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
@@ -343,9 +343,10 @@ func (lb *loadBalancer) forget(uid types.UID) {
 	lb.mu.Unlock()
 }
 
-// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little. left
-// is the number of actions that were planned.
-func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, left int) error {
+func workOf(r loadbalancer.Result) work { return work{planned: len(r.Plan), done: r.Done} }
+
+// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little.
+func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, did work) error {
 	if err == nil {
 		if next, wait, ok := lb.backoff.succeeded(svc.UID); ok {
 			lb.retries.AddAfter(next, wait)
@@ -358,7 +359,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, left in
 	if errors.Is(err, context.Canceled) {
 		return err // the process ends
 	}
-	wait := lb.backoff.failed(a, err, left)
+	wait := lb.backoff.failed(a, err, did)
 	if cloudstack.IsKind(err, cloudstack.KindTransient) {
 		// The framework only warns of an error that says when to try again; csccm doctor looks for errors.
 		klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(svc), "in", wait.Round(time.Second))

@@ -67,6 +67,12 @@ type bubble struct {
 // inBubble runs a test in a bubble whose CloudStack is lbWorld after change.
 func inBubble(t *testing.T, change func(string) string, test func(*bubble)) {
 	t.Helper()
+	inBubbleWith(t, simulator.Options{}, change, test)
+}
+
+// inBubbleWith is inBubble with a CloudStack of one's own; its world is set here.
+func inBubbleWith(t *testing.T, o simulator.Options, change func(string) string, test func(*bubble)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		text := lbWorld
 		if change != nil {
@@ -75,7 +81,8 @@ func inBubble(t *testing.T, change func(string) string, test func(*bubble)) {
 		world, err := simulator.LoadWorld(strings.NewReader(text))
 		require.NoError(t, err)
 		b := &bubble{t: t, kube: newKube()}
-		b.sim, err = simulator.New(simulator.Options{World: world})
+		o.World = world
+		b.sim, err = simulator.New(o)
 		require.NoError(t, err)
 		defer b.sim.Close()
 		for _, verb := range []string{"create", "patch"} {
