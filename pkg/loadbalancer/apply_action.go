@@ -74,8 +74,8 @@ func (ap *applier) start(ctx context.Context, act Action) error {
 	case CloseACL:
 		return ap.submitGone(ctx, act, "deleteNetworkACL", func() (cloudstack.Submitted, error) { return api.DeleteNetworkACL(ctx, act.FirewallID) })
 	case ReleaseAddress:
-		t.mem.releasing[act.AddressID] = true
-		return ap.submit(ctx, act, "disassociateIpAddress", func() (cloudstack.Submitted, error) { return api.DisassociateIP(ctx, act.AddressID) })
+		t.mem.releasing[act.AddressID] = ap.r.options.Clock.Now()
+		return ap.submit(ctx, act, cmdDisassociate, func() (cloudstack.Submitted, error) { return api.DisassociateIP(ctx, act.AddressID) })
 	case ForgetAddress:
 		return ap.leave(ctx, act)
 	default:

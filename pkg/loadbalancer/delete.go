@@ -44,6 +44,9 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 	} else if fewer {
 		actions = Plan(t.wanted, *t.mem.actual, r.limits())
 	}
+	if err := r.underWay(t, actions); err != nil {
+		return Result{}, r.failed(t, err)
+	}
 	r.metrics.planned(actions)
 	if _, err := r.apply(ctx, t, actions); err != nil {
 		return Result{Plan: actions, Done: t.done}, r.failed(t, err)

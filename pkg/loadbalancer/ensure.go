@@ -236,6 +236,9 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
 		} else if fewer {
 			continue
 		}
+		if err := r.underWay(t, actions); err != nil {
+			return nil, err
+		}
 		r.noteDrift(t, actions)
 		if t.read {
 			for _, n := range t.observations(r.limits()) {

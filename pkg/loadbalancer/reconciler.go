@@ -131,7 +131,10 @@ type memory struct {
 	known     bool                  // the state was read before by this process
 	survey    bool                  // the last attempt failed, and had to look closely
 	untagged  int                   // syncs in a row that could not tag
-	releasing map[string]bool       // addresses whose release was asked for and not seen to succeed
+	// releasing are addresses whose release was asked for and not seen to succeed, with the time; the zero time when it
+	// is known to have failed.
+	releasing map[string]time.Time
+	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
 }
 
 type memberRead struct {
@@ -192,5 +195,5 @@ func (r *Reconciler) clusters() []string {
 func (r *Reconciler) leavesACLs() bool { return r.options.LeaveACLs || r.noACLs.Load() }
 
 func newMemory() *memory {
-	return &memory{members: map[string]memberRead{}, extras: map[string]extraRead{}, releasing: map[string]bool{}}
+	return &memory{members: map[string]memberRead{}, extras: map[string]extraRead{}, releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
 }

@@ -59,6 +59,7 @@ type bubble struct {
 	sim  *simulator.Simulator
 	kube *fake.Clientset
 	p    *Provider
+	stop func()
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
@@ -92,8 +93,9 @@ func inBubbleWith(t *testing.T, o simulator.Options, change func(string) string,
 			_, err := b.kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
 			require.NoError(t, err)
 		}
-		stop := b.start()
-		defer stop()
+		b.start()
+		defer func() { b.stop() }()
+		time.Sleep(time.Minute) // what a start reads and writes is none of a Service's
 		test(b)
 	})
 }
@@ -115,8 +117,8 @@ func (b *bubble) countEvent(a clienttesting.Action) (bool, runtime.Object, error
 	return false, nil, nil
 }
 
-// start runs the controllers; stop ends them and waits until they have ended.
-func (b *bubble) start() (stop func()) {
+// start runs the controllers; b.stop ends them and waits until they have ended.
+func (b *bubble) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	cfg := cloudstack.DefaultConfig()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.ClusterID = "http://cloudstack.test/client/api", testAPIKey, testSecret, "test"
@@ -134,8 +136,7 @@ func (b *bubble) start() (stop func()) {
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	go c.Run(ctx, 10, controllersmetrics.NewControllerManagerMetrics("test"))
-	time.Sleep(time.Minute) // what a start reads and writes is none of a Service's
-	return func() {
+	b.stop = func() {
 		cancel()
 		factory.Shutdown()
 		synctest.Wait()

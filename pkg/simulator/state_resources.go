@@ -284,6 +284,7 @@ type lbRule struct {
 	network                      *network
 	publicPort, privatePort      int
 	state                        string
+	deleting                     int // deletions that run
 	members                      []*lbMember
 	related                      *fwRule // opened by openfirewall=true
 	account                      *account
