@@ -80,6 +80,7 @@ func (lb *loadBalancer) run(ctx context.Context) {
 
 // driftRound compares every Service with CloudStack once and puts right what others changed.
 func (lb *loadBalancer) driftRound(ctx context.Context) {
+	tagged := lb.tagsToSweep(ctx)
 	begun := lb.deps.Clock.Now()
 	since := begun
 	all := lb.settledServices()
@@ -103,6 +104,7 @@ func (lb *loadBalancer) driftRound(ctx context.Context) {
 	lb.mu.Unlock()
 	if ctx.Err() == nil {
 		lb.lookForOrphans(ctx, begun)
+		lb.sweepTags(ctx, tagged, begun)
 		lb.metrics.round(lb.deps.Clock.Since(begun))
 	}
 }

@@ -70,6 +70,7 @@ type loadBalancer struct {
 	endpoints  endpointCache
 	namespaces namespaces
 	orphans    map[string]bool                                 // as found in the last round; the drift loop's own
+	swept      time.Time                                       // the last look for tags of deleted rules; the drift loop's own
 	queue      workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints, or the labels of whose nodes, changed
 	backoff    *backoff
 	retries    workqueue.TypedDelayingInterface[types.UID] // Services whose wait ends before the framework tries them again

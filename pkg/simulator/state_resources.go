@@ -329,6 +329,7 @@ func (st *state) dropLBRule(r *lbRule) {
 		return
 	}
 	st.lbRules.drop(r)
+	st.leaveTags(r)
 	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
 	r.members, r.cert = nil, nil
 	for _, p := range slices.Clone(r.policies) {
