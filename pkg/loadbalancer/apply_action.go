@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -60,7 +61,11 @@ func (ap *applier) start(ctx context.Context, act Action) error {
 	case DropStickiness:
 		return ap.submitGone(ctx, act, "deleteLBStickinessPolicy", func() (cloudstack.Submitted, error) { return api.DeleteStickinessPolicy(ctx, act.PolicyID) })
 	case BindCertificate:
-		return ap.submit(ctx, act, "assignCertToLoadBalancer", func() (cloudstack.Submitted, error) { return api.AssignCertificate(ctx, rule, act.Rule.Certificate) })
+		err := ap.submit(ctx, act, "assignCertToLoadBalancer", func() (cloudstack.Submitted, error) { return api.AssignCertificate(ctx, rule, act.Rule.Certificate) })
+		if cloudstack.IsNotFound(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return noCertificate(act, err)
+		}
+		return err
 	case OpenFirewall:
 		return ap.submit(ctx, act, "createFirewallRule", func() (cloudstack.Submitted, error) {
 			return api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
@@ -148,6 +153,20 @@ func portTaken(err error, act Action) error {
 	}
 	refusal := &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", act.Port, act.IP), "delete that rule, or choose another port or address", act.Port}
 	return errors.Join(refusal, err)
+}
+
+// noCertificate refuses a certificate that CloudStack does not have, or not for the caller. A rule that is gone, or a role
+// without the command, is another failure.
+func noCertificate(act Action, err error) error {
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok || e.HTTPCode == 432 || strings.Contains(e.Text, "parameter lbruleid") {
+		return err
+	}
+	return &RefusalError{
+		ReasonNoSuchCertificate,
+		fmt.Sprintf("annotation %s names certificate %q, which CloudStack does not have for the controller's account or the Service's project", annotation.SSLCertificate, act.Rule.Certificate),
+		"upload the certificate (uploadSslCert) and set the annotation to its id", act.Port,
+	}
 }
 
 // openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.

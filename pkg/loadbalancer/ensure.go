@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
@@ -113,17 +114,8 @@ func (t *task) noteTags() {
 
 // desire decides what the Service shall have. It makes no call but for a network not seen before, and before a refusal.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
-	if own := t.Spec.Project; own != "" || t.ownProject != "" {
-		id, err := r.options.Project(ctx, own)
-		if err != nil {
-			return err
-		}
-		if id != t.project {
-			return &RefusalError{
-				Reason: ReasonProjectChanged, Message: fmt.Sprintf("the Service's address is in project %s and cannot move to project %s", t.project, id),
-				Remedy: "make the Service anew, or undo the change of " + annotation.Project,
-			}
-		}
+	if err := r.checkProject(ctx, t); err != nil {
+		return err
 	}
 	refusal, outside, err := r.desireAt(ctx, t, 0)
 	if err != nil {
@@ -147,6 +139,44 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 		t.notify(Notice{Warning: true, Reason: ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
 	}
 	return nil
+}
+
+// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
+// anything is looked for in the named project.
+func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
+	req.Notify = nil
+	t, err := r.begin(ctx, req)
+	if err != nil {
+		return err
+	}
+	return r.checkProject(ctx, t)
+}
+
+func (r *Reconciler) checkProject(ctx context.Context, t *task) error {
+	asked := t.Spec.Project
+	if asked == "" && t.ownProject == "" {
+		return nil
+	}
+	id, err := r.options.Project(ctx, asked)
+	known := err == nil
+	if !known && (!cloudstack.IsNotFound(err) || t.records.Empty()) {
+		return err
+	}
+	if known && id == t.project {
+		return nil
+	}
+	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, asked)
+	if asked == "" {
+		names = "annotation " + annotation.Project + " is not set any more"
+	}
+	has, back := "project "+t.project, fmt.Sprintf("set the annotation to %s again", t.project)
+	if t.project == "" {
+		has, back = "no project", "remove the annotation"
+	}
+	return &RefusalError{
+		Reason: ReasonProjectChanged, Message: names + ", and the Service has an address in " + has + ", which CloudStack cannot move",
+		Remedy: back + ", or delete and recreate the Service",
+	}
 }
 
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
@@ -181,6 +211,11 @@ func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration
 		t.network = &n
 	}
 	t.wanted, refusal = Desire(Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: r.leavesACLs()})
+	if refusal != nil && refusal.Reason == ReasonUnsupportedNetwork && t.Spec.Network == "" {
+		if others := commonNetworks(reach, id); len(others) > 0 {
+			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)
+		}
+	}
 	if refusal == nil {
 		_, outside = memberNames(t.Members, id)
 	}

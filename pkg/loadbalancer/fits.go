@@ -57,10 +57,7 @@ func Fits(d Desired, a Actual, network *Network, grants Grants) *RefusalError {
 	}
 	for _, r := range target.Rules {
 		if r.Owner != Mine && slices.Contains(ports, r.PublicPort) {
-			return &RefusalError{
-				ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by load balancer rule %q (%s), which is not of this Service", r.PublicPort, where, r.Name, r.ID),
-				"delete that rule, or choose another port or address", r.PublicPort,
-			}
+			return r.taken(where)
 		}
 	}
 	if !target.joining(d) {
@@ -77,6 +74,26 @@ func Fits(d Desired, a Actual, network *Network, grants Grants) *RefusalError {
 		}
 	}
 	return target.refuses(grants)
+}
+
+// taken refuses the port of a rule that is not the Service's own. It names the Service that has the rule to those of its
+// namespace.
+func (r *ActualRule) taken(where string) *RefusalError {
+	switch {
+	case r.Near:
+		return &RefusalError{
+			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by Service %s", r.PublicPort, where, r.Service),
+			"choose another port or address, or remove the port from that Service", r.PublicPort,
+		}
+	case r.Service != "":
+		return &RefusalError{
+			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a Service of another namespace", r.PublicPort, where), "choose another port or address", r.PublicPort,
+		}
+	}
+	return &RefusalError{
+		ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by load balancer rule %q (%s), which is not of this Service", r.PublicPort, where, r.Name, r.ID),
+		"delete that rule, or choose another port or address", r.PublicPort,
+	}
 }
 
 // joining reports whether a rule has to be made on the address.

@@ -124,13 +124,13 @@ type memory struct {
 	// done is the desired state that was last reached.
 	done *Desired
 	// records are the records as last saved or read, signatures included; nil when the Service's copy counts.
-	records   *annotation.Records
-	members   map[string]memberRead // by rule id
-	extras    map[string]extraRead  // by rule id
-	aclID     string                // the network ACL list that was last brought to the desired state
-	known     bool                  // the state was read before by this process
-	survey    bool                  // the last attempt failed, and had to look closely
-	untagged  int                   // syncs in a row that could not tag
+	records  *annotation.Records
+	members  map[string]memberRead // by rule id
+	extras   map[string]extraRead  // by rule id
+	aclID    string                // the network ACL list that was last brought to the desired state
+	known    bool                  // the state was read before by this process
+	survey   bool                  // the last attempt failed, and had to look closely
+	untagged int                   // syncs in a row that could not tag
 	// releasing are addresses whose release was asked for and not seen to succeed, with the time; the zero time when it
 	// is known to have failed.
 	releasing map[string]time.Time

@@ -22,6 +22,8 @@ const (
 	ReasonSourceRanges       Reason = "SourceRangesNotEnforceable"
 	ReasonNoSuchNetwork      Reason = "NoSuchNetwork"
 	ReasonProjectChanged     Reason = "ProjectChanged"
+	ReasonNoSuchProject      Reason = "NoSuchProject"
+	ReasonNoSuchCertificate  Reason = "NoSuchCertificate"
 	ReasonNotAllowed         Reason = "NotAllowed"
 )
 

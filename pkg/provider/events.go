@@ -61,6 +61,8 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonRangesNotServed, true, "CloudStack cannot restrict the sources; nobody is let in"},
 	{loadbalancer.ReasonNoSuchNetwork, true, "the network that the Service names is not one of the nodes'"},
 	{loadbalancer.ReasonProjectChanged, true, "a Service with an address cannot move to another project"},
+	{loadbalancer.ReasonNoSuchProject, true, "the project that the Service names does not exist, or the controller's user is no member of it"},
+	{loadbalancer.ReasonNoSuchCertificate, true, "the certificate that the Service names does not exist for the controller's account or the project"},
 	{loadbalancer.ReasonNodeOutside, true, "nodes have no NIC in the Service's network and do not serve"},
 	{loadbalancer.ReasonUnprovenRule, true, "a rule is named like one of the Service, but nothing else says so"},
 	{ReasonDryRun, false, "the policy dry-run keeps a change from being made"},

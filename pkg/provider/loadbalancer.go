@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -254,6 +255,7 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 		s.settled = err == nil
 	}
 	lb.mu.Unlock()
+	err = projectRefusal(strings.TrimSpace(svc.Annotations[annotation.Project]), err)
 	lb.showCondition(ctx, svc, unserved, err)
 	return status, lb.ended(svc, attempt, err, did)
 }
@@ -279,6 +281,11 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
 		return nil, "", err
+	}
+	if spec.Project != "" || !spec.Records.Empty() {
+		if err := lb.reconciler.CheckProject(ctx, loadbalancer.Request{Service: loadbalancer.ServiceOf(svc), Spec: spec}); err != nil {
+			return nil, "", err
+		}
 	}
 	complete := false
 	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []loadbalancer.Member, err error) {
