@@ -94,6 +94,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		t.mem.done, t.mem.aclID = &d, d.ACLID
 	}
 	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
+	result.Unserved = defaultACL(t.wanted, t.network)
 	if target := chooseTarget(t.wanted, *t.mem.actual); target != nil {
 		result.IP = target.IP
 	}
@@ -294,7 +295,10 @@ func (r *Reconciler) granted(t *task) Grants {
 
 // observations are what the Service's owner should know of what was read.
 func (t *task) observations(limits Limits) []Notice {
-	out := append(foreignAccess(t.wanted, *t.mem.actual), defaultACL(t.wanted, t.network)...)
+	out := foreignAccess(t.wanted, *t.mem.actual)
+	if n := defaultACL(t.wanted, t.network); n != nil {
+		out = append(out, *n)
+	}
 	if t.wanted.CIDRsDecide && limits.NoCIDRs && !sameRanges(t.wanted.Ranges, []string{annotation.Anyone}) && len(t.wanted.Ranges) > 0 {
 		out = append(out, Notice{Warning: true, Reason: ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
 			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})

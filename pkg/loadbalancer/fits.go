@@ -188,14 +188,14 @@ func foreignAccess(d Desired, a Actual) []Notice {
 	return out
 }
 
-// defaultACL tells of a default network ACL list, which nobody can change.
-func defaultACL(d Desired, n *Network) []Notice {
-	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent {
+// defaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
+func defaultACL(d Desired, n *Network) *Notice {
+	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
-	text := "the tier's network ACL list default_deny cannot be changed: CloudStack's routers do not apply it to public load balancers; "
+	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
 	if d.Internal {
 		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
 	}
-	return []Notice{{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}}
+	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
 }

@@ -76,6 +76,8 @@ type Result struct {
 	IP string
 	// Plan is what was found to do; with the policy apply and without an error it has been done.
 	Plan []Action
+	// Unserved says why clients may not reach the Service although the work succeeded; nil when there is no reason.
+	Unserved *Notice
 	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
 	Done int
 }

@@ -261,30 +261,30 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 }
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
-func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved string, _ error) {
+func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *loadbalancer.Notice, _ error) {
 	events := serviceEvents{lb.deps.Recorder, svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return nil, "", &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
+		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
 		events.warn(ReasonSettingWithout, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	// What the Service alone decides is decided before anything is read.
 	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
-		return nil, "", refusal
+		return nil, nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if spec.Project != "" || !spec.Records.Empty() {
 		if err := lb.reconciler.CheckProject(ctx, loadbalancer.Request{Service: loadbalancer.ServiceOf(svc), Spec: spec}); err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 	}
 	complete := false
@@ -294,15 +294,15 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	members, reach, err := find(ctx, events, lbVMAge)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
-		unserved = why + "; the rules have no members, and nobody is served"
-		events.warn(loadbalancer.ReasonNoBackends, unserved)
+		unserved = &loadbalancer.Notice{Warning: true, Reason: loadbalancer.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
+		events.notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	req.Reach = reach
 	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
@@ -314,7 +314,10 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		err = &loadbalancer.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
+	}
+	if unserved == nil {
+		unserved = result.Unserved
 	}
 	if lb.deps.Policy == loadbalancer.PolicyDryRun {
 		lb.tellPlan(events, result.Plan)

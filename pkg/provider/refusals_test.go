@@ -28,7 +28,9 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 	t.Parallel()
 	const unknown = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
 	set := func(key, value string) func(*corev1.Service) {
-		return func(s *corev1.Service) { annotate(annotation.Prefix+strings.TrimPrefix(key, annotation.Prefix), value)(s) }
+		return func(s *corev1.Service) {
+			annotate(annotation.Prefix+strings.TrimPrefix(key, annotation.Prefix), value)(s)
+		}
 	}
 	for _, c := range []struct {
 		name   string
