@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// codeInternal is CloudStack's code for everything that has none of its own.
+const codeInternal = 530
+
 // errorBody is the inner object of a failed answer.
 type errorBody struct {
 	ErrorCode flexInt `json:"errorcode"`

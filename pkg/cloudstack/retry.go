@@ -10,8 +10,11 @@ import (
 
 const (
 	defaultTries = 5 // of one call
-	backoffBase  = 200 * time.Millisecond
-	backoffMax   = 5 * time.Second
+	// internalTries is how often a read is sent that the server answers with 530. The code does not tell whether the
+	// failure is one in passing; a read that fails for good costs little this way.
+	internalTries = 4
+	backoffBase   = 200 * time.Millisecond
+	backoffMax    = 5 * time.Second
 	// maxPause bounds what a 429 can make a client wait at once.
 	maxPause = 60 * time.Second
 )

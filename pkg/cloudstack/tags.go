@@ -22,6 +22,25 @@ func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []stri
 	})
 }
 
+// TagQuery selects tags; empty fields select all.
+type TagQuery struct {
+	ResourceType, Key, Value, ProjectID string
+}
+
+// Tag is one tag of a resource. Load balancer rules that are deleted keep theirs.
+type Tag struct {
+	ResourceType string `json:"resourcetype"`
+	ResourceID   string `json:"resourceid"`
+	Key          string `json:"key"`
+	Value        string `json:"value"`
+}
+
+// ListTags lists tags. The server compares keys and values without regard to case.
+func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
+	f := filter{}.set("resourcetype", q.ResourceType).set("key", q.Key).set("value", q.Value).set("projectid", q.ProjectID)
+	return listAll(ctx, c, "listTags", "tag", f, callOptions{}, func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
+}
+
 // DeleteTags removes the tags with the given keys, whatever their values. keys
 // must not be empty: the server would remove all tags of the resources.
 func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (Submitted, error) {

@@ -69,6 +69,9 @@ func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions
 		if res.throttled > 0 {
 			c.pause(res.throttled)
 		}
+		if res.tries > 0 {
+			tries = min(tries, res.tries)
+		}
 		if !res.retry || try >= tries || ctx.Err() != nil {
 			return nil, res.err
 		}
@@ -85,6 +88,7 @@ type result struct {
 	err       *Error
 	status    int           // HTTP status; 0 when no answer came
 	retry     bool          // the same call may be sent again without harm
+	tries     int           // at most so many in all; 0 for the call's own limit
 	throttled time.Duration // the server wants no call for so long
 }
 
@@ -176,6 +180,8 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte
 		res.retry = idempotent(command)
 		// A proxy's 502 or 504 says nothing about what the server did.
 		e.MayHaveHappened = !idempotent(command) && !fromAPI
+	case resp.StatusCode == codeInternal && fromAPI:
+		res.retry, res.tries = idempotent(command), internalTries
 	case !fromAPI && resp.StatusCode == http.StatusOK:
 		e.MayHaveHappened = !idempotent(command) && len(body) == 0
 	case resp.StatusCode == http.StatusUnauthorized && !c.noKeys && c.session == nil:

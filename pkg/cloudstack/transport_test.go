@@ -84,7 +84,7 @@ func TestRetries(t *testing.T) {
 		"read, maintenance":         {first: maintenance, wantCalls: 3},
 		"read, throttled":           {first: throttled, wantCalls: 3},
 		"read, refused":             {first: refused, wantCalls: 1, wantErr: true, wantKind: KindInvalid},
-		"read, internal error":      {first: internal, wantCalls: 1, wantErr: true, wantKind: KindUnknown},
+		"read, internal error":      {first: internal, wantCalls: 3},
 		"write, gateway error":      {write: true, first: page(502), wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
 		"write, proxy's 503":        {write: true, first: page(503), wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
 		"write, connection cut":     {write: true, first: cut, wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},

@@ -110,7 +110,9 @@ type ActualRule struct {
 	// Service is the Service of this cluster, as namespace/name, that a rule belongs to which is not ours. Admits
 	// reports whether it lets our Service use its address.
 	Service string `json:"service,omitempty"`
-	Admits  bool   `json:"admits,omitempty"`
+	// Near reports whether that Service is of our Service's namespace: the names of others are not told.
+	Near   bool `json:"near,omitempty"`
+	Admits bool `json:"admits,omitempty"`
 	// Adopted marks an own rule that another provider made.
 	Adopted bool `json:"adopted,omitempty"`
 	// Tagged means that it carries our tags.

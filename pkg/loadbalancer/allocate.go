@@ -259,7 +259,7 @@ func (r *Reconciler) freeStranded(ctx context.Context, t *task, id string) error
 	}
 	submitted, err := r.api.DisassociateIP(ctx, id)
 	if err == nil {
-		_, err = r.api.Wait(ctx, "disassociateIpAddress", submitted.JobID)
+		_, err = r.api.Wait(ctx, cmdDisassociate, submitted.JobID)
 	}
 	if err != nil {
 		return fmt.Errorf("free the stranded address %s: %w", ips[0].Address, err)

@@ -21,6 +21,7 @@ type API interface {
 	ListCertificatesOfRule(ctx context.Context, ruleID string) ([]string, error)
 	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+	ListTags(ctx context.Context, q cloudstack.TagQuery) ([]cloudstack.Tag, error)
 	QueryJob(ctx context.Context, jobID string) (*cloudstack.Job, error)
 
 	AssociateIP(ctx context.Context, r cloudstack.AssociateIPRequest) (cloudstack.Submitted, error)

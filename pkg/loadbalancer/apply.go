@@ -147,6 +147,9 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 	if j.act.Kind == TagAddress || j.act.Kind == TagRules {
 		return ap.tagOutcome(ctx, j.act, err)
 	}
+	if err != nil && j.act.Kind == ReleaseAddress {
+		err = ap.releaseFailed(ctx, j.act, err)
+	}
 	if err != nil {
 		if j.act.Kind == UpdateRule && j.act.Rule.CIDRs != nil && cloudstack.IsKind(err, cloudstack.KindJobFailed) && !ap.r.cidrUpdateProven.Load() {
 			ap.r.noCIDRUpdate.Store(true) // the next sync replaces the rule instead
@@ -156,11 +159,7 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 	ap.effect(j.act, j.outcome)
 	switch j.act.Kind {
 	case ReleaseAddress:
-		delete(ap.t.mem.releasing, j.act.AddressID)
-		ap.t.dropRecord(j.act.AddressID)
-		ap.r.options.Released()
-		ap.t.notify(Notice{Reason: ReasonAddressReleased, Message: "released address " + j.act.IP})
-		return ap.r.save(ctx, ap.t)
+		return ap.released(ctx, j.act)
 	case UpdateRule:
 		if j.act.Rule.CIDRs != nil && !ap.r.cidrUpdateProven.Load() {
 			ap.readBack(j.act.RuleID, j.act.Rule, false)
@@ -193,6 +192,9 @@ func (ap *applier) readBack(id string, rule *Rule, created bool) {
 func (ap *applier) effect(act Action, out Outcome) {
 	t := ap.t
 	t.mem.actual.effect(act, out)
+	if act.Kind != RememberAddress {
+		t.done++
+	}
 	now := ap.r.options.Clock.Now()
 	addr := t.mem.actual.find(act.AddressID)
 	if act.Kind == DeleteRule {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -60,7 +61,11 @@ func (ap *applier) start(ctx context.Context, act Action) error {
 	case DropStickiness:
 		return ap.submitGone(ctx, act, "deleteLBStickinessPolicy", func() (cloudstack.Submitted, error) { return api.DeleteStickinessPolicy(ctx, act.PolicyID) })
 	case BindCertificate:
-		return ap.submit(ctx, act, "assignCertToLoadBalancer", func() (cloudstack.Submitted, error) { return api.AssignCertificate(ctx, rule, act.Rule.Certificate) })
+		err := ap.submit(ctx, act, "assignCertToLoadBalancer", func() (cloudstack.Submitted, error) { return api.AssignCertificate(ctx, rule, act.Rule.Certificate) })
+		if cloudstack.IsNotFound(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return noCertificate(act, err)
+		}
+		return err
 	case OpenFirewall:
 		return ap.submit(ctx, act, "createFirewallRule", func() (cloudstack.Submitted, error) {
 			return api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
@@ -74,8 +79,8 @@ func (ap *applier) start(ctx context.Context, act Action) error {
 	case CloseACL:
 		return ap.submitGone(ctx, act, "deleteNetworkACL", func() (cloudstack.Submitted, error) { return api.DeleteNetworkACL(ctx, act.FirewallID) })
 	case ReleaseAddress:
-		t.mem.releasing[act.AddressID] = true
-		return ap.submit(ctx, act, "disassociateIpAddress", func() (cloudstack.Submitted, error) { return api.DisassociateIP(ctx, act.AddressID) })
+		t.mem.releasing[act.AddressID] = ap.r.options.Clock.Now()
+		return ap.submit(ctx, act, cmdDisassociate, func() (cloudstack.Submitted, error) { return api.DisassociateIP(ctx, act.AddressID) })
 	case ForgetAddress:
 		return ap.leave(ctx, act)
 	default:
@@ -148,6 +153,20 @@ func portTaken(err error, act Action) error {
 	}
 	refusal := &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", act.Port, act.IP), "delete that rule, or choose another port or address", act.Port}
 	return errors.Join(refusal, err)
+}
+
+// noCertificate refuses a certificate that CloudStack does not have, or not for the caller. A rule that is gone, or a role
+// without the command, is another failure.
+func noCertificate(act Action, err error) error {
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok || e.HTTPCode == 432 || strings.Contains(e.Text, "parameter lbruleid") {
+		return err
+	}
+	return &RefusalError{
+		ReasonNoSuchCertificate,
+		fmt.Sprintf("annotation %s names certificate %q, which CloudStack does not have for the controller's account or the Service's project", annotation.SSLCertificate, act.Rule.Certificate),
+		"upload the certificate (uploadSslCert) and set the annotation to its id", act.Port,
+	}
 }
 
 // openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.
@@ -279,7 +298,7 @@ func (ap *applier) tag(ctx context.Context, act Action) error {
 		if a.FormerCluster && slices.Contains(a.OwnTags, TagCluster) {
 			// A tag cannot be changed. Without this one the address is ours by the Service's UID.
 			if err := ap.untag(ctx, a.ID, []string{TagCluster}); err != nil {
-				return err
+				return ap.tagOutcome(ctx, act, err)
 			}
 			a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return k == TagCluster })
 		}
@@ -310,7 +329,8 @@ func (ap *applier) tag(ctx context.Context, act Action) error {
 	return nil
 }
 
-// tagOutcome ends tagging. Tags that the role refuses are done without.
+// tagOutcome ends tagging. A Service is served without its tags: those that the role refuses are done without, and
+// those that failed are set by the next sync, at the latest by that of the next drift round.
 func (ap *applier) tagOutcome(ctx context.Context, act Action, err error) error {
 	a := ap.t.mem.actual.find(act.AddressID)
 	if act.Kind == TagAddress && alreadyTagged(err) && len(a.OwnTags) > 0 {
@@ -318,10 +338,13 @@ func (ap *applier) tagOutcome(ctx context.Context, act Action, err error) error 
 		return nil
 	}
 	if !ap.r.tagged(ap.t, err) {
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return nil
+		if ctx.Err() != nil {
+			return err
 		}
-		return err
+		if ap.t.tagErr == nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			ap.t.tagErr = fmt.Errorf("%s: %w", act.Label, err)
+		}
+		return nil
 	}
 	ap.effect(act, Outcome{})
 	if act.Kind == TagRules {

@@ -124,6 +124,28 @@ func checkNetwork(f Facts) *RefusalError {
 	return nil
 }
 
+// commonNetworks are the names of the networks in which all members have a NIC, without one.
+func commonNetworks(members []Member, without string) []string {
+	names, count := map[string]string{}, map[string]int{}
+	for i := range members {
+		seen := map[string]bool{} // a VM may have two NICs in a network
+		for _, nic := range members[i].NICs {
+			if !seen[nic.NetworkID] {
+				seen[nic.NetworkID], names[nic.NetworkID] = true, cmp.Or(nic.NetworkName, nic.NetworkID)
+				count[nic.NetworkID]++
+			}
+		}
+	}
+	var out []string
+	for id, n := range count {
+		if n == len(members) && id != without {
+			out = append(out, names[id])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // ServingNetwork chooses the network through which the nodes are reached: the wanted one by name or id, else
 // one in which all have a NIC. Of several it takes current, the one that serves now, then the one that most
 // have as their default. Where there is none, current goes on serving with those that are in it: nodes that come

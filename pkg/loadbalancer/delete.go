@@ -44,9 +44,12 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 	} else if fewer {
 		actions = Plan(t.wanted, *t.mem.actual, r.limits())
 	}
+	if err := r.underWay(t, actions); err != nil {
+		return Result{}, r.failed(t, err)
+	}
 	r.metrics.planned(actions)
 	if _, err := r.apply(ctx, t, actions); err != nil {
-		return Result{Plan: actions}, r.failed(t, err)
+		return Result{Plan: actions, Done: t.done}, r.failed(t, err)
 	}
 	if !r.applies() {
 		return Result{Plan: actions}, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
@@ -72,6 +73,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		}
 		result.Plan = append(result.Plan, actions...)
 		again, err := r.apply(ctx, t, actions)
+		result.Done = t.done
 		if err != nil {
 			return result, r.failed(t, err)
 		}
@@ -86,30 +88,35 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		return result, r.failed(t, err)
 	}
 	t.mem.survey = false
+	t.noteTags()
 	if r.applies() {
 		d := t.wanted
 		t.mem.done, t.mem.aclID = &d, d.ACLID
 	}
 	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
+	result.Unserved = defaultACL(t.wanted, t.network)
 	if target := chooseTarget(t.wanted, *t.mem.actual); target != nil {
 		result.IP = target.IP
 	}
 	return result, nil
 }
 
+// noteTags warns of tags that two syncs in a row could not set: one failure passes.
+func (t *task) noteTags() {
+	if t.tagErr == nil {
+		t.mem.untagged = 0
+		return
+	}
+	if t.mem.untagged++; t.mem.untagged > 1 {
+		t.notify(Notice{Warning: true, Reason: ReasonTagsFailed, Message: fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.tagErr)})
+	}
+}
+
 // desire decides what the Service shall have. It makes no call but for a network not seen before, and before a refusal.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
-	if own := t.Spec.Project; own != "" || t.ownProject != "" {
-		id, err := r.options.Project(ctx, own)
-		if err != nil {
-			return err
-		}
-		if id != t.project {
-			return &RefusalError{
-				Reason: ReasonProjectChanged, Message: fmt.Sprintf("the Service's address is in project %s and cannot move to project %s", t.project, id),
-				Remedy: "make the Service anew, or undo the change of " + annotation.Project,
-			}
-		}
+	if err := r.checkProject(ctx, t); err != nil {
+		return err
 	}
 	refusal, outside, err := r.desireAt(ctx, t, 0)
 	if err != nil {
@@ -133,6 +140,44 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 		t.notify(Notice{Warning: true, Reason: ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
 	}
 	return nil
+}
+
+// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
+// anything is looked for in the named project.
+func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
+	req.Notify = nil
+	t, err := r.begin(ctx, req)
+	if err != nil {
+		return err
+	}
+	return r.checkProject(ctx, t)
+}
+
+func (r *Reconciler) checkProject(ctx context.Context, t *task) error {
+	asked := t.Spec.Project
+	if asked == "" && t.ownProject == "" {
+		return nil
+	}
+	id, err := r.options.Project(ctx, asked)
+	known := err == nil
+	if !known && (!cloudstack.IsNotFound(err) || t.records.Empty()) {
+		return err
+	}
+	if known && id == t.project {
+		return nil
+	}
+	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, asked)
+	if asked == "" {
+		names = "annotation " + annotation.Project + " is not set any more"
+	}
+	has, back := "project "+t.project, fmt.Sprintf("set the annotation to %s again", t.project)
+	if t.project == "" {
+		has, back = "no project", "remove the annotation"
+	}
+	return &RefusalError{
+		Reason: ReasonProjectChanged, Message: names + ", and the Service has an address in " + has + ", which CloudStack cannot move",
+		Remedy: back + ", or delete and recreate the Service",
+	}
 }
 
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
@@ -167,6 +212,11 @@ func (r *Reconciler) desireAt(ctx context.Context, t *task, maxAge time.Duration
 		t.network = &n
 	}
 	t.wanted, refusal = Desire(Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: r.leavesACLs()})
+	if refusal != nil && refusal.Reason == ReasonUnsupportedNetwork && t.Spec.Network == "" {
+		if others := commonNetworks(reach, id); len(others) > 0 {
+			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)
+		}
+	}
 	if refusal == nil {
 		_, outside = memberNames(t.Members, id)
 	}
@@ -222,6 +272,9 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]Action, error) {
 		} else if fewer {
 			continue
 		}
+		if err := r.underWay(t, actions); err != nil {
+			return nil, err
+		}
 		r.noteDrift(t, actions)
 		if t.read {
 			for _, n := range t.observations(r.limits()) {
@@ -242,7 +295,10 @@ func (r *Reconciler) granted(t *task) Grants {
 
 // observations are what the Service's owner should know of what was read.
 func (t *task) observations(limits Limits) []Notice {
-	out := append(foreignAccess(t.wanted, *t.mem.actual), defaultACL(t.wanted, t.network)...)
+	out := foreignAccess(t.wanted, *t.mem.actual)
+	if n := defaultACL(t.wanted, t.network); n != nil {
+		out = append(out, *n)
+	}
 	if t.wanted.CIDRsDecide && limits.NoCIDRs && !sameRanges(t.wanted.Ranges, []string{annotation.Anyone}) && len(t.wanted.Ranges) > 0 {
 		out = append(out, Notice{Warning: true, Reason: ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
 			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})

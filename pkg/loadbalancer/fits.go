@@ -57,10 +57,7 @@ func Fits(d Desired, a Actual, network *Network, grants Grants) *RefusalError {
 	}
 	for _, r := range target.Rules {
 		if r.Owner != Mine && slices.Contains(ports, r.PublicPort) {
-			return &RefusalError{
-				ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by load balancer rule %q (%s), which is not of this Service", r.PublicPort, where, r.Name, r.ID),
-				"delete that rule, or choose another port or address", r.PublicPort,
-			}
+			return r.taken(where)
 		}
 	}
 	if !target.joining(d) {
@@ -77,6 +74,26 @@ func Fits(d Desired, a Actual, network *Network, grants Grants) *RefusalError {
 		}
 	}
 	return target.refuses(grants)
+}
+
+// taken refuses the port of a rule that is not the Service's own. It names the Service that has the rule to those of its
+// namespace.
+func (r *ActualRule) taken(where string) *RefusalError {
+	switch {
+	case r.Near:
+		return &RefusalError{
+			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by Service %s", r.PublicPort, where, r.Service),
+			"choose another port or address, or remove the port from that Service", r.PublicPort,
+		}
+	case r.Service != "":
+		return &RefusalError{
+			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a Service of another namespace", r.PublicPort, where), "choose another port or address", r.PublicPort,
+		}
+	}
+	return &RefusalError{
+		ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by load balancer rule %q (%s), which is not of this Service", r.PublicPort, where, r.Name, r.ID),
+		"delete that rule, or choose another port or address", r.PublicPort,
+	}
 }
 
 // joining reports whether a rule has to be made on the address.
@@ -171,14 +188,14 @@ func foreignAccess(d Desired, a Actual) []Notice {
 	return out
 }
 
-// defaultACL tells of a default network ACL list, which nobody can change.
-func defaultACL(d Desired, n *Network) []Notice {
-	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent {
+// defaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
+func defaultACL(d Desired, n *Network) *Notice {
+	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
-	text := "the tier's network ACL list default_deny cannot be changed: CloudStack's routers do not apply it to public load balancers; "
+	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
 	if d.Internal {
 		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
 	}
-	return []Notice{{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}}
+	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
 }

@@ -100,6 +100,7 @@ func (r *Reconciler) holders(ctx context.Context, t *task, a *Address, tags map[
 			return err
 		}
 		if n := others.ofRule(rule.Name, r.clusterName(), rules[rule.ID]); n != nil {
+			rule.Near = n.Namespace == t.Service.Namespace
 			rule.Service, rule.Admits = n.Namespace+"/"+n.Name, unguarded || n.admits(t.Service.Namespace)
 		}
 	}

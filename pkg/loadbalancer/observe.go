@@ -227,10 +227,11 @@ func (r *Reconciler) stillReleasing(ctx context.Context, t *task, a *Address) (b
 	if err != nil && !cloudstack.IsNotFound(err) {
 		return false, fmt.Errorf("read address %s: %w", a.IP, err)
 	}
+	_, asked := t.mem.releasing[a.ID]
 	switch {
 	case len(ips) > 0 && ips[0].State != stateReleasing:
 		return false, nil // free
-	case len(ips) == 0 && !t.mem.releasing[a.ID]:
+	case len(ips) == 0 && !asked:
 		return false, nil // another account's, or ended
 	}
 	a.State, a.Known = stateReleasing, true

@@ -232,6 +232,10 @@ func TestPropertiesOfPlans(t *testing.T) {
 			t.Fatalf("seed %d: %q touches what is not ours", seed, label)
 		}
 
+		if label := firewallFirst(plan); label != "" {
+			t.Fatalf("seed %d: %q comes after a firewall rule of its wave", seed, label)
+		}
+
 		// Every prefix is safe.
 		old, final := through(before), through(after)
 		state := before.Clone()
@@ -258,6 +262,25 @@ func TestPropertiesOfPlans(t *testing.T) {
 			checkMembers(t, seed, before, state, want, replaced, act)
 		}
 	}
+}
+
+// firewallFirst names an action on a load balancer rule that is submitted while the creation of a firewall rule on the
+// same address may still run; see the order of waves.
+func firewallFirst(plan []Action) string {
+	opened := map[string]bool{}
+	for _, a := range plan {
+		on := fmt.Sprint(a.Wave, " ", a.AddressID)
+		switch a.Kind {
+		case OpenFirewall:
+			opened[on] = true
+		case CreateRule, UpdateRule, AddMembers, SetStickiness:
+			if opened[on] {
+				return a.Label
+			}
+		default:
+		}
+	}
+	return ""
 }
 
 // replaces tells whether a plan deletes the rule that gives an access, or has to close its port for a moment.

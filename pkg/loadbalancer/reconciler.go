@@ -74,8 +74,12 @@ type Request struct {
 type Result struct {
 	// IP is the address that serves; empty when a policy held the work back.
 	IP string
-	// Plan is what was found to do; with the policy apply it has been done.
+	// Plan is what was found to do; with the policy apply and without an error it has been done.
 	Plan []Action
+	// Unserved says why clients may not reach the Service although the work succeeded; nil when there is no reason.
+	Unserved *Notice
+	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
+	Done int
 }
 
 // WaitError asks for another try later: nothing failed, but something is not known yet.
@@ -122,13 +126,17 @@ type memory struct {
 	// done is the desired state that was last reached.
 	done *Desired
 	// records are the records as last saved or read, signatures included; nil when the Service's copy counts.
-	records   *annotation.Records
-	members   map[string]memberRead // by rule id
-	extras    map[string]extraRead  // by rule id
-	aclID     string                // the network ACL list that was last brought to the desired state
-	known     bool                  // the state was read before by this process
-	survey    bool                  // the last attempt failed, and had to look closely
-	releasing map[string]bool       // addresses whose release was asked for and not seen to succeed
+	records  *annotation.Records
+	members  map[string]memberRead // by rule id
+	extras   map[string]extraRead  // by rule id
+	aclID    string                // the network ACL list that was last brought to the desired state
+	known    bool                  // the state was read before by this process
+	survey   bool                  // the last attempt failed, and had to look closely
+	untagged int                   // syncs in a row that could not tag
+	// releasing are addresses whose release was asked for and not seen to succeed, with the time; the zero time when it
+	// is known to have failed.
+	releasing map[string]time.Time
+	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
 }
 
 type memberRead struct {
@@ -189,5 +197,5 @@ func (r *Reconciler) clusters() []string {
 func (r *Reconciler) leavesACLs() bool { return r.options.LeaveACLs || r.noACLs.Load() }
 
 func newMemory() *memory {
-	return &memory{members: map[string]memberRead{}, extras: map[string]extraRead{}, releasing: map[string]bool{}}
+	return &memory{members: map[string]memberRead{}, extras: map[string]extraRead{}, releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
 }

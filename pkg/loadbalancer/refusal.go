@@ -22,6 +22,8 @@ const (
 	ReasonSourceRanges       Reason = "SourceRangesNotEnforceable"
 	ReasonNoSuchNetwork      Reason = "NoSuchNetwork"
 	ReasonProjectChanged     Reason = "ProjectChanged"
+	ReasonNoSuchProject      Reason = "NoSuchProject"
+	ReasonNoSuchCertificate  Reason = "NoSuchCertificate"
 	ReasonNotAllowed         Reason = "NotAllowed"
 )
 
@@ -34,6 +36,7 @@ const (
 	ReasonAddressLimit     Reason = "AddressLimit"
 	ReasonNoFreeAddress    Reason = "NoFreeAddress"
 	ReasonTagsRefused      Reason = "TagsRefused"
+	ReasonTagsFailed       Reason = "TagsFailed"
 	ReasonDriftRepaired    Reason = "DriftRepaired"
 	ReasonForeignFirewall  Reason = "ForeignFirewallRule"
 	ReasonRuleReplaced     Reason = "RuleReplaced"

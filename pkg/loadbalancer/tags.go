@@ -33,6 +33,9 @@ func ruleTags(cluster string, svc Service) map[string]string {
 	return tags
 }
 
+// ruleTagKeys are the keys of ruleTags.
+var ruleTagKeys = []string{TagCluster, TagManagedBy, TagService, TagServiceUID}
+
 // vacant tells whether an address was acquired by this cluster for a Service that has left it to the others that
 // use it: the last of them releases it.
 func vacant(tags map[string]string, cluster string) bool {

@@ -27,6 +27,8 @@ type task struct {
 	// proven is set when the addresses themselves were read in this task, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
+	done   int  // changes of CloudStack that took effect
+	tagErr error
 	verify bool // members and extras count as old
 	survey bool // the address's own properties and its port forwardings are read
 	// everywhere makes the observation look for ACL items in all lists.

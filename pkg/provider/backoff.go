@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,8 +38,8 @@ const (
 )
 
 const (
-	quickBase, quickMax = 5 * time.Second, 5 * time.Minute
-	progressPause       = time.Second // after a transient failure of a sync that got on
+	quickBase, quickMax = 2 * time.Second, 5 * time.Minute
+	progressPause       = time.Second // after a transient failure of a sync that got further than those before it
 	answerMax           = 30 * time.Second
 	// Two attempts in the first ten minutes, then one in each: what helps ends the wait, and the rest is polling.
 	waitBase, waitMax = 2 * time.Minute, 10 * time.Minute // the jitter is part of waitMax
@@ -87,7 +88,7 @@ func helps(err error) helpedBy {
 }
 
 // delay is how long a Service waits after failures in a row of one kind. jitter returns a duration in [0, limit].
-// progress tells that the last attempt got further than the one before; asked is what a WaitError asks for.
+// progress reports whether the last attempt got further than all before it; asked is what a WaitError asks for.
 func delay(kind helpedBy, failures int, progress bool, asked time.Duration, jitter func(limit time.Duration) time.Duration) time.Duration {
 	switch kind {
 	case helpedByTime:
@@ -137,7 +138,7 @@ type serviceWait struct {
 	nodes       string
 	serves      bool   // it has an address: its rules follow the nodes even while something else fails
 	group       string // Services of one group wait for the same thing
-	left        int    // actions that the last plan had; 0 when unknown
+	nearest     int    // the fewest actions that an attempt has left to do; unknownLeft when no attempt got to a plan
 }
 
 func newBackoff(c clock.PassiveClock) *backoff {
@@ -209,9 +210,27 @@ func (b *backoff) held(a attempt) (time.Duration, error) {
 	return max(0, until.Sub(b.clock.Now())), w.err
 }
 
-// failed notes a failed attempt and returns how long the Service waits. left is the number of actions that its plan
-// had, 0 if there was none.
-func (b *backoff) failed(a attempt, err error, left int) time.Duration {
+// unknownLeft is more than any plan has.
+const unknownLeft = math.MaxInt
+
+// work is how far a sync got.
+type work struct {
+	planned int // actions; 0 when the sync failed before there was a plan
+	done    int // actions of these that took effect
+}
+
+// nearer reports whether the work left fewer actions to do than the fewest before. It cannot be true for ever, so that a
+// Service whose sync changes something and then fails, again and again, is not tried every second. An action whose
+// answer was lost counts when the next plan no longer has it.
+func (w work) nearer(nearest int) bool {
+	if nearest == unknownLeft {
+		return w.done > 0
+	}
+	return w.planned > 0 && w.planned-w.done < nearest
+}
+
+// failed notes a failed attempt and returns how long the Service waits.
+func (b *backoff) failed(a attempt, err error, did work) time.Duration {
 	kind := helps(err)
 	var asked time.Duration
 	if pending, ok := errors.AsType[*loadbalancer.WaitError](err); ok {
@@ -219,13 +238,20 @@ func (b *backoff) failed(a attempt, err error, left int) time.Duration {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := &serviceWait{kind: kind, err: err, failures: 1, fingerprint: a.fingerprint, nodes: a.nodes, serves: a.serves, group: a.group, left: left}
-	progress := false
-	if last := b.waits[a.uid]; last != nil {
-		progress = kind == helpedByTime && left > 0 && left < last.left
-		if last.kind == kind && last.fingerprint == a.fingerprint && !progress {
-			w.failures, w.since = last.failures+1, last.since
-		}
+	w := &serviceWait{kind: kind, err: err, failures: 1, fingerprint: a.fingerprint, nodes: a.nodes, serves: a.serves, group: a.group, nearest: unknownLeft}
+	last := b.waits[a.uid]
+	if last != nil && last.fingerprint == a.fingerprint {
+		w.nearest = last.nearest
+	}
+	progress := kind == helpedByTime && did.nearer(w.nearest)
+	if progress {
+		w.failures = 0
+	}
+	if did.planned > 0 {
+		w.nearest = min(w.nearest, did.planned-did.done)
+	}
+	if last != nil && last.kind == kind && last.fingerprint == a.fingerprint && !progress {
+		w.failures, w.since = last.failures+1, last.since
 	}
 	w.last = b.clock.Now()
 	if w.since.IsZero() {

@@ -32,7 +32,7 @@ func TestBackoffDelays(t *testing.T) {
 		jitter   func(time.Duration) time.Duration
 		want     []time.Duration // after 1, 2, 3 ... failures
 	}{
-		{name: "transient", kind: helpedByTime, want: []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}},
+		{name: "transient", kind: helpedByTime, want: []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 5 * time.Minute}},
 		{name: "transient with progress", kind: helpedByTime, progress: true, want: []time.Duration{time.Second, time.Second}},
 		{name: "an answer is awaited", kind: helpedByAnswer, asked: 3 * time.Second, want: []time.Duration{3 * time.Second, 3 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}},
 		{name: "an answer is awaited for long", kind: helpedByAnswer, asked: time.Minute, want: []time.Duration{time.Minute, time.Minute}},
@@ -88,6 +88,35 @@ func TestBackoffKinds(t *testing.T) {
 	}
 }
 
+// A transient failure is followed by another attempt soon when the sync got further than all before it.
+func TestBackoffRestartsAfterProgress(t *testing.T) {
+	t.Parallel()
+	broken := &cloudstack.Error{Kind: cloudstack.KindTransient}
+	b := newBackoff(clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
+	a := attempt{uid: "web"}
+	for i, step := range []struct {
+		what string
+		did  work
+		want time.Duration
+	}{
+		{"no plan", work{}, 2 * time.Second},
+		{"a plan, nothing done", work{planned: 9}, 4 * time.Second},
+		{"some done", work{planned: 9, done: 3}, time.Second},
+		{"a read fails", work{}, 2 * time.Second},
+		{"nothing more", work{planned: 6}, 4 * time.Second},
+		{"what lost its answer was done", work{planned: 5}, time.Second},
+		{"done, and undone by others", work{planned: 9, done: 4}, 2 * time.Second},
+		{"nearly all", work{planned: 5, done: 4}, time.Second},
+	} {
+		assert.Equal(t, step.want, b.failed(a, broken, step.did), "%d: %s", i+1, step.what)
+	}
+	other := a
+	other.fingerprint = "changed"
+	assert.Equal(t, time.Second, b.failed(other, broken, work{planned: 9, done: 1}), "a changed Service begins anew")
+	first := attempt{uid: "other"}
+	assert.Equal(t, time.Second, b.failed(first, broken, work{planned: 9, done: 1}))
+}
+
 // What a Service waits for ends its wait, and nothing else does.
 func TestBackoffEndsEarly(t *testing.T) {
 	t.Parallel()
@@ -120,7 +149,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 			svc.Annotations[annotation.Addresses] = "[]"
 		}
 		first := attemptOf(svc, nodes)
-		require.Positive(t, b.failed(first, c.err, 0), c.name)
+		require.Positive(t, b.failed(first, c.err, work{}), c.name)
 		if c.change != nil {
 			c.change(svc)
 		}
@@ -148,11 +177,11 @@ func TestBackoffWakesOneAfterTheOther(t *testing.T) {
 	b := newBackoff(clk)
 	limit := &cloudstack.Error{Kind: cloudstack.KindLimit}
 	for _, uid := range []types.UID{"c", "a", "b"} {
-		b.failed(attempt{uid: uid, group: "project"}, limit, 0)
+		b.failed(attempt{uid: uid, group: "project"}, limit, work{})
 		clk.SetTime(clk.Now().Add(10 * time.Second))
 	}
-	b.failed(attempt{uid: "x", group: "address"}, limit, 0)
-	b.failed(attempt{uid: "port", group: "address"}, &cloudstack.Error{Kind: cloudstack.KindConflict}, 0)
+	b.failed(attempt{uid: "x", group: "address"}, limit, work{})
+	b.failed(attempt{uid: "port", group: "address"}, &cloudstack.Error{Kind: cloudstack.KindConflict}, work{})
 	clk.SetTime(clk.Now().Add(time.Second))
 	assert.Equal(t, map[types.UID]time.Duration{"c": 0, "x": earlyPause - time.Second}, b.freed(helpedByAddress))
 	next, wait, ok := b.succeeded("c")

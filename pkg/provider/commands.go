@@ -48,6 +48,7 @@ var Commands = []Command{
 	{Name: "listSslCerts", Optional: true, Without: "TLS cannot be ended at the router"},
 	{Name: "assignCertToLoadBalancer", Optional: true, Without: "TLS cannot be ended at the router"},
 	{Name: "createTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
+	{Name: "listTags", Optional: true, Without: "the tags of deleted rules stay in CloudStack"},
 	{Name: "deleteTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
 
 	// jobs

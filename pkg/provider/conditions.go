@@ -32,13 +32,13 @@ const (
 const maxConditionMessage = 32768
 
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
-// succeeded.
-func conditions(unserved string, err error) []metav1.Condition {
+// succeeded; nil when there is no reason.
+func conditions(unserved *loadbalancer.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReady}
 	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReady}
 	if err == nil {
-		if unserved != "" {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(loadbalancer.ReasonNoBackends), unserved
+		if unserved != nil {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(unserved.Reason), unserved.Message
 		}
 		return []metav1.Condition{ready, ports}
 	}
@@ -67,7 +67,7 @@ func conditions(unserved string, err error) []metav1.Condition {
 
 // showCondition writes the conditions to the Service if they say something new. That is no part of the sync:
 // a failure is logged only.
-func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, unserved string, err error) {
+func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, unserved *loadbalancer.Notice, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}

@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type cluster struct {
 	kube   *fake.Clientset
 	asked  *atomic.Int32
 	events chan string
+	status func() // what the framework does for all initialised Nodes every 5 minutes
 }
 
 const monitorPeriod = 10 * time.Millisecond
@@ -77,7 +79,7 @@ func startCluster(t *testing.T, p *Provider, nodes ...*corev1.Node) *cluster {
 	m := controllersmetrics.NewControllerManagerMetrics("test")
 	go init.RunWithContext(ctx, m)
 	go life.Run(ctx, m)
-	return &cluster{t: t, kube: kube, asked: &counter.asked, events: recorder.Events}
+	return &cluster{t: t, kube: kube, asked: &counter.asked, events: recorder.Events, status: func() { assert.NoError(t, init.UpdateNodeStatus(ctx)) }}
 }
 
 func (c *cluster) node(name string) (*corev1.Node, error) {
@@ -167,6 +169,45 @@ func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
 	n, err := c.node("w2")
 	require.NoError(t, err)
 	assert.True(t, tainted(n, cloudproviderapi.TaintExternalCloudProvider))
+}
+
+// A Ready Node whose VM is expunged stays, and one Event tells of it, until the VM is back or another one goes.
+func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
+	t.Parallel()
+	cloud := &fakeCloud{vms: machines(6)}
+	clk, o := fakeClockOptions()
+	p, err := assemble(&cloudstack.Config{}, o, cloud)
+	require.NoError(t, err)
+	nodes := initialised(6)
+	for _, n := range nodes {
+		n.Status.Conditions[0].Status = corev1.ConditionTrue
+	}
+	c := startCluster(t, p, nodes...)
+	rounds := func() (events []string) {
+		for range 12 { // an hour
+			clk.SetTime(clk.Now().Add(5 * time.Minute))
+			c.status()
+		}
+		for _, e := range drain(c.events) {
+			if strings.Contains(e, ReasonNodeWithoutVM) {
+				events = append(events, e)
+			}
+		}
+		return events
+	}
+	assert.Empty(t, rounds())
+	gone := cloud.vms[1]
+	cloud.remove("w2")
+	events := rounds()
+	require.Len(t, events, 1)
+	assert.Contains(t, events[0], `Warning NodeWithoutVM node "w2" has no VM`)
+	assert.Empty(t, rounds(), "not again while it lasts")
+	cloud.set(func(f *fakeCloud) { f.vms = append(f.vms, gone) })
+	assert.Empty(t, rounds())
+	cloud.remove("w2")
+	assert.Len(t, rounds(), 1, "again after a change")
+	_, err = c.node("w2")
+	require.NoError(t, err, "it is Ready: Kubernetes does not ask whether it exists")
 }
 
 func TestFrameworkTaintsStoppedAndDeletesGone(t *testing.T) {

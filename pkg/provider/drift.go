@@ -80,6 +80,7 @@ func (lb *loadBalancer) run(ctx context.Context) {
 
 // driftRound compares every Service with CloudStack once and puts right what others changed.
 func (lb *loadBalancer) driftRound(ctx context.Context) {
+	tagged := lb.tagsToSweep(ctx)
 	begun := lb.deps.Clock.Now()
 	since := begun
 	all := lb.settledServices()
@@ -103,6 +104,7 @@ func (lb *loadBalancer) driftRound(ctx context.Context) {
 	lb.mu.Unlock()
 	if ctx.Err() == nil {
 		lb.lookForOrphans(ctx, begun)
+		lb.sweepTags(ctx, tagged, begun)
 		lb.metrics.round(lb.deps.Clock.Since(begun))
 	}
 }
@@ -142,7 +144,7 @@ func (lb *loadBalancer) publish(ctx context.Context, s *seenService, do reconcil
 	updated := s.service.DeepCopy()
 	updated.Status.LoadBalancer = *status
 	if _, err := servicehelpers.PatchService(lb.deps.Kube.CoreV1(), s.service, updated); err != nil {
-		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), 0)
+		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), work{})
 	}
 	lb.mu.Lock()
 	s.service = updated

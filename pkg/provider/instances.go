@@ -60,6 +60,9 @@ func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*clou
 		i.report(n, err)
 		return nil, err
 	}
+	if e := i.events(); e != nil {
+		e.ended(n.UID)
+	}
 	o := i.metadata
 	o.Node = n
 	m, err := node.Metadata(vm, o)
@@ -89,7 +92,7 @@ func (i *instances) unshared(n *corev1.Node, vm *cloudstack.VirtualMachine) erro
 // several addresses of one type for changed in every round, and patches it; without addresses it leaves the
 // Node as it is.
 func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
-	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }) {
+	if !isInitialised(n) {
 		return false
 	}
 	if ip, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
@@ -99,6 +102,11 @@ func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
 		}
 	}
 	return slices.Equal(n.Status.Addresses, addresses)
+}
+
+// isInitialised reports whether a cloud controller manager has initialised the Node.
+func isInitialised(n *corev1.Node) bool {
+	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
 }
 
 // remark writes Events on what the framework, given this description, does not do and does not tell.
@@ -251,7 +259,12 @@ func (i *instances) report(n *corev1.Node, err error) {
 	default:
 		return
 	}
-	if e := i.events(); e != nil {
+	e := i.events()
+	switch {
+	case e == nil:
+	case reason == ReasonNodeWithoutVM && isInitialised(n):
+		e.warnOnce(n, reason, err.Error()+"; the node is behind no load balancer while that lasts")
+	default:
 		e.warn(n, reason, err.Error())
 	}
 }

@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +71,7 @@ type loadBalancer struct {
 	endpoints  endpointCache
 	namespaces namespaces
 	orphans    map[string]bool                                 // as found in the last round; the drift loop's own
+	swept      time.Time                                       // the last look for tags of deleted rules; the drift loop's own
 	queue      workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints, or the labels of whose nodes, changed
 	backoff    *backoff
 	retries    workqueue.TypedDelayingInterface[types.UID] // Services whose wait ends before the framework tries them again
@@ -223,13 +225,13 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 	if err != nil {
 		return err
 	}
-	_, err = lb.reconciler.Delete(ctx, req)
+	result, err := lb.reconciler.Delete(ctx, req)
 	if err == nil {
 		lb.clearCondition(ctx, svc)
 		lb.drop(svc.UID)
 		lb.freed(helpedByPort)
 	}
-	return lb.ended(svc, attempt, err, 0)
+	return lb.ended(svc, attempt, err, workOf(result))
 }
 
 type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
@@ -242,10 +244,10 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 	if wait, err := lb.backoff.held(attempt); wait > 0 {
 		return nil, retryAfter(err, wait)
 	}
-	left := 0
+	var did work
 	status, unserved, err := lb.sync(ctx, svc, nodes, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 		result, err := do(ctx, req)
-		left = len(result.Plan)
+		did = workOf(result)
 		return result, err
 	})
 	lb.mu.Lock()
@@ -253,31 +255,37 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 		s.settled = err == nil
 	}
 	lb.mu.Unlock()
+	err = projectRefusal(strings.TrimSpace(svc.Annotations[annotation.Project]), err)
 	lb.showCondition(ctx, svc, unserved, err)
-	return status, lb.ended(svc, attempt, err, left)
+	return status, lb.ended(svc, attempt, err, did)
 }
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
-func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved string, _ error) {
+func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *loadbalancer.Notice, _ error) {
 	events := serviceEvents{lb.deps.Recorder, svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return nil, "", &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
+		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
 		events.warn(ReasonSettingWithout, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	// What the Service alone decides is decided before anything is read.
 	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
-		return nil, "", refusal
+		return nil, nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
+	}
+	if spec.Project != "" || !spec.Records.Empty() {
+		if err := lb.reconciler.CheckProject(ctx, loadbalancer.Request{Service: loadbalancer.ServiceOf(svc), Spec: spec}); err != nil {
+			return nil, nil, err
+		}
 	}
 	complete := false
 	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []loadbalancer.Member, err error) {
@@ -286,15 +294,15 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	members, reach, err := find(ctx, events, lbVMAge)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
-		unserved = why + "; the rules have no members, and nobody is served"
-		events.warn(loadbalancer.ReasonNoBackends, unserved)
+		unserved = &loadbalancer.Notice{Warning: true, Reason: loadbalancer.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
+		events.notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	req.Reach = reach
 	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
@@ -306,7 +314,10 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		err = &loadbalancer.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
+	}
+	if unserved == nil {
+		unserved = result.Unserved
 	}
 	if lb.deps.Policy == loadbalancer.PolicyDryRun {
 		lb.tellPlan(events, result.Plan)
@@ -343,9 +354,10 @@ func (lb *loadBalancer) forget(uid types.UID) {
 	lb.mu.Unlock()
 }
 
-// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little. left
-// is the number of actions that were planned.
-func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, left int) error {
+func workOf(r loadbalancer.Result) work { return work{planned: len(r.Plan), done: r.Done} }
+
+// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little.
+func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, did work) error {
 	if err == nil {
 		if next, wait, ok := lb.backoff.succeeded(svc.UID); ok {
 			lb.retries.AddAfter(next, wait)
@@ -358,7 +370,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, left in
 	if errors.Is(err, context.Canceled) {
 		return err // the process ends
 	}
-	wait := lb.backoff.failed(a, err, left)
+	wait := lb.backoff.failed(a, err, did)
 	if cloudstack.IsKind(err, cloudstack.KindTransient) {
 		// The framework only warns of an error that says when to try again; csccm doctor looks for errors.
 		klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(svc), "in", wait.Round(time.Second))

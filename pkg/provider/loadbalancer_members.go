@@ -89,10 +89,14 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	}
 	if len(members) == 0 {
 		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
+		where, remedy := "", "check project-id and zone of the cloud-config and the nodes' names"
+		if spec.Project != "" {
+			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", spec.Project, annotation.Project), "correct or remove the annotation"
+		}
 		return nil, false, &loadbalancer.RefusalError{
 			Reason:  loadbalancer.ReasonNoBackends,
-			Message: fmt.Sprintf("none of the %d eligible nodes has a VM; the load balancer is left as it is", len(nodes)),
-			Remedy:  "check project-id and zone of the cloud-config and the nodes' names",
+			Message: fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where),
+			Remedy:  remedy,
 		}
 	}
 	return members, len(failed) == 0, nil

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -164,12 +167,35 @@ func TestAddressesOfAVPC(t *testing.T) {
 		b.service([]int{80}, address("203.0.113.31"))
 		require.ErrorContains(t, b.sync("v1"), "does not belong to the nodes' VPC")
 	})
-	t.Run("under default_deny an Event names the remedy", func(t *testing.T) {
+	t.Run("under default_deny Event and condition name the remedy", func(t *testing.T) {
 		t.Parallel()
 		b := newBed(t, withVPC)
 		b.service([]int{80})
 		b.mustSync("d1")
 		assert.Contains(t, b.event(loadbalancer.ReasonDefaultACL), "list of its own")
+		ready := func() *metav1.Condition {
+			return apimeta.FindStatusCondition(b.get().Status.Conditions, ConditionReady)
+		}
+		require.NotNil(t, ready())
+		assert.Equal(t, metav1.ConditionFalse, ready().Status)
+		assert.Equal(t, string(loadbalancer.ReasonDefaultACL), ready().Reason)
+		assert.Contains(t, ready().Message, "list of its own")
+		b.mustSync("d1")
+		assert.Equal(t, metav1.ConditionFalse, ready().Status, "also when there is nothing to do")
+
+		// A list that can be changed ends it, in the next drift round.
+		b.operator("replaceNetworkACLList", "networkid", b.net("denied").ID, "aclid", b.net("tier").ACLID)
+		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
+		b.lb.driftRound(t.Context())
+		assert.Equal(t, metav1.ConditionTrue, ready().Status)
+	})
+	t.Run("under default_deny nobody is missed who is not to come in", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, withVPC)
+		b.service([]int{80}, annotate(annotation.SourceCIDRs, ""))
+		b.mustSync("d1")
+		assert.Empty(t, b.event(loadbalancer.ReasonDefaultACL))
+		assert.True(t, apimeta.IsStatusConditionTrue(b.get().Status.Conditions, ConditionReady))
 	})
 	t.Run("ACLs can be left alone", func(t *testing.T) {
 		t.Parallel()

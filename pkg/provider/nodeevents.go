@@ -28,13 +28,18 @@ const (
 // repetition would be a write to the API server.
 const nodeEventPause = 10 * time.Minute
 
+// standingAge is how long a state is remembered that nobody asks about any more: the framework asks for the addresses of
+// every initialised Node each 5 minutes.
+const standingAge = 30 * time.Minute
+
 // nodeEvents writes Events on Nodes, the same one not too often.
 type nodeEvents struct {
 	recorder record.EventRecorder
 	clock    clock.PassiveClock
 
-	mu   sync.Mutex
-	sent map[nodeEvent]time.Time
+	mu       sync.Mutex
+	sent     map[nodeEvent]time.Time
+	standing map[nodeEvent]time.Time // states that are told once, and when they were last found
 }
 
 type nodeEvent struct {
@@ -43,7 +48,7 @@ type nodeEvent struct {
 }
 
 func newNodeEvents(r record.EventRecorder, c clock.PassiveClock) *nodeEvents {
-	return &nodeEvents{recorder: r, clock: c, sent: map[nodeEvent]time.Time{}}
+	return &nodeEvents{recorder: r, clock: c, sent: map[nodeEvent]time.Time{}, standing: map[nodeEvent]time.Time{}}
 }
 
 // warn writes a Warning and tells whether it did; a repetition within nodeEventPause is dropped.
@@ -65,4 +70,32 @@ func (e *nodeEvents) warn(n *corev1.Node, reason, message string) bool {
 	}
 	e.recorder.Event(n, corev1.EventTypeWarning, reason, message)
 	return true
+}
+
+// warnOnce writes a Warning that is not repeated while the state lasts: until ended is called for the Node.
+func (e *nodeEvents) warnOnce(n *corev1.Node, reason, message string) {
+	now, key := e.clock.Now(), nodeEvent{n.UID, reason, ""} // the message may change while the state does not
+	e.mu.Lock()
+	for k, at := range e.standing {
+		if now.Sub(at) >= standingAge {
+			delete(e.standing, k)
+		}
+	}
+	_, again := e.standing[key]
+	e.standing[key] = now
+	e.mu.Unlock()
+	if !again {
+		e.recorder.Event(n, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+// ended forgets the states of a Node that warnOnce was told of.
+func (e *nodeEvents) ended(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.standing {
+		if k.uid == uid {
+			delete(e.standing, k)
+		}
+	}
 }

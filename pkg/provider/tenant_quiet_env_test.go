@@ -59,6 +59,7 @@ type bubble struct {
 	sim  *simulator.Simulator
 	kube *fake.Clientset
 	p    *Provider
+	stop func()
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
@@ -66,6 +67,12 @@ type bubble struct {
 
 // inBubble runs a test in a bubble whose CloudStack is lbWorld after change.
 func inBubble(t *testing.T, change func(string) string, test func(*bubble)) {
+	t.Helper()
+	inBubbleWith(t, simulator.Options{}, change, test)
+}
+
+// inBubbleWith is inBubble with a CloudStack of one's own; its world is set here.
+func inBubbleWith(t *testing.T, o simulator.Options, change func(string) string, test func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		text := lbWorld
@@ -75,7 +82,8 @@ func inBubble(t *testing.T, change func(string) string, test func(*bubble)) {
 		world, err := simulator.LoadWorld(strings.NewReader(text))
 		require.NoError(t, err)
 		b := &bubble{t: t, kube: newKube()}
-		b.sim, err = simulator.New(simulator.Options{World: world})
+		o.World = world
+		b.sim, err = simulator.New(o)
 		require.NoError(t, err)
 		defer b.sim.Close()
 		for _, verb := range []string{"create", "patch"} {
@@ -85,8 +93,9 @@ func inBubble(t *testing.T, change func(string) string, test func(*bubble)) {
 			_, err := b.kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
 			require.NoError(t, err)
 		}
-		stop := b.start()
-		defer stop()
+		b.start()
+		defer func() { b.stop() }()
+		time.Sleep(time.Minute) // what a start reads and writes is none of a Service's
 		test(b)
 	})
 }
@@ -108,8 +117,8 @@ func (b *bubble) countEvent(a clienttesting.Action) (bool, runtime.Object, error
 	return false, nil, nil
 }
 
-// start runs the controllers; stop ends them and waits until they have ended.
-func (b *bubble) start() (stop func()) {
+// start runs the controllers; b.stop ends them and waits until they have ended.
+func (b *bubble) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	cfg := cloudstack.DefaultConfig()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.ClusterID = "http://cloudstack.test/client/api", testAPIKey, testSecret, "test"
@@ -127,8 +136,7 @@ func (b *bubble) start() (stop func()) {
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	go c.Run(ctx, 10, controllersmetrics.NewControllerManagerMetrics("test"))
-	time.Sleep(time.Minute) // what a start reads and writes is none of a Service's
-	return func() {
+	b.stop = func() {
 		cancel()
 		factory.Shutdown()
 		synctest.Wait()

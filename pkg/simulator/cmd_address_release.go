@@ -3,10 +3,27 @@
 
 package simulator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ownerlessText is what the server stumbles over when a command names an address that nobody has.
 const ownerlessText = `Cannot invoke "java.lang.Long.longValue()" because the return value of "getAccountId()" is null`
+
+// ruleGoneText is how a release ends that removes the rules of its address while another job deletes one of them.
+const ruleGoneText = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
+
+// rulesBeingDeleted are the rules whose deletion runs.
+func (ip *publicIP) rulesBeingDeleted() []*lbRule {
+	var out []*lbRule
+	for _, r := range ip.lbRules {
+		if r.deleting > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
 
 func disassociateIPAddress(c *call) (*jobSpec, error) {
 	ip := arg[*publicIP](c, "id")
@@ -26,6 +43,7 @@ func disassociateIPAddress(c *call) (*jobSpec, error) {
 	if ip.owner == nil {
 		return nil, c.internal(csRuntime, ownerlessText)
 	}
+	deleting := ip.rulesBeingDeleted()
 	return &jobSpec{instanceType: "IpAddress", instanceID: ip.uuid, run: func(time.Time) (any, error) {
 		switch {
 		case ip.owner == nil: // freed while the job waited
@@ -36,6 +54,9 @@ func disassociateIPAddress(c *call) (*jobSpec, error) {
 			return nil, &apiError{status: codeParam, job: codeInternal, text: "ip address is used for source nat purposes and can not be disassociated."}
 		case ip.system:
 			return nil, invalid("Can't release system IP address with id %s", ip.uuid)
+		case slices.ContainsFunc(deleting, func(r *lbRule) bool { return r.removed }):
+			// That the address and its other rules stay as they were is a guess: seen is that a second call succeeds.
+			return nil, errf(codeInternal, csRuntime, "%s", ruleGoneText)
 		}
 		c.st.release(ip)
 		return success{true}, nil

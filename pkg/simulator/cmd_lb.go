@@ -380,11 +380,16 @@ func deleteLoadBalancerRule(c *call) (*jobSpec, error) {
 	}
 	before, refused := r.state, "Unable to remove load balancer rule "+r.text()
 	r.state = ruleRevoke // while the router is told
+	r.deleting++
 	return &jobSpec{
 		run: func(time.Time) (any, error) {
+			r.deleting--
 			c.st.removeLBRule(r)
 			return success{true}, nil
 		},
-		undo: func() { r.state = before }, refused: refused,
+		undo: func() {
+			r.deleting--
+			r.state = before
+		}, refused: refused,
 	}, nil
 }

@@ -83,7 +83,7 @@ func tagPairs(entries []mapEntry) []mapEntry {
 	return out
 }
 
-// deleteTags looks for tags, not for resources: one that does not exist has none.
+// deleteTags looks for tags, not for resources: one that does not exist has none, unless it was a load balancer rule.
 func deleteTags(c *call) (*jobSpec, error) {
 	return &jobSpec{run: func(time.Time) (any, error) {
 		kind, err := tagType(c.str("resourcetype"))
@@ -99,7 +99,7 @@ func deleteTags(c *call) (*jobSpec, error) {
 		}
 		var targets []tagTarget
 		for _, id := range c.list("resourceids") {
-			if t, ok := c.st.tagTarget(kind, id); ok && slices.ContainsFunc(*t.tags, hit) {
+			if t, ok := c.st.tagTargetOrLeft(kind, id); ok && slices.ContainsFunc(*t.tags, hit) {
 				targets = append(targets, t)
 			}
 		}
@@ -114,6 +114,7 @@ func deleteTags(c *call) (*jobSpec, error) {
 		for _, t := range targets {
 			*t.tags = slices.DeleteFunc(*t.tags, hit)
 		}
+		c.st.leftTags = slices.DeleteFunc(c.st.leftTags, func(t tagTarget) bool { return len(*t.tags) == 0 })
 		return success{true}, nil
 	}}, nil
 }
@@ -135,7 +136,7 @@ func listTags(c *call) (any, error) {
 		return nil, err
 	}
 	var out []tagItem
-	c.st.eachTagged(func(t tagTarget) {
+	visit := func(t tagTarget) {
 		switch {
 		case t.owner == nil || !in(t.owner), c.has("resourcetype") && !strings.EqualFold(c.str("resourcetype"), t.typ),
 			c.has("resourceid") && !strings.EqualFold(c.str("resourceid"), t.uuid):
@@ -148,7 +149,13 @@ func listTags(c *call) (any, error) {
 			}
 			out = append(out, tagItem{g, t})
 		}
-	})
+	}
+	c.st.eachTagged(visit)
+	if !c.has("resourceid") { // the id of a rule that is gone names nothing (listTags.after-lb-delete)
+		for _, t := range c.st.leftTags {
+			visit(t)
+		}
+	}
 	slices.SortStableFunc(out, func(a, b tagItem) int {
 		return strings.Compare(strings.ToLower(b.target.typ), strings.ToLower(a.target.typ))
 	})

@@ -53,5 +53,5 @@ func TestProjectLoadBalancer(t *testing.T) {
 	h.broken("d/b", h.call("d/b", "deleteLoadBalancerRule", "id", id(lb)), 530, noAccessText)
 	h.done("d/da", h.call("d/da", "deleteLoadBalancerRule", "id", id(lb)))
 	require.Empty(t, h.ok(h.call(u, "listFirewallRules", "projectid", project)).body, "the related rule went along")
-	require.Empty(t, h.ok(h.call(u, "listTags", "projectid", project)).body)
+	require.Len(t, h.ok(h.call(u, "listTags", "projectid", project)).items("tag"), 1, "the tags of a rule stay")
 }

@@ -139,6 +139,7 @@ type state struct {
 	osTypes   *table[*osType]
 	ips       *table[*publicIP]
 	lbRules   *table[*lbRule]
+	leftTags  []tagTarget // tags of load balancer rules that are gone
 	fwRules   *table[*fwRule]
 	egress    *table[*fwRule] // firewall rules of networks, not of addresses
 	pfRules   *table[*pfRule]

@@ -284,6 +284,7 @@ type lbRule struct {
 	network                      *network
 	publicPort, privatePort      int
 	state                        string
+	deleting                     int // deletions that run
 	members                      []*lbMember
 	related                      *fwRule // opened by openfirewall=true
 	account                      *account
@@ -328,6 +329,7 @@ func (st *state) dropLBRule(r *lbRule) {
 		return
 	}
 	st.lbRules.drop(r)
+	st.leaveTags(r)
 	r.ip.lbRules = slices.DeleteFunc(r.ip.lbRules, func(o *lbRule) bool { return o == r })
 	r.members, r.cert = nil, nil
 	for _, p := range slices.Clone(r.policies) {

@@ -124,3 +124,21 @@ func (st *state) eachTagged(visit func(tagTarget)) {
 		}
 	}
 }
+
+// leaveTags keeps the tags of a load balancer rule that goes: the server never deletes them.
+func (st *state) leaveTags(r *lbRule) {
+	if len(r.tags) > 0 {
+		tags := r.tags
+		st.leftTags = append(st.leftTags, tagTarget{typ: "LoadBalancer", uuid: r.uuid, owner: r.account, tags: &tags})
+	}
+}
+
+// tagTargetOrLeft is tagTarget that also finds what has nothing but tags any more.
+func (st *state) tagTargetOrLeft(kind *tagKind, id string) (tagTarget, bool) {
+	for _, t := range st.leftTags {
+		if t.typ == kind.name && strings.EqualFold(t.uuid, id) {
+			return t, true
+		}
+	}
+	return st.tagTarget(kind, id)
+}

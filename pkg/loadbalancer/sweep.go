@@ -1,0 +1,118 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loadbalancer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// CloudStack keeps the tags of a load balancer rule when the rule is deleted, and when its address is released. A sweep
+// deletes those that this cluster made.
+
+const (
+	sweepBatch = 50  // rules whose tags one call deletes
+	sweepMost  = 200 // rules that one sweep asks for; the next one goes on
+)
+
+// TaggedRules are ids of load balancer rules, there or gone, with this cluster's tags.
+type TaggedRules struct {
+	project string
+	ids     []string
+}
+
+// TaggedRules lists the rules of a project that carry this cluster's tag, with one call. The result is empty when the
+// role may not list tags.
+func (r *Reconciler) TaggedRules(ctx context.Context, project string) (TaggedRules, error) {
+	if r.limits().NoTags || !r.applies() {
+		return TaggedRules{}, nil
+	}
+	id, err := r.options.Project(ctx, project)
+	if err != nil {
+		return TaggedRules{}, err
+	}
+	cluster := r.options.ClusterID()
+	tags, err := r.api.ListTags(ctx, cloudstack.TagQuery{ResourceType: ResourceRule, Key: TagCluster, Value: cluster, ProjectID: id})
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return TaggedRules{}, nil
+	}
+	if err != nil {
+		return TaggedRules{}, fmt.Errorf("list the tags of load balancer rules: %w", err)
+	}
+	out := TaggedRules{project: id}
+	for i := range tags {
+		if tags[i].Key == TagCluster && tags[i].Value == cluster { // the server compares without regard to case
+			out.ids = append(out.ids, tags[i].ResourceID)
+		}
+	}
+	return out, nil
+}
+
+// SweepTags deletes this cluster's tags of rules that are gone and returns of how many. since is when the tags had been
+// listed, or later: a rule that is not in a list begun after that, and that the server does not know by its id, is gone.
+func (r *Reconciler) SweepTags(ctx context.Context, tagged TaggedRules, since time.Time) (int, error) {
+	if len(tagged.ids) == 0 {
+		return 0, nil
+	}
+	src := &source{r: r, project: tagged.project, lists: r.sharedLists(tagged.project, since)}
+	rules, err := src.allRules(ctx)
+	if err != nil {
+		return 0, err
+	}
+	gone, err := r.goneRules(ctx, tagged, rules)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	for batch := range slices.Chunk(gone, sweepBatch) {
+		s, err := r.api.DeleteTags(ctx, ResourceRule, batch, ruleTagKeys)
+		if err == nil {
+			_, err = r.api.Wait(ctx, "deleteTags", s.JobID)
+		}
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return done, nil
+		}
+		if err != nil {
+			return done, fmt.Errorf("delete the tags of deleted load balancer rules: %w", err)
+		}
+		done += len(batch)
+	}
+	return done, nil
+}
+
+// goneRules are those of the tagged rules that do not exist. The list of rules has no internal load balancers, and no
+// list has what an administrator has hidden: that the server does not know the id is the proof.
+func (r *Reconciler) goneRules(ctx context.Context, tagged TaggedRules, rules []cloudstack.LoadBalancerRule) ([]string, error) {
+	there := make(map[string]bool, len(rules))
+	for i := range rules {
+		there[rules[i].ID] = true
+	}
+	standing := func(id string) bool { return there[id] }
+	if !slices.ContainsFunc(tagged.ids, func(id string) bool { return !standing(id) }) {
+		return nil, nil
+	}
+	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: tagged.project})
+	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil, fmt.Errorf("list internal load balancers: %w", err)
+	}
+	for i := range internal {
+		there[internal[i].ID] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(tagged.ids), standing)
+	var gone []string
+	for _, id := range missing[:min(len(missing), sweepMost)] {
+		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: tagged.project})
+		switch {
+		case cloudstack.IsNotFound(err):
+			gone = append(gone, id)
+		case err != nil:
+			return gone, fmt.Errorf("look for the load balancer rule %s: %w", id, err)
+		}
+	}
+	return gone, nil
+}
