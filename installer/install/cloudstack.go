@@ -36,6 +36,11 @@ func (in *Installer) credentials(ctx context.Context) error {
 	case SourceSecret:
 		return in.fromSecret(ctx)
 	case SourceKeys:
+		if in.existing.HasReplaced(c.Keys.APIKey) {
+			in.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
+			c.Source, c.Origin = SourceSecret, nil
+			return in.fromSecret(ctx)
+		}
 		in.config = in.newConfig()
 		in.config.APIKey, in.config.SecretKey = c.Keys.APIKey, c.Keys.SecretKey
 		return nil
@@ -130,6 +135,7 @@ func (in *Installer) planProvision(ctx context.Context) error {
 	plan, err := credentials.Plan(ctx, admin, credentials.Request{
 		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
 		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
+		InUse: in.keysInUse(), Former: in.existing.FormerUsers(),
 	})
 	if err != nil {
 		in.Progress.Fail("")
@@ -142,6 +148,15 @@ func (in *Installer) planProvision(ctx context.Context) error {
 		in.config.ProjectID = plan.Project.ID
 	}
 	return nil
+}
+
+// keysInUse are those of the Secret, if they are of the same CloudStack.
+func (in *Installer) keysInUse() credentials.Keys {
+	was := in.existing.Config
+	if was == nil || was.APIURL != in.Options.Credentials.APIURL {
+		return credentials.Keys{}
+	}
+	return credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 }
 
 func (in *Installer) roleCommands() []string {

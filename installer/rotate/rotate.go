@@ -241,6 +241,7 @@ func (r *run) write(ctx context.Context, note noteFunc) error {
 			s.Data[credentials.SecretKey] = next.Render()
 			s.Annotations[annotationFrom] = r.plan.From
 			delete(s.Annotations, annotationTo)
+			credentials.ReplaceUser(s, r.plan.From, r.plan.To, r.secret.Config.APIKey, r.keys.APIKey)
 		})
 	})
 	if err != nil {
@@ -265,6 +266,7 @@ func (r *run) prove(ctx context.Context, note noteFunc) error {
 			s.Data[credentials.SecretKey] = former
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
+			credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
 		})
 	})
 	if back != nil {
