@@ -166,6 +166,7 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if result.Tenants, err = takeoverTenants(ctx, c, facts); err != nil {
 		return c.Explain(err)
 	}
+	result.Pin(f.pin)
 	progress := g.progress()
 	defer progress.Close()
 	t, err := takeover.NewTaker(ctx, source, result.Plan, takeover.Options{
