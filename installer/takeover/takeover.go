@@ -98,7 +98,7 @@ type Facts struct {
 	Rules        []migrate.Rule
 	Addresses    []cloudstack.PublicIP
 	Firewall     []cloudstack.FirewallRule
-	ACLs         []cloudstack.NetworkACL // items of the lists of VPCs
+	ACLs         []cloudstack.NetworkACL         // items of the lists of VPCs
 	Networks     map[string]loadbalancer.Network // by id, of the nodes
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
