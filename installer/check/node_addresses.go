@@ -137,7 +137,7 @@ func decideAddresses(nodes int, suspects []suspect) Finding {
 		return bad("kubelet and controller both write the addresses of %s", count(len(fights), "node")).about(append(fights, odd...)...)
 	case len(odd) > 0:
 		return warn("%s with other addresses than CloudStack has", count(len(odd), "node")).about(odd...).
-			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log")
+			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: %s", showLog)
 	}
 	return ok("%s", count(nodes, "node"))
 }

@@ -89,3 +89,14 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 		})
 	}
 }
+
+// Nodes that are left as they were name the command that has them initialised.
+func TestSkipTaintNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, demoNodes()...)
+	o := b.admin()
+	o.SkipTaint = true
+	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
+	require.Contains(t, b.err.String(), "2 nodes left as before (--skip-taint): csccm taint has the controller initialise them")
+	require.Equal(t, 1, b.initialised(t))
+}
