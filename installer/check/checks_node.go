@@ -103,7 +103,39 @@ func nodeChecks() []Check {
 				})
 			},
 		},
+		{
+			Code: "NODE-009", Category: catNode, Title: "VMs of the nodes run", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
+			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
+			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {nodes}",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge2(ctx, e.facts.nodes, e.facts.vms, decideStopped)
+			},
+		},
 	}
+}
+
+func decideStopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	var objects []Object
+	running := 0
+	for i := range nodes {
+		vm, err := node.Match(vms, &nodes[i])
+		if err != nil {
+			continue // NODE-002 says it
+		}
+		if !node.Off(vm.State) && vm.State != cloudstack.VMStopping && vm.State != cloudstack.VMError {
+			running++ // or starting, or migrating
+			continue
+		}
+		objects = append(objects, nodeObject(&nodes[i], "its VM %s is %s", vm.Name, vm.State))
+	}
+	switch {
+	case len(objects) > 0:
+		return bad("the VMs of %s do not run", count(len(objects), "node")).about(objects...)
+	case running == 0:
+		return skip("no node has a VM")
+	}
+	return ok("%s", count(running, "VM"))
 }
 
 func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
