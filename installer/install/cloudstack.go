@@ -142,6 +142,9 @@ func (in *Installer) planProvision(ctx context.Context) error {
 		return err
 	}
 	in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
+	if err := in.matchNodes(ctx, plan); err != nil {
+		return err
+	}
 	in.provision = plan
 	in.config = in.newConfig()
 	if plan.Project.ID != "" {

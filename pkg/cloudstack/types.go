@@ -18,6 +18,8 @@ type VirtualMachine struct {
 	ZoneID      string
 	ZoneName    string
 	ProjectID   string
+	Account     string // "" for one of a project
+	DomainID    string
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
 	ServiceOfferingID   string
 	ServiceOfferingName string
