@@ -50,6 +50,10 @@ type Provision struct {
 	register    bool
 	joinProject bool
 	keys        Keys // of the existing user
+
+	// What Apply has made.
+	roleID, accountID string
+	registered        bool
 }
 
 // Changes tells whether Apply changes anything in CloudStack.
@@ -288,7 +292,10 @@ func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step strin
 	roleID := ""
 	if p.role != nil {
 		var err error
-		if roleID, err = p.role.apply(ctx, admin); err != nil {
+		if roleID, err = p.role.apply(ctx, admin); p.role.Create {
+			p.roleID = p.role.ID // also where it has not got all of its rules
+		}
+		if err != nil {
 			return Keys{}, err
 		}
 		if p.role.changes() {
@@ -303,7 +310,7 @@ func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step strin
 		if err != nil {
 			return Keys{}, explain(fmt.Sprintf("registering keys for user %q", p.User), err)
 		}
-		p.keys = Keys{keys.APIKey, keys.SecretKey}
+		p.keys, p.registered = Keys{keys.APIKey, keys.SecretKey}, true
 		done(fmt.Sprintf("API keys of user %q", p.User))
 	}
 	if p.joinProject {
@@ -325,6 +332,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 		if err != nil {
 			return explain(fmt.Sprintf("creating account %q", p.Account), err)
 		}
+		p.accountID = account.ID
 		for _, u := range account.Users {
 			if u.Username == p.User {
 				p.userID = u.ID

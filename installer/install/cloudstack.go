@@ -206,10 +206,16 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 
 func (in *Installer) takeKeys(ctx context.Context) error {
 	return shielded(ctx, func(ctx context.Context) error {
+		if err := in.recordMade(ctx); err != nil {
+			return err
+		}
 		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
 			in.note("made %s", what)
 			in.Progress.Info("made %s", what)
 		})
+		if rerr := in.outcomeMade(ctx, err); rerr != nil {
+			in.Progress.Warn("%v", rerr) // it names the objects already
+		}
 		if err != nil {
 			return err
 		}

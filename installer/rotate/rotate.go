@@ -179,6 +179,13 @@ func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
 			return err
 		}
 		if p.toID == "" {
+			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: p.from.DomainID, Domain: p.from.Domain}
+			record := func() error {
+				return credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made)
+			}
+			if err := record(); err != nil {
+				return r.Cluster.Explain(err)
+			}
 			u, err := r.admin.CreateUser(ctx, cloudstack.CreateUserRequest{
 				Account: p.Account, Username: p.To, Password: credentials.UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 				Email: p.To + "@localhost", DomainID: p.from.DomainID,
@@ -186,7 +193,10 @@ func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
-			p.toID = u.ID
+			p.toID, made.ID = u.ID, u.ID
+			if err := record(); err != nil {
+				return r.Cluster.Explain(err)
+			}
 			note("made user %q", p.To)
 		}
 		keys, err := r.admin.RegisterUserKeys(ctx, p.toID)

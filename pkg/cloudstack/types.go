@@ -178,6 +178,8 @@ type (
 		ID, Name, DomainID, Domain, RoleID, RoleName, State string
 		Type                                                int
 		Users                                               []User
+		// Resources are how many VMs, networks and so on it owns, by their noun; none are left out.
+		Resources map[string]int
 	}
 	// User is one login of an account; APIKey is empty while it has no keys.
 	User struct {

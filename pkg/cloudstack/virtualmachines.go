@@ -16,11 +16,11 @@ type VMQuery struct {
 	ID, Name, Keyword, ZoneID, ProjectID, NetworkID string
 	IDs                                             []string
 	// Account with DomainID are an owner; administrators ask by it.
-	Account, DomainID string
-	ListAll                                         bool
-	WithOffering                                    bool // details=nics,servoff instead of details=nics
-	WithTags                                        bool // no effect on the call: tags always come
-	WithAffinityGroups                              bool // adds affgrp to details
+	Account, DomainID  string
+	ListAll            bool
+	WithOffering       bool // details=nics,servoff instead of details=nics
+	WithTags           bool // no effect on the call: tags always come
+	WithAffinityGroups bool // adds affgrp to details
 }
 
 // vmJSON leaves out members that the SDK's type cannot read (extradhcpoption,
