@@ -71,6 +71,7 @@ type Predecessor struct {
 
 	selector map[string]string
 	ready    int32
+	configs  []secretRef
 }
 
 func (p *Predecessor) String() string {
