@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -58,6 +59,25 @@ func openCloud(ctx context.Context, c *cluster.Cluster, file string) (*cloud, er
 		return cloudOfFile(file)
 	}
 	return cloudOfSecret(ctx, c)
+}
+
+// connectAsPredecessor reaches CloudStack with the credentials of the other provider that is in the cluster.
+func (g *globals) connectAsPredecessor(ctx context.Context, release string) (*cluster.Cluster, *cloud, error) {
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &takeover.Facts{}
+	if err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace, f); err != nil {
+		return nil, nil, c.Explain(err)
+	}
+	found, err := takeover.FindCredentials(ctx, c.Kube, f.Predecessors)
+	if err != nil {
+		return nil, nil, c.Explain(err)
+	}
+	found.Config.CAFile = "" // a path in the other provider's Pod
+	cs, err := (&cloud{config: found.Config, from: found.String(), close: func() {}}).opened()
+	return c, cs, err
 }
 
 func cloudOfFile(file string) (*cloud, error) {

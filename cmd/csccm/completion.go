@@ -99,6 +99,18 @@ func completeFrom(g *globals, list func(context.Context, kubernetes.Interface) (
 	}
 }
 
+func nodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	return names, nil
+}
+
 func namespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
 	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {

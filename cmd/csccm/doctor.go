@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ type doctorFlags struct {
 	cloudConfig string
 	watch       watchFlags
 	probe       probeFlags
+	open        string // codes of the last round that did not pass
 }
 
 const phaseAuto = "auto"
@@ -50,7 +52,7 @@ are skipped.
 
 Exit codes, the same in every format: 0 no check failed, 3 a check failed, nothing
 could be judged, or no controller and no credentials are there, 4 there
-are warnings and --fail-on=warning is given.`,
+are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
 		Example: `  # everything, for a person
   csccm doctor
 
@@ -65,6 +67,9 @@ are warnings and --fail-on=warning is given.`,
 
   # in a pipeline: warnings fail too
   csccm doctor --fail-on warning --skip CKS-001 -o junit > doctor.xml
+
+  # until nothing fails, for at most ten minutes
+  csccm doctor --wait=10m
 
   # again every ten seconds, while something is being repaired
   csccm doctor -o short --watch`,
@@ -128,6 +133,12 @@ func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
 	if err := releaseHere(ctx, c, f.release); err != nil {
 		return err
 	}
+	if f.watch.wait > 0 {
+		return g.wait(ctx, f.watch, func(ctx context.Context, out io.Writer) (string, error) {
+			err := f.once(ctx, g, c, sel, format, out)
+			return f.open, err
+		})
+	}
 	if !f.watch.on {
 		return f.once(ctx, g, c, sel, format, g.out)
 	}
@@ -147,6 +158,7 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 		sel.Timeout = probeTimeout
 	}
 	r := runChecks(ctx, g, env, sel)
+	f.open = openCodes(r.Checks)
 	if err := writeReport(g, out, format, r, check.Severity(f.failOn)); err != nil {
 		return err
 	}
@@ -160,6 +172,19 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 		return notInstalled(c.Namespace, r.Summary.Skipped)
 	}
 	return nil
+}
+
+// openCodes names the checks that did not pass.
+func openCodes(results []check.Result) string {
+	var codes []string
+	for i := range results {
+		switch results[i].Outcome {
+		case check.Failed, check.Warning, check.Unknown:
+			codes = append(codes, results[i].Code)
+		case check.OK, check.Skipped:
+		}
+	}
+	return strings.Join(codes, ", ")
 }
 
 // notInstalled says that what passed is not a working controller: there is none, and without credentials nothing of

@@ -43,6 +43,7 @@ Credentials come from one of
   existing keys      --api-key-file and --secret-key-file, the environment
                      variables CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY,
                      or --cloud-config
+  another provider   the keys of the one that is replaced (--from-predecessor)
   the cluster        the Secret cloudstack-secret, when nothing else is given
 Passwords and keys are read from files, the environment, stdin or the terminal,
 never from the command line, and are kept in that Secret alone.`
@@ -60,6 +61,8 @@ const installExample = `  # asks for everything
   # with keys that exist, only showing what would be done
   csccm install --api-url https://cloud.example.org/client/api \
     --api-key-file api.key --secret-key-file secret.key --dry-run`
+
+const fromPredecessorUsage = "use the keys of the provider that is found in the cluster, from the Secret that it reads"
 
 const strictTenancyUsage = "leave Services refused that the policy for tenants refuses, instead of keeping them by chart values"
 
@@ -134,6 +137,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.apiKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.secretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
+	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	f.cmk.add(cmd)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
@@ -225,6 +229,9 @@ func (f *installFlags) secrets(g *globals) error {
 	if admin && existing {
 		return usagef("credentials of an administrator and keys of the controller are both given; give one")
 	}
+	if c.FromPredecessor && (admin || existing) {
+		return usagef("--from-predecessor and other credentials are both given; give one")
+	}
 	var err error
 	if f.adminPasswordFile != "" {
 		if c.AdminPassword, err = credentials.ReadSecretFile("--admin-password-file", f.adminPasswordFile); err != nil {
@@ -263,7 +270,7 @@ func (f *installFlags) secrets(g *globals) error {
 	if f.cloudConfig != "" {
 		return f.readCloudConfig()
 	}
-	if !admin {
+	if !admin && !c.FromPredecessor {
 		f.keyFromEnv(g, "CLOUDSTACK_API_KEY", &c.Keys.APIKey)
 		f.keyFromEnv(g, "CLOUDSTACK_SECRET_KEY", &c.Keys.SecretKey)
 	}

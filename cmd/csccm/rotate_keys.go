@@ -43,16 +43,13 @@ restarted, one Pod at a time.` + serverIsClient,
 	f.add(cmd)
 	f.addRollout(cmd)
 	login.addAdmin(cmd)
+	login.addAdminCMK(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&login.cmk.admin, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
-	flags.StringVar(&login.cmk.config, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
-	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
 	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
 	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
 	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
 	completeFlag(cmd, "user", cobra.NoFileCompletions)
-	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if g.interactive() && !cmd.Flags().Changed("timeout") {
 			g.timeout = 30 * time.Minute // two rollouts, and a person who thinks
@@ -70,7 +67,11 @@ restarted, one Pod at a time.` + serverIsClient,
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
 			o.Connect = func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) }
 			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
-				return login.session(ctx, e, cfg)
+				admin, end, err := login.session(ctx, e, cfg)
+				if err != nil {
+					return nil, nil, err
+				}
+				return admin, end, nil
 			}
 			return rotate.Run(ctx, e, o)
 		})(cmd, args)
@@ -78,8 +79,17 @@ restarted, one Pod at a time.` + serverIsClient,
 	return cmd
 }
 
+// addAdminCMK are the flags that take the administrator's login from cmk.
+func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cmk.admin, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
+	flags.StringVar(&f.cmk.config, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
+	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
+}
+
 // session logs the administrator in, after asking for what is missing.
-func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
+func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
 	c := &f.options.Credentials
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err

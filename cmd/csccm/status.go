@@ -35,7 +35,7 @@ its leader, nodes and their VMs, Services of type LoadBalancer with their rules,
 the checks that did not pass. It changes nothing.
 
 Exit codes are doctor's: 0 no check failed, 3 a check failed, 4 there are warnings
-and --fail-on=warning is given.`,
+and --fail-on=warning is given, 124 --wait has waited in vain.`,
 		Example: `  csccm status
 
   # all nodes and Services, not only the first
@@ -43,6 +43,9 @@ and --fail-on=warning is given.`,
 
   # again every five seconds
   csccm status --watch --interval 5s
+
+  # after a repair: until nothing fails
+  csccm status --wait
 
   # for a program
   csccm status -o json | jq .nodes.initialised`,
@@ -78,10 +81,12 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 	if err := releaseHere(ctx, c, f.release); err != nil {
 		return err
 	}
+	open := ""
 	once := func(ctx context.Context, out io.Writer) error {
 		env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, check.PhaseInstalled)
 		defer closeEnv()
 		s := collect(ctx, g, env)
+		open = openCodes(s.Checks.Problems)
 		if err := f.write(g, out, format, s); err != nil {
 			return err
 		}
@@ -89,6 +94,12 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 			return cutOff(ctx, n, all)
 		}
 		return s.Err(failOn)
+	}
+	if f.watch.wait > 0 {
+		return g.wait(ctx, f.watch, func(ctx context.Context, out io.Writer) (string, error) {
+			err := once(ctx, out)
+			return open, err
+		})
 	}
 	if f.watch.on {
 		return g.watch(ctx, f.watch.interval, format, once)

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,8 @@ type taintFlags struct {
 	maxParallel          int
 	perNode              time.Duration
 	undo                 bool
+	nodes                []string
+	replaceNoExecute     bool
 	dryRun               dryRun
 	look                 bool // --dry-run, read
 	snapshot, dir        string
@@ -53,10 +56,16 @@ Before the first node every gate must pass, or be passed over by its name with
 --skip-gate. One worker goes first and alone, the control plane last. A node that
 is not initialised in time loses csccm's own taint again, and csccm stops.
 
+--node names the nodes to work on. A node that is named and was initialised before is
+initialised again, which writes zone, region and instance type anew.
+
 What the nodes were is kept in a file and in a ConfigMap; --undo sets the labels
 back. A provider ID stays: the API server lets nobody change one.` + serverIsClient,
 		Example: `  # look only
   csccm taint --dry-run
+
+  # labels again as CloudStack has them, of these nodes
+  csccm taint --node worker-1,worker-2
 
   # five nodes at a time after the first
   csccm taint --max-parallel 5 --yes
@@ -69,6 +78,8 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of csccm's Helm release")
+	flags.StringSliceVar(&f.nodes, "node", nil, "only this node, also if it was initialised before; may be repeated")
+	flags.BoolVar(&f.replaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
 	flags.StringSliceVar(&f.skipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.IntVar(&f.maxParallel, "max-parallel", 1, "nodes at a time, after the first")
 	flags.DurationVar(&f.perNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
@@ -76,6 +87,7 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
 	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
 	flags.StringVar(&f.dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
+	completeFlag(cmd, "node", completeFrom(g, nodeNames))
 	completeFlag(cmd, "skip-gate", cobra.FixedCompletions(taint.Gates(), cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runTaint(ctx, g, f) })
@@ -93,6 +105,8 @@ func (f *taintFlags) validate(g *globals) error {
 		return usagef("--max-parallel %d must be 1 or more", f.maxParallel)
 	case f.snapshot != "" && !f.undo:
 		return usagef("--snapshot is for --undo")
+	case f.undo && (len(f.nodes) > 0 || f.replaceNoExecute):
+		return usagef("--undo goes back by the snapshot alone: leave out --node and --replace-no-execute")
 	}
 	if err := positive("--node-timeout", f.perNode); err != nil {
 		return err
@@ -138,7 +152,12 @@ func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
 	if err != nil {
 		return c.Explain(err)
 	}
-	facts.SkipGates = f.skipGates
+	for _, name := range f.nodes {
+		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			return &remediedError{usagef("--node %s: there is no such node", name), "kubectl get nodes lists them"}
+		}
+	}
+	facts.SkipGates, facts.Only, facts.ReplaceNoExecute = f.skipGates, f.nodes, f.replaceNoExecute
 	r := &taintResult{SchemaVersion: 1, Plan: taint.NewPlan(*facts), DryRun: true}
 	if format == "text" {
 		if err := showTaint(g, r.Plan); err != nil {
@@ -216,9 +235,11 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 	if !r.Needed() || f.look {
 		return nil
 	}
-	n := 1 + len(r.Rest)
-	question := prompt.Question{Message: fmt.Sprintf("Taint %d nodes, %s first and alone", n, r.Canary)}
-	if err := g.agreed(ctx, format, fmt.Sprintf("taint %d nodes", n), question); err != nil {
+	n := len(r.Rest)
+	if r.Canary != "" {
+		n++
+	}
+	if err := agreeToTaint(ctx, g, r, n, format); err != nil {
 		return err
 	}
 	text := format == "text"
@@ -243,6 +264,15 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 		reported <- name
 		progress.Info("node %s initialised after %s", name, took.Round(10*time.Millisecond))
 	}}
+	if err := e.Soften(ctx, r.Plan); err != nil {
+		return c.Explain(err)
+	}
+	for _, name := range r.Soften {
+		progress.Info("node %s: the taint evicts no Pod any more", name)
+	}
+	if r.Canary == "" {
+		return nil
+	}
 	progress.Step("Node %s, alone at first", r.Canary)
 	err = e.Canary(ctx, r.Plan)
 	if err == nil && len(r.Rest) > 0 {
@@ -267,57 +297,26 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 	return err
 }
 
-// undoTaint sets the nodes back.
-func undoTaint(ctx context.Context, g *globals, f *taintFlags, format string) error {
-	var s *taint.Snapshot
-	var err error
-	if f.snapshot != "" { // judged first: that needs no network
-		if s, err = taint.ReadSnapshotFile(f.snapshot); err != nil {
-			return &remediedError{usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken"}
-		}
+// agreeToTaint asks for the change of n nodes' taints and of the effects that are replaced.
+func agreeToTaint(ctx context.Context, g *globals, r *taintResult, n int, format string) error {
+	var what []string
+	if len(r.Soften) > 0 {
+		what = append(what, "replace the effect NoExecute of "+strings.Join(r.Soften, ", "))
 	}
-	c, err := g.cluster(ctx)
-	if err != nil {
-		return err
+	question := ""
+	if n > 0 {
+		what = append(what, "taint "+nodeCount(n))
+		question = fmt.Sprintf(", %s first and alone", r.Canary)
 	}
-	if s == nil {
-		if s, err = taint.ReadSnapshot(ctx, c.Kube, c.Namespace); err != nil {
-			return c.Explain(err)
-		}
+	text := strings.Join(what, ", ")
+	return g.agreed(ctx, format, text, prompt.Question{Message: strings.ToUpper(text[:1]) + text[1:] + question})
+}
+
+func nodeCount(n int) string {
+	if n == 1 {
+		return "1 node"
 	}
-	if f.snapshot != "" && s.Server != c.Server {
-		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)
-	}
-	what := fmt.Sprintf("set back what csccm tainted of %d nodes", len(s.Nodes))
-	if f.look {
-		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
-		return err
-	}
-	if err := g.agreed(ctx, format, what, prompt.Question{Message: "Set the labels of the nodes back that csccm tainted"}); err != nil {
-		return err
-	}
-	undone, err := (&taint.Executor{Kube: c.Kube}).Undo(ctx, s)
-	if format != "text" {
-		if werr := report.Encode(g.out, format, map[string]any{"schemaVersion": 1, "nodes": undone}); err == nil {
-			err = werr
-		}
-		return err
-	}
-	t := report.Table{Header: []string{"NODE", "SET BACK", "STAYS"}}
-	for _, u := range undone {
-		what := strings.Join(u.Labels, ", ")
-		if u.Taint {
-			what = strings.TrimPrefix(what+", taint", ", ")
-		}
-		if u.Skipped != "" {
-			what = "nothing: " + u.Skipped
-		}
-		t.Add(u.Node, what, u.KeepsProviderID)
-	}
-	if werr := t.Write(g.out, g.style(g.out)); err == nil {
-		err = werr
-	}
-	return err
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // showTaint prints the plan for a person.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -23,15 +24,16 @@ import (
 
 // takeoverFlags are the flags of takeover alone.
 type takeoverFlags struct {
-	cloudConfig string
-	release     string
-	clusterID   string
-	accept, pin []string
-	keepOld     bool
-	dryRun      dryRun
-	look        bool // --dry-run, read
-	dir         string
-	undo        bool
+	fromPredecessor bool
+	cloudConfig     string
+	release         string
+	clusterID       string
+	accept, pin     []string
+	keepOld         bool
+	dryRun          dryRun
+	look            bool // --dry-run, read
+	dir             string
+	undo            bool
 }
 
 func newTakeoverCommand(g *globals) *cobra.Command {
@@ -72,6 +74,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	flags.BoolVar(&f.fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of csccm's Helm release")
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.StringSliceVar(&f.accept, "accept", nil, "agree to the changes of this Service (namespace/name, or all)")
@@ -147,11 +150,23 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if f.undo && (len(f.accept) > 0 || len(f.pin) > 0 || f.keepOld) {
 		return usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
 	}
-	c, cs, err := g.connect(ctx, f.cloudConfig)
+	connect := func() (*cluster.Cluster, *cloud, error) { return g.connect(ctx, f.cloudConfig) }
+	if f.fromPredecessor {
+		if f.cloudConfig != "" {
+			return usagef("--cloud-config and --from-predecessor are both given; give one")
+		}
+		connect = func() (*cluster.Cluster, *cloud, error) { return g.connectAsPredecessor(ctx, f.release) }
+	}
+	c, cs, err := connect()
 	if err != nil {
 		return err
 	}
 	defer cs.close()
+	if f.fromPredecessor {
+		if _, err := fmt.Fprintf(g.errOut, "Credentials: %s\n", cs.from); err != nil {
+			return err
+		}
+	}
 	source := takeover.Source{
 		Kube: c.Kube, API: cs.client, Config: cs.config, Release: f.release, Namespace: c.Namespace, ClusterID: f.clusterID,
 	}
@@ -166,6 +181,7 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if result.Tenants, err = takeoverTenants(ctx, c, facts); err != nil {
 		return c.Explain(err)
 	}
+	result.Pin(f.pin)
 	progress := g.progress()
 	defer progress.Close()
 	t, err := takeover.NewTaker(ctx, source, result.Plan, takeover.Options{

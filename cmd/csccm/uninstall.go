@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/uninstall"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func newUninstallCommand(g *globals) *cobra.Command {
-	f, o := &operationFlags{}, uninstall.Options{}
+	f, login, o := &operationFlags{}, &installFlags{}, uninstall.Options{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out of the cluster, and say what stays",
@@ -23,10 +25,19 @@ their rules or release their addresses any more. --orphan-load-balancers leaves
 them in CloudStack as they are; another cloud provider can take them over.
 
 Provider IDs, labels and addresses of the nodes stay, and so do the Secret with the
-credentials (unless --delete-secret is given) and the user in CloudStack.` + serverIsClient,
+credentials (unless --delete-secret is given) and the user in CloudStack.
+
+What csccm made in CloudStack is listed: role, account, user and keys, by this
+cluster's ConfigMap csccm-cloudstack, which a failed install leaves too. With
+--delete-user and an administrator's login it is removed: the user always, the
+account only if it owns nothing else, the role only if no account has it; and with
+the user the Secret that holds its keys.` + serverIsClient,
 		Example: `  csccm uninstall --dry-run
   csccm uninstall --yes --delete-secret
-  csccm uninstall --orphan-load-balancers --remove-finalizers`,
+  csccm uninstall --orphan-load-balancers --remove-finalizers
+
+  # with the user that csccm made, shown first
+  csccm uninstall --delete-user --admin-user admin --dry-run`,
 		Args:        noArgs,
 		Annotations: outputs("text", "json", "yaml"),
 	}
@@ -35,15 +46,32 @@ credentials (unless --delete-secret is given) and the user in CloudStack.` + ser
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
 	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
+	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
+	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
+	login.addAdmin(cmd)
+	login.addAdminCMK(cmd)
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
 		if err := o.Validate(); err != nil {
 			return err
+		}
+		if o.DeleteUser {
+			if err := login.secrets(g); err != nil {
+				return err
+			}
+			login.warn(g)
 		}
 		e, err := f.env(ctx, g, cmd.Name())
 		if err != nil {
 			return err
 		}
 		defer e.Progress.Close()
+		o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (credentials.Remover, func(), error) {
+			admin, end, err := login.session(ctx, e, cfg)
+			if err != nil {
+				return nil, nil, err
+			}
+			return admin, end, nil
+		}
 		return uninstall.Run(ctx, e, o)
 	})
 	return cmd

@@ -20,16 +20,22 @@ import (
 type watchFlags struct {
 	on       bool
 	interval time.Duration
+	wait     time.Duration // until all is well; 0 = not at all
 }
 
-const minInterval = time.Second
+const (
+	minInterval = time.Second
+	defaultWait = 5 * time.Minute // of --wait without a value
+)
 
 func (f *watchFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "show it again and again, until ^C")
-	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
+	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch and --wait")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until nothing fails, and show the last round; without a value up to "+defaultWait.String()+", then exit code 124")
+	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		// A watch ends by ^C; --timeout bounds it only where it is asked to.
-		if t := cmd.Flags().Lookup("timeout"); f.on && t != nil && !t.Changed {
+		// A watch ends by ^C, a wait by its own time; --timeout bounds them only where it is asked to.
+		if t := cmd.Flags().Lookup("timeout"); (f.on || f.wait > 0) && t != nil && !t.Changed {
 			_ = t.Value.Set("0s")
 		}
 	}
@@ -38,6 +44,12 @@ func (f *watchFlags) add(cmd *cobra.Command) {
 func (f *watchFlags) validate() error {
 	if f.interval < minInterval {
 		return usagef("--interval %s is too short; at least %s", f.interval, minInterval)
+	}
+	switch {
+	case f.wait < 0:
+		return usagef("--wait %s is negative", f.wait)
+	case f.wait > 0 && f.on:
+		return usagef("--watch and --wait exclude each other: one ends by ^C, the other when all is well")
 	}
 	return nil
 }

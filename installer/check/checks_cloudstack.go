@@ -32,7 +32,7 @@ func cloudStackChecks() []Check {
 			Code: "CS-001", Category: catCloudStack, Title: "API reachable", Severity: SeverityFatal, Phases: both(),
 			What:   "The endpoint of the cloud-config answers as a CloudStack API, its certificate is trusted, and its release is supported.",
 			Why:    "The controller can do nothing without it.",
-			Remedy: "check api-url (https://HOST/client/api), ca-file and the network between here and there",
+			Remedy: "check api-url (it usually ends in /client/api), ca-file and the network between here and there",
 			Run: func(ctx context.Context, e *Env) Finding {
 				if e.CloudStack == nil {
 					return e.withoutCloudStack()
@@ -85,7 +85,7 @@ func cloudStackChecks() []Check {
 			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "After an install, the controller's self-test in a Pod has passed. Else the controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
 			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
-			Remedy: "the controller's log says why: kubectl -n NAMESPACE logs POD",
+			Remedy: "the controller's log says why: " + showLog,
 			Run: func(ctx context.Context, e *Env) Finding {
 				if e.SelfTest != nil {
 					return decideSelfTest(e.SelfTest)
@@ -97,7 +97,7 @@ func cloudStackChecks() []Check {
 			Code: "CS-007", Category: catCloudStack, Title: "API asked over TLS", Severity: SeverityWarning, Phases: both(),
 			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
 			Why:    "Over http:// everybody on the way can read the calls and change the answers; an administrator's login would show the password.",
-			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: `csccm install --api-url https://HOST/client/api --overwrite-secret`",
+			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: `csccm install --api-url {api-url} --overwrite-secret`",
 			Run:    func(_ context.Context, e *Env) Finding { return decideTLS(e.CloudConfig) },
 		},
 		{

@@ -26,7 +26,7 @@ func controllerChecks() []Check {
 			Code: "CCM-001", Category: catController, Title: "Pods ready", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
-			Remedy: "kubectl -n NAMESPACE describe pod and logs of the named Pods say why",
+			Remedy: showPods + " and " + showLog + " say why",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e.facts.workloads, e.facts.pods, func(workloads []workload, pods []corev1.Pod) Finding {
 					return decidePods(e.Release, e.Namespace, workloads, pods)
@@ -37,7 +37,7 @@ func controllerChecks() []Check {
 			Code: "CCM-002", Category: catController, Title: "One leader", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "The lease of the cloud controller manager is fresh and held by a Pod of this release, and no second such lease is.",
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
-			Remedy: "look at the controller's log; where another provider holds a lease, stop it",
+			Remedy: "look at the controller's log (" + showLog + "); where another provider holds a lease, take its place with `csccm takeover`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.leases, e.facts.workloads, e.facts.pods, func(leases []coordinationv1.Lease, workloads []workload, pods []corev1.Pod) Finding {
 					return decideLeader(leaderFacts{
@@ -51,7 +51,7 @@ func controllerChecks() []Check {
 			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No Deployment, DaemonSet or static Pod of another cloud controller manager is there, and k3s and RKE2 run without their own.",
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
-			Remedy: "run `csccm takeover`, which stops the other and keeps all it made, or scale it to 0 (kubectl -n NAMESPACE scale deployment NAME --replicas=0); start k3s and RKE2 with disable-cloud-controller: true",
+			Remedy: "run `csccm takeover`, which stops the other and keeps all it made, or scale it to 0; start k3s and RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
 					return decideOthers(e.others(workloads), loosePods(pods), nodes)
@@ -62,20 +62,22 @@ func controllerChecks() []Check {
 			Code: "CCM-004", Category: catController, Title: "Health and metrics answer", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CCM-001"},
 			What:   "/healthz of every Pod says ok and /metrics is served, asked through the API server; where it does not get there, the kubelet's probe counts.",
 			Why:    "Kubelets restart a Pod by /healthz, and alerts rest on /metrics.",
-			Remedy: "look at the controller's log; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
+			Remedy: "look at the controller's log (" + showLog + "); where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.answers, decideAnswers)
 			},
 		},
 		{
 			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success, and no error is in the controller's log three times within the last ten minutes.",
+			What:   "No warning of the cloud controllers about a Node or Service that exists is without a later success, and no error is in the controller's log three times within the last ten minutes.",
 			Why:    "Events and log say what the controller could not do, and why.",
-			Remedy: "follow the message; kubectl describe shows all Events of an object, kubectl logs the whole log",
+			Remedy: "follow the message; kubectl describe shows all Events of an object, " + showLog + " the whole log",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.events, func(events []corev1.Event) Finding {
+					services, servicesErr := e.facts.services.get(ctx)
+					nodes, nodesErr := e.facts.nodes.get(ctx)
 					logs, err := e.facts.logs.get(ctx)
-					f := decideErrors(events, logs, e.Clock.Now())
+					f := decideErrors(events, logs, livingOf(services, servicesErr, nodes, nodesErr), e.Clock.Now())
 					if err != nil {
 						f = f.evidence("log", err.Error())
 					}
@@ -303,7 +305,7 @@ func decideLeader(f leaderFacts) Finding {
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
-		return bad("nobody holds a lease").fix("look at the controller's log: it does not get as far as the election")
+		return bad("nobody holds a lease").fix("look at the controller's log: it does not get as far as the election: %s", showLog)
 	case len(fresh) == 0:
 		return bad("nobody has renewed the lease").about(stale...)
 	case len(fresh) > 1:

@@ -23,9 +23,49 @@ var cloudComponents = []string{"service-controller", "cloud-node-controller", "c
 // successes are the reasons that end what a warning began.
 var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
 
-func decideErrors(events []corev1.Event, logs []logOf, now time.Time) Finding {
+// living reports whether a Service (by namespace/name and, if given, UID) or a Node exists. What was said about one that
+// is gone is over.
+type living struct {
+	services map[string]string // UID by namespace/name; nil = not known
+	nodes    map[string]bool   // nil = not known
+}
+
+func livingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error) living {
+	var l living
+	if servicesErr == nil {
+		l.services = map[string]string{}
+		for i := range services {
+			l.services[services[i].Namespace+"/"+services[i].Name] = string(services[i].UID)
+		}
+	}
+	if nodesErr == nil {
+		l.nodes = map[string]bool{}
+		for i := range nodes {
+			l.nodes[nodes[i].Name] = true
+		}
+	}
+	return l
+}
+
+func (l *living) service(key, uid string) bool {
+	is, there := l.services[key]
+	return l.services == nil || there && (uid == "" || is == "" || is == uid)
+}
+
+func (l *living) object(o *corev1.ObjectReference) bool {
+	switch o.Kind {
+	case "Service":
+		return l.service(o.Namespace+"/"+o.Name, string(o.UID))
+	case "Node":
+		return l.nodes == nil || l.nodes[o.Name]
+	}
+	return true
+}
+
+func decideErrors(events []corev1.Event, logs []logOf, there living, now time.Time) Finding {
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) })
 	open := openWarnings(events, now)
-	inLog, all := errorClasses(logs, now)
+	inLog, all := errorClasses(logs, there, now)
 	f := ok("none in the last hour")
 	switch {
 	case len(open) > 0:
@@ -107,13 +147,16 @@ type errorClass struct {
 const openErrors = 3
 
 // errorClasses sorts the errors of the last hour, the most frequent first.
-func errorClasses(logs []logOf, now time.Time) (open []Object, all []string) {
+func errorClasses(logs []logOf, there living, now time.Time) (open []Object, all []string) {
 	byKey := map[string]*errorClass{}
 	recent := map[string]int{}
 	for i := range logs {
 		for j := range logs[i].lines {
 			l := &logs[i].lines[j]
 			if !l.Error() || now.Sub(l.At) > eventWindow {
+				continue
+			}
+			if service := l.Get("service"); strings.Contains(service, "/") && !there.service(service, "") {
 				continue
 			}
 			key := l.Source + " " + l.Message

@@ -30,10 +30,12 @@ func loadBalancerChecks() []Check {
 			Code: "LB-001", Category: catLB, Title: "Services have what they ask for", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: needs,
 			What:   "Each Service of type LoadBalancer has an address, each of its ports a rule on that address to the right node port, and each rule the eligible nodes as members.",
 			Why:    "A port without a rule, or a rule without the right members, loses traffic.",
-			Remedy: "look at the Events of the named Services (kubectl describe service) and at the controller's log; the controller repairs rules and members by itself within its drift period",
+			Remedy: "look at the Events of the named Services (kubectl describe service {service}); the controller tries again at the time that is named, or within ten minutes, and repairs rules and members within its drift period; to have it try now: " + restart,
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.balance, func(in balanceFacts) Finding {
 					in.events, _ = e.facts.events.get(ctx) // only explain
+					logs, _ := e.facts.logs.get(ctx)
+					in.next = nextTries(logs)
 					return decideServices(in)
 				})
 			},
@@ -49,7 +51,7 @@ func loadBalancerChecks() []Check {
 			Code: "LB-003", Category: catLB, Title: "No rules without a Service", Severity: SeverityWarning, Phases: both(), Needs: needs,
 			What:   "No rule whose members are all nodes of this cluster, and no address tagged as this cluster's, is without a Service.",
 			Why:    "Orphans hold addresses and ports, cost money, and keep ports of Services that are gone open.",
-			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, delete the rules and release their addresses in CloudStack",
+			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, `csccm migrate-rules --delete-orphans` deletes the rules after it has shown them; addresses without rules are released in CloudStack",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.balance, e.facts.addresses, e.facts.clusterID, decideOrphans)
 			},
@@ -58,7 +60,7 @@ func loadBalancerChecks() []Check {
 			Code: "LB-004", Category: catLB, Title: "No two rules for one port", Severity: SeverityError, Phases: both(), Needs: needs,
 			What:   "No port of a load balancer has two rules, for example under an old and a new name.",
 			Why:    "Two controllers, or an upgrade without a migration, made them; traffic reaches one of them only.",
-			Remedy: "find out which rule's address the Service shows, and delete the other in CloudStack",
+			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
 			Run:    runPlan(decideDuplicates),
 		},
 	}
@@ -71,6 +73,7 @@ type balanceFacts struct {
 	services  []corev1.Service
 	balancers balancers
 	events    []corev1.Event
+	next      map[string]time.Time // when the controller tries a Service again, by namespace/name
 	now       time.Time
 }
 
@@ -196,6 +199,9 @@ func decideServices(in balanceFacts) Finding {
 		}
 		checked++
 		if problems := in.problems(s, rules, eligible); len(problems) > 0 {
+			if at := in.next[s.Namespace+"/"+s.Name]; at.After(in.now) {
+				problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(in.now).Round(time.Second)))
+			}
 			objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
 		}
 	}

@@ -58,7 +58,7 @@ func nodeChecks() []Check {
 			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
-			Remedy: "look at the controller's log and at NODE-002; where --node-ip is named, set it to an address of the VM",
+			Remedy: "look at the controller's log (" + showLog + ") and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
 					var vms *inventory.VMSnapshot // only explains
@@ -73,7 +73,7 @@ func nodeChecks() []Check {
 			Code: "NODE-005", Category: catNode, Title: "Nothing is evicted by the taint", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
-			Remedy: "remove the taint: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized:NoExecute-",
+			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint --node {nodes} --replace-no-execute`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.nodes, decideNoExecute)
 			},
@@ -89,7 +89,7 @@ func nodeChecks() []Check {
 			Code: "NODE-007", Category: catNode, Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
 			Why:    "Only an initialisation changes these labels. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
-			Remedy: "have the node initialised again: kubectl taint nodes NAME node.cloudprovider.kubernetes.io/uninitialized=true:PreferNoSchedule; before that, look for volumes with the old value",
+			Remedy: "have the node initialised again: `csccm taint --node {nodes}`, which looks for volumes and Pods with the old value first",
 			Run:    runLabels,
 		},
 		{
@@ -103,7 +103,39 @@ func nodeChecks() []Check {
 				})
 			},
 		},
+		{
+			Code: "NODE-009", Category: catNode, Title: "VMs of the nodes run", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
+			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
+			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
+			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {nodes}",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge2(ctx, e.facts.nodes, e.facts.vms, decideStopped)
+			},
+		},
 	}
+}
+
+func decideStopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	var objects []Object
+	running := 0
+	for i := range nodes {
+		vm, err := node.Match(vms, &nodes[i])
+		if err != nil {
+			continue // NODE-002 says it
+		}
+		if !node.Off(vm.State) && vm.State != cloudstack.VMStopping && vm.State != cloudstack.VMError {
+			running++ // or starting, or migrating
+			continue
+		}
+		objects = append(objects, nodeObject(&nodes[i], "its VM %s is %s", vm.Name, vm.State))
+	}
+	switch {
+	case len(objects) > 0:
+		return bad("the VMs of %s do not run", count(len(objects), "node")).about(objects...)
+	case running == 0:
+		return skip("no node has a VM")
+	}
+	return ok("%s", count(running, "VM"))
 }
 
 func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
@@ -193,7 +225,7 @@ func decideProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed
 		return bad("%s with a wrong provider ID", count(len(wrong), "node")).about(append(wrong, odd...)...)
 	case len(odd) > 0:
 		return warn("%s without a provider ID of CloudStack", count(len(odd), "node")).about(odd...).
-			fix("taint the node to have it initialised: kubectl taint nodes NAME %s=true:PreferNoSchedule; a foreign provider ID stays", cloudproviderapi.TaintExternalCloudProvider)
+			fix("have the node initialised: `csccm taint`; a foreign provider ID stays")
 	}
 	return ok("%s", count(len(nodes), "node"))
 }

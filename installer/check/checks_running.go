@@ -81,7 +81,7 @@ const (
 	podNameFix      = "the Pod uses the node's resolver with hostNetwork: make the name known to it, set dnsPolicy of the chart, or write an address into api-url"
 	podTrustFix     = "give the chart the CA of CloudStack's certificate (caBundle.configMapName; csccm install --ca-file FILE does it)"
 	podProxyFix     = "correct proxy.http and proxy.https of the chart, or add CloudStack's host to proxy.noProxy"
-	podAnyContactFx = "the controller's log says more: kubectl -n NAMESPACE logs POD"
+	podAnyContactFx = "the controller's log says more: " + showLog
 )
 
 // contactOf is what one Pod's log says of the way to CloudStack.

@@ -64,7 +64,7 @@ func tenancyChecks() []Check {
 			Code: "TEN-004", Category: catTenants, Title: "Records agree with CloudStack", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001", "CS-004"},
 			What:   "No Service has a record that the controller acquired an address for it while CloudStack's tags of the address name another cluster or Service, or nothing.",
 			Why:    "Such a record was copied, forged, or outlived its address. The controller does not release an address by it, but somebody tried, or a restore brought an old Service back.",
-			Remedy: "find out who wrote it (kubectl -n NAMESPACE get service NAME -o yaml --show-managed-fields), then remove the annotation service.beta.kubernetes.io/cloudstack-load-balancer-addresses from the Service: the controller writes a true one",
+			Remedy: "find out who wrote it (kubectl get service {service} -o yaml --show-managed-fields), then remove the annotation service.beta.kubernetes.io/cloudstack-load-balancer-addresses from the Service: the controller writes a true one",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.services, e.facts.addresses, e.facts.clusterID, func(services []corev1.Service, addresses []cloudstack.PublicIP, id string) Finding {
 					apis, err := e.facts.apis.get(ctx)

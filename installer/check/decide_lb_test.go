@@ -150,24 +150,24 @@ func event(kind, name, component, reason, level string, ago time.Duration) corev
 func TestDecideEvents(t *testing.T) {
 	t.Parallel()
 	failed := event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 10*time.Minute)
-	expect{OK, "none", nil}.verify(t, decideErrors(nil, nil, now))
-	expect{"", "1 object", []string{"Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"}}.verify(t, decideErrors([]corev1.Event{failed}, nil, now))
+	expect{OK, "none", nil}.verify(t, decideErrors(nil, nil, living{}, now))
+	expect{"", "1 object", []string{"Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"}}.verify(t, decideErrors([]corev1.Event{failed}, nil, living{}, now))
 	for _, e := range []corev1.Event{
 		event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 9*time.Minute),
 	} {
-		expect{OK, "", nil}.verify(t, decideErrors([]corev1.Event{failed, e}, nil, now))
+		expect{OK, "", nil}.verify(t, decideErrors([]corev1.Event{failed, e}, nil, living{}, now))
 	}
 	earlier := event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", 11*time.Minute)
-	expect{"", "", []string{"Service default/web: "}}.verify(t, decideErrors([]corev1.Event{earlier, failed}, nil, now))
+	expect{"", "", []string{"Service default/web: "}}.verify(t, decideErrors([]corev1.Event{earlier, failed}, nil, living{}, now))
 	expect{OK, "", nil}.verify(t, decideErrors([]corev1.Event{
 		event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 2*time.Hour),
 		event("Node", "a", "kubelet", "Rebooted", "Warning", time.Minute),
 		event("Service", "web", "service-controller", "EnsuringLoadBalancer", "Normal", time.Minute),
-	}, nil, now))
+	}, nil, living{}, now))
 	newStyle := failed
 	newStyle.Source, newStyle.LastTimestamp = corev1.EventSource{}, metav1.Time{}
 	newStyle.ReportingController, newStyle.EventTime = "cloud-node-controller", metav1.NewMicroTime(now.Add(-time.Minute))
-	expect{"", "", []string{"Service default/web: 1m0s ago"}}.verify(t, decideErrors([]corev1.Event{newStyle}, nil, now))
+	expect{"", "", []string{"Service default/web: 1m0s ago"}}.verify(t, decideErrors([]corev1.Event{newStyle}, nil, living{}, now))
 }
 
 func TestDecideCKS(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 func wrote(ago time.Duration, level byte, message string, values ...podlog.Value) podlog.Line {
@@ -101,7 +102,7 @@ func TestDecideAddresses(t *testing.T) {
 			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)}}
 		})
 	}
-	suspects := func(n ...corev1.Node) []suspect { return suspectAddresses(n, threeVMs()) }
+	suspects := func(n ...corev1.Node) []suspect { return suspectAddresses(n, threeVMs(), node.AddressRules{}) }
 	require.Empty(t, suspects(initialised("10.1.1.11", "kubelet"), nodeWith("b"), nodeWith("lost", providerID("x"))))
 	expect{OK, "3 nodes", nil}.verify(t, decideAddresses(3, nil))
 	expect{"", "1 node", []string{"Node a: its kubelet writes InternalIP 192.0.2.7, CloudStack has InternalIP 10.1.1.11"}}.verify(t, decideAddresses(1, suspects(initialised("192.0.2.7", "kubelet"))))

@@ -52,7 +52,7 @@ Exit codes, the same in every output format: 0 no check failed, 1 the command it
 			category = c.Category
 			fmt.Fprintf(&b, "\n## %s\n", category)
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.What, c.Why, upperFirst(c.Remedy))
+		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.What, c.Why, upperFirst(inDocs.Replace(c.Remedy)))
 		if len(c.Needs) > 0 {
 			fmt.Fprintf(&b, "\n*Rests on:* %s.\n", links(c.Needs))
 		}

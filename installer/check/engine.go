@@ -202,7 +202,9 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 	}
 	began := env.Clock.Now()
 	f := t.guarded(ctx, env, timeout)
-	return t.check.result(f, env.Clock.Since(began))
+	r := t.check.result(f, env.Clock.Since(began))
+	r.Remedy = env.fill(r.Remedy, r.Objects)
+	return r
 }
 
 // guarded runs the check with its own deadline; it returns at the deadline even if the check does

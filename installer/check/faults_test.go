@@ -5,7 +5,11 @@ package check_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +271,13 @@ func faults() []fault {
 		{code: "CCM-005", outcome: check.Warning, says: "3 times in the last hour: Cannot patch", inject: func(_ *testing.T, w *world) {
 			w.log += strings.Repeat(w.logLine('E', time.Minute, "x.go:1", `"Cannot patch" err="conflict"`), 3)
 		}},
+		{code: "NODE-009", outcome: check.Warning, says: "its VM demo-worker-2 is Stopped", inject: func(t *testing.T, w *world) {
+			client, err := cloudstack.NewClient(w.env.CloudConfig)
+			require.NoError(t, err)
+			vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{Name: "demo-worker-2"})
+			require.NoError(t, err)
+			w.order(t, "stopVirtualMachine", url.Values{"id": {vms[0].ID}})
+		}},
 		{code: "CKS-001", outcome: check.Warning, says: "c-node-2b", inject: func(t *testing.T, w *world) {
 			w.add(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kubeadm-config"}})
 			w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}})
@@ -291,6 +302,28 @@ func faults() []fault {
 		}},
 		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
 	}...)
+}
+
+// order has CloudStack do what an administrator asks for, and waits until it is done.
+func (w *world) order(t *testing.T, command string, params url.Values) {
+	t.Helper()
+	call := func(command string, params url.Values) string {
+		params.Set("command", command)
+		params.Set("response", "json")
+		out := httptest.NewRecorder()
+		w.sim.IntegrationHandler().ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/client/api?"+params.Encode(), nil))
+		require.Equal(t, http.StatusOK, out.Code, out.Body)
+		return out.Body.String()
+	}
+	var submitted map[string]struct {
+		JobID string `json:"jobid"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(call(command, params)), &submitted))
+	for _, s := range submitted {
+		require.Eventually(t, func() bool {
+			return strings.Contains(call("queryAsyncJobResult", url.Values{"jobid": {s.JobID}}), `"jobstatus":1`)
+		}, time.Minute, time.Millisecond)
+	}
 }
 
 // renameRule changes the name of the rules that hold a part.

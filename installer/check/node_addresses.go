@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/cloud-provider/node/helpers"
 
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -23,8 +25,8 @@ const secondLook = 15 * time.Second
 
 func runAddressFight(ctx context.Context, e *Env) Finding {
 	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-		suspects := suspectAddresses(nodes, vms)
-		if slices.ContainsFunc(suspects, func(s suspect) bool { return !s.kubelet }) {
+		suspects := suspectAddresses(nodes, vms, e.addressRules(ctx))
+		if slices.ContainsFunc(suspects, func(s suspect) bool { return !s.kubelet && s.nodeIP == "" }) {
 			select {
 			case <-ctx.Done():
 				return unread(&unreadError{"the nodes, a second time", ctx.Err()})
@@ -45,12 +47,13 @@ type suspect struct {
 	node       *corev1.Node
 	have, want string
 	kubelet    bool   // the kubelet wrote them last
+	nodeIP     string // the kubelet's --node-ip, if no address of the VM is this one: Kubernetes writes no addresses then
 	then       string // addresses at the second look, if they had changed
 }
 
 // suspectAddresses are the nodes on which controller and kubelet may fight. status.addresses is an atomic
 // list, so managedFields name the one that wrote it last.
-func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot) []suspect {
+func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot, rules node.AddressRules) []suspect {
 	var out []suspect
 	for i := range nodes {
 		n := &nodes[i]
@@ -61,11 +64,20 @@ func suspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot) []suspect 
 		if err != nil {
 			continue
 		}
-		meta, err := node.Metadata(vm, node.Options{Node: n})
+		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
 		if err != nil || len(meta.NodeAddresses) == 0 {
 			continue
 		}
 		s := suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: kubelet.WritesAddresses(n)}
+		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves.
+		if ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given {
+			written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
+			if err != nil {
+				s.nodeIP = ip
+			} else {
+				s.want = addressText(written)
+			}
+		}
 		if s.have != s.want {
 			out = append(out, s)
 		}
@@ -87,10 +99,31 @@ func lookAgain(suspects []suspect, again []corev1.Node) {
 	}
 }
 
+// addressRules are those of the controller's flags.
+func (e *Env) addressRules(ctx context.Context) node.AddressRules {
+	var rules node.AddressRules
+	workloads, err := e.facts.workloads.get(ctx)
+	if err != nil {
+		return rules // as without flags
+	}
+	for _, word := range ownWords(e.Release, e.Namespace, workloads) {
+		// The controller does not start with a list that cannot be read.
+		if list, ok := strings.CutPrefix(word, "--node-internal-cidrs="); ok {
+			rules.Internal, _ = node.ParseCIDRs(list)
+		}
+		if list, ok := strings.CutPrefix(word, "--node-external-cidrs="); ok {
+			rules.External, _ = node.ParseCIDRs(list)
+		}
+	}
+	return rules
+}
+
 func decideAddresses(nodes int, suspects []suspect) Finding {
 	var fights, odd []Object
 	for _, s := range suspects {
 		switch {
+		case s.nodeIP != "":
+			odd = append(odd, nodeObject(s.node, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", s.have, s.nodeIP, s.want))
 		case s.kubelet:
 			fights = append(fights, nodeObject(s.node, "its kubelet writes %s, CloudStack has %s", s.have, s.want))
 		case s.then != "" && s.then != s.want:
@@ -104,7 +137,7 @@ func decideAddresses(nodes int, suspects []suspect) Finding {
 		return bad("kubelet and controller both write the addresses of %s", count(len(fights), "node")).about(append(fights, odd...)...)
 	case len(odd) > 0:
 		return warn("%s with other addresses than CloudStack has", count(len(odd), "node")).about(odd...).
-			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log")
+			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: %s", showLog)
 	}
 	return ok("%s", count(nodes, "node"))
 }

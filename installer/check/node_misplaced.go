@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -41,6 +42,28 @@ func (e *Env) misplaced(ctx context.Context, nodes []corev1.Node, vms *inventory
 		zone = e.CloudConfig.Zone
 	}
 	return decideMisplaced(f, lost, append([]credentials.Place{{Project: here, VMs: vms.All()}}, places...), zone)
+}
+
+// Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes: vms are
+// those there, and places returns where else VMs are. ok is false where all or most nodes have none.
+func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place credentials.Place, zone string, places func() []credentials.Place) (f Finding, ok bool) {
+	there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+		return !inventory.InZone(&vm, zone)
+	}))
+	lost := withoutVM(nodes, there)
+	if len(lost) == 0 || 2*len(lost) <= len(nodes) {
+		return f, true
+	}
+	in := place.String()
+	if zone != "" {
+		in += ", zone " + zone
+	}
+	f = bad("%d of %s have no VM in %s", len(lost), count(len(nodes), "node"), in)
+	for i := range lost {
+		f = f.about(nodeObject(&lost[i], "has no VM there"))
+	}
+	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
+	return decideMisplaced(f, lost, append([]credentials.Place{{Project: here, VMs: vms}}, others...), zone), false
 }
 
 // here stands for the configured project itself, whose VMs may be in another zone.

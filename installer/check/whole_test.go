@@ -105,6 +105,7 @@ func TestFaultsAreFound(t *testing.T) {
 			require.Equal(t, f.outcome, c.Outcome, "%+v", c)
 			require.NotEmpty(t, c.Message)
 			require.NotEmpty(t, c.Remedy)
+			requireUsable(t, r.Checks)
 			said := c.Message
 			for _, o := range c.Objects {
 				said += "\n" + o.String() + ": " + o.Message

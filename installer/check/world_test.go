@@ -102,11 +102,17 @@ func newWorld(t *testing.T) *world { t.Helper(); return newWorldOf(t, "") }
 // however long a run takes.
 func newWorldOf(t *testing.T, version string) *world {
 	t.Helper()
+	return newWorldWith(t, func(w *simulator.World) { w.Version = version })
+}
+
+// newWorldWith is newWorld with a changed CloudStack.
+func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
+	t.Helper()
 	w := &world{now: fixed, kubelet: func(string) string { return "external" }}
 	w.log = w.logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	var err error
 	example := simulator.ExampleWorld()
-	example.Version = version
+	change(example)
 	w.sim, err = simulator.New(simulator.Options{World: example})
 	require.NoError(t, err)
 	t.Cleanup(w.sim.Close)

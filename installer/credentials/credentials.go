@@ -77,6 +77,7 @@ type Admin interface {
 	ListRolePermissions(ctx context.Context, roleID string) ([]cloudstack.RolePermission, error)
 	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
 	GetUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
+	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
 
 	CreateRole(ctx context.Context, name, roleType, description string) (*cloudstack.Role, error)
 	CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error

@@ -15,25 +15,63 @@ import (
 // mostProjects is in how many projects VMs are looked for.
 const mostProjects = 50
 
-// Place is a project, or the account itself, with VMs that the keys see.
+// Place is a project or an account with VMs.
 type Place struct {
-	Project string // name; "" = the account itself
+	Project string // name
+	Account string // where an administrator looks; "" with no Project = the account of the keys
+	Domain  string // path, of Account
 	VMs     []cloudstack.VirtualMachine
 }
 
 func (p Place) String() string {
-	if p.Project == "" {
-		return "the account itself"
+	switch {
+	case p.Project != "":
+		return "project " + p.Project
+	case p.Account != "":
+		return fmt.Sprintf("account %s of domain %s", p.Account, p.Domain)
 	}
-	return "project " + p.Project
+	return "the account itself"
 }
 
 // Flag is what csccm install needs to look there.
 func (p Place) Flag() string {
-	if p.Project == "" {
-		return "no --project"
+	switch {
+	case p.Project != "":
+		return "--project " + p.Project
+	case p.Account != "":
+		return fmt.Sprintf("--account %s --domain %s", p.Account, p.Domain)
 	}
-	return "--project " + p.Project
+	return "no --project"
+}
+
+// AdminPlaces returns where an administrator sees VMs, by account and by project.
+func AdminPlaces(ctx context.Context, admin Admin) []Place {
+	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
+	domains, _ := admin.ListDomains(ctx)
+	path := func(id string) string {
+		if i := slices.IndexFunc(domains, func(d cloudstack.Domain) bool { return d.ID == id }); i >= 0 {
+			return domainPath(domains[i])
+		}
+		return id
+	}
+	var out []Place
+	for i := range vms {
+		if vms[i].Account == "" || vms[i].ProjectID != "" {
+			continue
+		}
+		account, domain := vms[i].Account, path(vms[i].DomainID)
+		at := slices.IndexFunc(out, func(p Place) bool { return p.Account == account && p.Domain == domain })
+		if at < 0 {
+			out, at = append(out, Place{Account: account, Domain: domain}), len(out)
+		}
+		out[at].VMs = append(out[at].VMs, vms[i])
+	}
+	for _, p := range Places(ctx, admin, "") {
+		if p.Project != "" {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // Places returns where the keys see VMs, other than in a project; "" is the account itself. What they may not list is

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -22,6 +23,11 @@ type Request struct {
 	User          string   // user name; "" = kubeadmin, or ACCOUNT-kubeadmin where that is taken
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
 	Commands      []string // API commands that the controller calls
+
+	// InUse is the key pair in the cluster's Secret: its user is the controller's. Former are the users that
+	// rotate-keys replaced by that one. Naming one of them does not go back to it.
+	InUse  Keys
+	Former []string
 
 	// Sees tells whether the user of the keys sees the project; nil = unknown.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
@@ -44,6 +50,10 @@ type Provision struct {
 	register    bool
 	joinProject bool
 	keys        Keys // of the existing user
+
+	// What Apply has made.
+	roleID, accountID string
+	registered        bool
 }
 
 // Changes tells whether Apply changes anything in CloudStack.
@@ -184,6 +194,10 @@ func (p *Provision) planUser(ctx context.Context, admin Admin, r Request) error 
 	if err != nil {
 		return explain(fmt.Sprintf("listing the users of account %q", p.Account), err)
 	}
+	if i := r.holder(users, p.Account); i >= 0 {
+		p.User, p.userID = users[i].Username, users[i].ID
+		return p.planKeys(ctx, admin, r, users[i])
+	}
 	candidates := []string{r.User}
 	if r.User == "" {
 		// CloudStack's own Kubernetes service makes ACCOUNT-kubeadmin.
@@ -208,6 +222,19 @@ func (p *Provision) planUser(ctx context.Context, admin Admin, r Request) error 
 	return p.planMembership(ctx, r)
 }
 
+// holder returns the index of the account's user whose keys the cluster's Secret holds; -1 when there is none or another
+// user is wanted.
+func (r Request) holder(users []cloudstack.User, account string) int {
+	if r.InUse.APIKey == "" {
+		return -1
+	}
+	i := slices.IndexFunc(users, func(u cloudstack.User) bool { return u.Account == account && u.APIKey == r.InUse.APIKey })
+	if i < 0 || r.User != "" && r.User != users[i].Username && !slices.Contains(r.Former, r.User) {
+		return -1
+	}
+	return i
+}
+
 // planKeys re-uses the keys of an existing user. Registering again would kill
 // the old pair at once for whoever works with it, so it is done only for a user
 // that has none.
@@ -222,9 +249,12 @@ func (p *Provision) planKeys(ctx context.Context, admin Admin, r Request, user c
 	if err != nil {
 		return explain(fmt.Sprintf("reading the keys of user %q", user.Username), err)
 	}
-	if keys != nil && keys.APIKey != "" && keys.SecretKey != "" {
+	switch {
+	case keys != nil && keys.APIKey != "" && keys.SecretKey != "":
 		p.keys = Keys{keys.APIKey, keys.SecretKey}
-	} else {
+	case r.InUse.APIKey != "" && r.InUse.APIKey == user.APIKey:
+		p.keys = r.InUse // a new pair would end the controller's
+	default:
 		p.register = true
 		p.step("register API keys for user %q", user.Username)
 	}
@@ -262,7 +292,10 @@ func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step strin
 	roleID := ""
 	if p.role != nil {
 		var err error
-		if roleID, err = p.role.apply(ctx, admin); err != nil {
+		if roleID, err = p.role.apply(ctx, admin); p.role.Create {
+			p.roleID = p.role.ID // also where it has not got all of its rules
+		}
+		if err != nil {
 			return Keys{}, err
 		}
 		if p.role.changes() {
@@ -277,7 +310,7 @@ func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step strin
 		if err != nil {
 			return Keys{}, explain(fmt.Sprintf("registering keys for user %q", p.User), err)
 		}
-		p.keys = Keys{keys.APIKey, keys.SecretKey}
+		p.keys, p.registered = Keys{keys.APIKey, keys.SecretKey}, true
 		done(fmt.Sprintf("API keys of user %q", p.User))
 	}
 	if p.joinProject {
@@ -299,6 +332,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 		if err != nil {
 			return explain(fmt.Sprintf("creating account %q", p.Account), err)
 		}
+		p.accountID = account.ID
 		for _, u := range account.Users {
 			if u.Username == p.User {
 				p.userID = u.ID

@@ -197,7 +197,7 @@ func findRole(ctx context.Context, admin Admin, name string) (*cloudstack.Role, 
 }
 
 // apply makes the role as planned and returns its id.
-func (p rolePlan) apply(ctx context.Context, admin Admin) (string, error) {
+func (p *rolePlan) apply(ctx context.Context, admin Admin) (string, error) {
 	if p.Create {
 		role, err := admin.CreateRole(ctx, p.Name, userRoleType, roleDescription)
 		if err != nil {

@@ -103,6 +103,45 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 	return changes, nil
 }
 
+// Between compares two manifests of a release by themselves, without the cluster.
+func Between(namespace, old, wanted string) ([]Change, error) {
+	before, err := objects(old)
+	if err != nil {
+		return nil, fmt.Errorf("manifest of the release: %w", err)
+	}
+	after, err := objects(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("rendered manifest: %w", err)
+	}
+	c := &Client{Namespace: namespace}
+	known := map[string]*unstructured.Unstructured{}
+	for i := range before {
+		known[c.key(&before[i])] = &before[i]
+	}
+	var changes []Change
+	add := func(o *unstructured.Unstructured, action string, lines []string) {
+		changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: action, Lines: lines})
+	}
+	for i := range after {
+		o := &after[i]
+		was := known[c.key(o)]
+		delete(known, c.key(o))
+		if was == nil {
+			add(o, Create, nil)
+		} else if lines := Lines(was, o); len(lines) > 0 {
+			add(o, Update, lines)
+		} else {
+			add(o, Keep, nil)
+		}
+	}
+	for i := range before {
+		if o := &before[i]; known[c.key(o)] != nil {
+			add(o, Delete, nil)
+		}
+	}
+	return changes, nil
+}
+
 // objects are those of a manifest that a release keeps: hooks come and go.
 func objects(manifest string) ([]unstructured.Unstructured, error) {
 	all, err := Parse(manifest)

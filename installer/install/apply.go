@@ -139,15 +139,16 @@ func (in *Installer) executor() *taint.Executor {
 // taintNodes has the nodes initialised that were there before the controller:
 // one first, then the others.
 func (in *Installer) taintNodes(ctx context.Context) error {
-	if in.Options.SkipTaint {
-		return nil
-	}
 	plan, err := in.taintPlan(ctx)
 	if err != nil {
 		return err
 	}
 	in.plan.Nodes = plan
 	if !plan.Needed() {
+		return nil
+	}
+	if in.Options.SkipTaint {
+		in.Progress.Info("%s left as before (--skip-taint): csccm taint%s has the controller initialise them", count(1+len(plan.Rest), "node"), in.namespaceFlag())
 		return nil
 	}
 	if in.Options.SnapshotDir != "" {

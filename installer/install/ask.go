@@ -34,6 +34,9 @@ type CredentialOptions struct {
 	// SourceKeys: the controller's own keys.
 	Keys Keys
 
+	// FromPredecessor takes the keys of the provider that the install replaces.
+	FromPredecessor bool
+
 	// Origin are the flags that name where secrets come from, for the flag line; never what they are.
 	Origin []string
 }
@@ -104,6 +107,8 @@ func (in *Installer) completeSource(ctx context.Context) error {
 	usable := in.existing.Exists && in.existing.Problem == nil
 	switch {
 	case c.Source != SourceUnset:
+	case c.FromPredecessor:
+		return in.usePredecessor(ctx)
 	case c.Keys.given():
 		c.Source = SourceKeys
 	case c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys.given():
@@ -117,12 +122,15 @@ func (in *Installer) completeSource(ctx context.Context) error {
 		source, err := in.Prompt.Select(ctx, prompt.Question{
 			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
 			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
-		}, []prompt.Choice{
+		}, append([]prompt.Choice{
 			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
 			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
-		})
+		}, in.predecessorChoice(ctx)...))
 		if err != nil {
 			return err
+		}
+		if source == sourcePredecessor {
+			return in.usePredecessor(ctx)
 		}
 		c.Source = Source(source)
 	}

@@ -36,6 +36,11 @@ func (in *Installer) credentials(ctx context.Context) error {
 	case SourceSecret:
 		return in.fromSecret(ctx)
 	case SourceKeys:
+		if in.existing.HasReplaced(c.Keys.APIKey) {
+			in.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
+			c.Source, c.Origin = SourceSecret, nil
+			return in.fromSecret(ctx)
+		}
 		in.config = in.newConfig()
 		in.config.APIKey, in.config.SecretKey = c.Keys.APIKey, c.Keys.SecretKey
 		return nil
@@ -130,18 +135,31 @@ func (in *Installer) planProvision(ctx context.Context) error {
 	plan, err := credentials.Plan(ctx, admin, credentials.Request{
 		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
 		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
+		InUse: in.keysInUse(), Former: in.existing.FormerUsers(),
 	})
 	if err != nil {
 		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
+	if err := in.matchNodes(ctx, plan); err != nil {
+		return err
+	}
 	in.provision = plan
 	in.config = in.newConfig()
 	if plan.Project.ID != "" {
 		in.config.ProjectID = plan.Project.ID
 	}
 	return nil
+}
+
+// keysInUse are those of the Secret, if they are of the same CloudStack.
+func (in *Installer) keysInUse() credentials.Keys {
+	was := in.existing.Config
+	if was == nil || was.APIURL != in.Options.Credentials.APIURL {
+		return credentials.Keys{}
+	}
+	return credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 }
 
 func (in *Installer) roleCommands() []string {
@@ -188,10 +206,16 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 
 func (in *Installer) takeKeys(ctx context.Context) error {
 	return shielded(ctx, func(ctx context.Context) error {
+		if err := in.recordMade(ctx); err != nil {
+			return err
+		}
 		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
 			in.note("made %s", what)
 			in.Progress.Info("made %s", what)
 		})
+		if rerr := in.outcomeMade(ctx, err); rerr != nil {
+			in.Progress.Warn("%v", rerr) // it names the objects already
+		}
 		if err != nil {
 			return err
 		}

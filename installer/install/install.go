@@ -143,7 +143,8 @@ type Installer struct {
 	taker     *takeover.Taker  // nil where no other provider is there
 	journal   *journal.Journal // nil until something is changed
 	did       []string         // details of the step in progress
-	warned    map[string]bool  // warnings of checks that were shown
+	made      []credentials.MadeObject
+	warned    map[string]bool // warnings of checks that were shown
 }
 
 // stepTimeout bounds a step that ^C does not interrupt.
@@ -160,6 +161,11 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	}
 	in.warned = map[string]bool{}
 	defer in.cleanup(ctx)
+	defer func() {
+		if err != nil {
+			in.sayMade()
+		}
+	}()
 	defer func() { in.journal.Close(ctx, err) }()
 	if err := in.steps(ctx, []step{
 		{"looking at the cluster", in.detect},

@@ -59,7 +59,7 @@ func (in *Installer) printText(w io.Writer) error {
 	b.WriteString(describeTenants(p.Tenants))
 	switch {
 	case in.Options.SkipTaint:
-		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint)\n")
+		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint); csccm taint%s has them initialised later\n", in.namespaceFlag())
 	case p.Nodes == nil:
 		fmt.Fprintf(&b, "  Nodes       planned once the credentials are there\n")
 	default:

@@ -116,14 +116,18 @@ func (in *Installer) FlagLine() []string {
 	if o.Release != DefaultRelease {
 		add("--release", o.Release)
 	}
-	if c.Source != SourceSecret {
+	source := c.Source
+	if c.FromPredecessor {
+		source = SourceSecret // which holds the keys now; the other provider's Secret may go with it
+	}
+	if source != SourceSecret {
 		add("--api-url", c.APIURL)
 		add("--ca-file", c.CAFile)
 		if c.SSLNoVerify {
 			line = append(line, "--ssl-no-verify")
 		}
 	}
-	switch c.Source {
+	switch source {
 	case SourceAdmin:
 		fromCMK := len(c.Origin) > 0 && strings.HasPrefix(c.Origin[0], "--admin-cmk-profile")
 		if c.AdminUser != "" && !fromCMK {

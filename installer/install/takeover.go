@@ -90,6 +90,7 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	in.facts.controllers = withoutKept(f)
 	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
 	plan := takeover.NewPlan(f) //nolint:contextcheck // as above
+	plan.Pin(o.Pin)
 	in.plan.Takeover = plan
 	if err := in.addValues(ctx, plan.Values); err != nil {
 		in.Progress.Fail("")

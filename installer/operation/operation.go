@@ -100,10 +100,11 @@ func (e *Env) Agreed(ctx context.Context, question string) error {
 	return nil
 }
 
-// Changes has the API server judge a manifest by dry runs; its refusal is an error.
+// Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, the two
+// manifests are compared.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {
 	if e.Diff == nil {
-		return nil, nil
+		return diff.Between(e.Cluster.Namespace, old, manifest)
 	}
 	e.Progress.Step("Dry run on the API server")
 	changes, err := e.Diff(ctx, e.Cluster.Namespace, old, manifest)

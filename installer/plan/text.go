@@ -6,12 +6,10 @@ package plan
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
 // TextOptions say how a Report is written for people.
@@ -84,12 +82,12 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		sign, paint := look(a.Kind)
+		sign := a.Sign()
 		text := a.Label
 		if a.Held {
 			text += " (held back by the policy)"
 		}
-		b.WriteString(style.Indented("  "+style.Paint(paint, sign)+" ", 4, text))
+		b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, text))
 	}
 	for _, n := range s.Notices {
 		y := report.SymbolArrow
@@ -112,21 +110,6 @@ func (s *Service) verdict() (string, report.Paint) {
 		return number(len(s.Actions), "action"), report.Caution
 	}
 	return "as asked for", report.Good
-}
-
-// look is how an action is marked: what comes, changes or goes.
-func look(kind loadbalancer.ActionKind) (string, report.Paint) {
-	changes := []loadbalancer.ActionKind{
-		loadbalancer.RememberAddress, loadbalancer.TagAddress, loadbalancer.UpdateRule, loadbalancer.TagRules,
-		loadbalancer.SetStickiness, loadbalancer.DropStickiness, loadbalancer.BindCertificate,
-	}
-	switch {
-	case (loadbalancer.Action{Kind: kind}).Destructive():
-		return "-", report.Bad
-	case slices.Contains(changes, kind):
-		return "~", report.Caution
-	}
-	return "+", report.Good
 }
 
 // String is a line for people.

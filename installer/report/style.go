@@ -129,6 +129,17 @@ const (
 	Strong
 )
 
+// SignPaint is the colour of the mark of a change: + for what is made, ~ for what is changed, - for what is removed.
+func SignPaint(sign string) Paint {
+	switch sign {
+	case "+":
+		return Good
+	case "-":
+		return Bad
+	}
+	return Caution
+}
+
 // Paint colours text where the style allows it.
 func (s Style) Paint(p Paint, text string) string {
 	if !s.Color || text == "" {

@@ -179,6 +179,13 @@ func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
 			return err
 		}
 		if p.toID == "" {
+			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: p.from.DomainID, Domain: p.from.Domain}
+			record := func() error {
+				return credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made)
+			}
+			if err := record(); err != nil {
+				return r.Cluster.Explain(err)
+			}
 			u, err := r.admin.CreateUser(ctx, cloudstack.CreateUserRequest{
 				Account: p.Account, Username: p.To, Password: credentials.UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 				Email: p.To + "@localhost", DomainID: p.from.DomainID,
@@ -186,7 +193,10 @@ func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
-			p.toID = u.ID
+			p.toID, made.ID = u.ID, u.ID
+			if err := record(); err != nil {
+				return r.Cluster.Explain(err)
+			}
 			note("made user %q", p.To)
 		}
 		keys, err := r.admin.RegisterUserKeys(ctx, p.toID)
@@ -241,6 +251,7 @@ func (r *run) write(ctx context.Context, note noteFunc) error {
 			s.Data[credentials.SecretKey] = next.Render()
 			s.Annotations[annotationFrom] = r.plan.From
 			delete(s.Annotations, annotationTo)
+			credentials.ReplaceUser(s, r.plan.From, r.plan.To, r.secret.Config.APIKey, r.keys.APIKey)
 		})
 	})
 	if err != nil {
@@ -265,6 +276,7 @@ func (r *run) prove(ctx context.Context, note noteFunc) error {
 			s.Data[credentials.SecretKey] = former
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
+			credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
 		})
 	})
 	if back != nil {

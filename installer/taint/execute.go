@@ -230,6 +230,29 @@ func (e *Executor) add(ctx context.Context, name string) error {
 	})
 }
 
+// Soften replaces the effect NoExecute of the nodes that the plan names. They wait for the controller as before.
+func (e *Executor) Soften(ctx context.Context, p *Plan) error {
+	if len(p.Problems) > 0 {
+		return &BlockedError{p.Problems}
+	}
+	for _, name := range p.Soften {
+		if err := e.patch(ctx, name, "replacing the taint of", func(n *corev1.Node) []patchOp {
+			if !slices.ContainsFunc(n.Spec.Taints, evicts) {
+				return nil
+			}
+			taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
+				return evicts(t) || t.Key == Key && t.Effect == Effect
+			})
+			return []patchOp{{"add", "/spec/taints", append(taints, corev1.Taint{Key: Key, Value: Value, Effect: Effect})}}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func evicts(t corev1.Taint) bool { return t.Key == Key && t.Effect == corev1.TaintEffectNoExecute }
+
 // remove takes our own taint back, and no other.
 func (e *Executor) remove(ctx context.Context, name string) error {
 	return e.patch(ctx, name, "taking the taint back from", func(n *corev1.Node) []patchOp {

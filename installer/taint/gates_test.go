@@ -173,13 +173,21 @@ func TestUndo(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, back.Nodes, len(nodes))
 
+	planned, err := e.PlanUndo(t.Context(), back)
+	require.NoError(t, err)
+	require.Equal(t, "zone-1", w.node(t, "w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
+	n1Type := w.node(t, "w-1").Labels[corev1.LabelInstanceTypeStable]
 	undone, err := e.Undo(t.Context(), back)
 	require.NoError(t, err)
+	require.Equal(t, undone, planned)
 	byName := map[string]Undone{}
 	for _, u := range undone {
 		byName[u.Node] = u
 	}
-	require.Equal(t, []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}, byName["w-1"].Labels)
+	require.Equal(t, []LabelBack{
+		{corev1.LabelTopologyZone, "zone-1", "old"}, {corev1.LabelInstanceTypeStable, n1Type, ""},
+	}, byName["w-1"].Labels)
+	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", byName["w-1"].Labels[0].String())
 	require.Equal(t, "external-cloudstack://"+id2, byName["w-1"].KeepsProviderID)
 	require.Equal(t, "was not tainted by csccm", byName["w-2"].Skipped)
 	n := w.node(t, "w-1")

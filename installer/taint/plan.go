@@ -57,6 +57,10 @@ type Facts struct {
 	Cluster *ClusterFacts
 	// LabelForm of the instance type, as the controller is told.
 	LabelForm node.LabelForm
+	// Only, if not empty, names the nodes to plan for. Those that are initialised are initialised again.
+	Only []string
+	// ReplaceNoExecute has the effect NoExecute of the taint replaced, where a node has it.
+	ReplaceNoExecute bool
 	// SkipGates are passed over, by name; GateNoExecute and GatePermission never are.
 	SkipGates []string
 }
@@ -88,15 +92,17 @@ type Plan struct {
 	// Canary goes first and alone: a worker where there is one. "" = nothing to taint.
 	Canary string `json:"canary,omitempty"`
 	// Rest follows: workers, then the control plane.
-	Rest     []string  `json:"rest,omitempty"`
+	Rest []string `json:"rest,omitempty"`
+	// Soften are nodes whose taint has the effect NoExecute, which is replaced by PreferNoSchedule.
+	Soften   []string  `json:"soften,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
 
 	skip    []string
 	changes []labelChange
 }
 
-// Needed tells whether any node is to be tainted.
-func (p *Plan) Needed() bool { return p.Canary != "" }
+// Needed reports whether any node's taints change.
+func (p *Plan) Needed() bool { return p.Canary != "" || len(p.Soften) > 0 }
 
 // Waiting are the nodes that already carry the taint.
 func (p *Plan) Waiting() []string {
@@ -115,7 +121,13 @@ func NewPlan(f Facts) *Plan {
 	var workers, controlPlane []string
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
+		if len(f.Only) > 0 && !slices.Contains(f.Only, n.Name) {
+			continue
+		}
 		it := Item{Name: n.Name, ControlPlane: isControlPlane(n), State: stateOf(n)}
+		if len(f.Only) > 0 && it.State == StateDone {
+			it.State = StateNeeds
+		}
 		p.judge(f, n, &it)
 		p.Items = append(p.Items, it)
 		if it.State != StateNeeds {
@@ -179,9 +191,14 @@ func (p *Plan) problem(gate, nodeName, text, remedy string) {
 // judge fills the item and checks the node's gates.
 func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	for _, t := range n.Spec.Taints {
-		if t.Key == Key && t.Effect == corev1.TaintEffectNoExecute {
+		switch {
+		case t.Key != Key || t.Effect != corev1.TaintEffectNoExecute:
+		case f.ReplaceNoExecute:
+			p.Soften = append(p.Soften, n.Name)
+			it.Notes = append(it.Notes, "the taint's effect NoExecute is replaced by PreferNoSchedule")
+		default:
 			p.problem(GateNoExecute, n.Name, fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
-				fmt.Sprintf("kubectl taint node %s %s:NoExecute-", n.Name, Key))
+				"find out who sets it, then: csccm taint --replace-no-execute")
 		}
 	}
 	// A node that waits for its first initialisation is often not Ready for that

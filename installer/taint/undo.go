@@ -139,44 +139,66 @@ func decodeSnapshot(r io.Reader, from string) (*Snapshot, error) {
 	return s, nil
 }
 
-// Undone is what an undo did to a node.
+// Undone is what an undo did to a node, or would do.
 type Undone struct {
 	Node string `json:"node"`
-	// Taint: our own taint was still there and is gone. Labels are those that were set back.
-	Taint  bool     `json:"taint,omitempty"`
-	Labels []string `json:"labels,omitempty"`
-	// Skipped says why nothing was done.
+	// Taint: our own taint is still there and goes. Labels are those that are set back.
+	Taint  bool        `json:"taint,omitempty"`
+	Labels []LabelBack `json:"labels,omitempty"`
+	// Skipped says why nothing is done.
 	Skipped string `json:"skipped,omitempty"`
 	// KeepsProviderID is the provider ID that it got since: the API server lets nobody change or clear it.
 	KeepsProviderID string `json:"keepsProviderID,omitempty"`
 }
 
+// LabelBack is a label that is set back.
+type LabelBack struct {
+	Label string `json:"label"`
+	Now   string `json:"now,omitempty"`
+	Back  string `json:"back,omitempty"` // "" = it is removed
+}
+
+func (l LabelBack) String() string {
+	switch {
+	case l.Back == "":
+		return fmt.Sprintf("%s=%s is removed", l.Label, l.Now)
+	case l.Now == "":
+		return fmt.Sprintf("%s=%s is set", l.Label, l.Back)
+	}
+	return fmt.Sprintf("%s from %s to %s", l.Label, l.Now, l.Back)
+}
+
+// Changes reports whether anything of the node is set back.
+func (u *Undone) Changes() bool { return u.Skipped == "" && (u.Taint || len(u.Labels) > 0) }
+
+// PlanUndo returns what Undo would do. It changes nothing.
+func (e *Executor) PlanUndo(ctx context.Context, s *Snapshot) ([]Undone, error) {
+	return e.undo(ctx, s, func(context.Context, *NodeSnapshot) error { return nil })
+}
+
 // Undo takes our own taints back and sets the labels back that the controller wrote. Only nodes that
 // csccm tainted are touched. Running again is harmless.
 func (e *Executor) Undo(ctx context.Context, s *Snapshot) ([]Undone, error) {
-	var out []Undone
+	return e.undo(ctx, s, e.restore)
+}
+
+func (e *Executor) undo(ctx context.Context, s *Snapshot, do func(context.Context, *NodeSnapshot) error) ([]Undone, error) {
+	out := []Undone{}
 	for i := range s.Nodes {
 		was := &s.Nodes[i]
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
 		}
-		u := Undone{Node: was.Name}
 		n, err := e.Kube.CoreV1().Nodes().Get(ctx, was.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			u.Skipped = "is gone"
-		case err != nil:
+		if err != nil && !apierrors.IsNotFound(err) {
 			return out, fmt.Errorf("reading node %s: %w", was.Name, err)
-		case string(n.UID) != was.UID:
-			u.Skipped = "is another node of this name"
-		case n.Annotations[MarkAnnotation] == "":
-			u.Skipped = "was not tainted by csccm"
-		default:
-			u.Taint = ownTaint(n) >= 0
-			if n.Spec.ProviderID != was.ProviderID {
-				u.KeepsProviderID = n.Spec.ProviderID
-			}
-			if u.Labels, err = e.restore(context.WithoutCancel(ctx), was); err != nil {
+		}
+		u := Undone{Node: was.Name, Skipped: "is gone"}
+		if err == nil {
+			u = undone(n, was)
+		}
+		if u.Changes() || u.Skipped == "" { // the mark goes in any case
+			if err := do(context.WithoutCancel(ctx), was); err != nil {
 				return out, err
 			}
 		}
@@ -185,20 +207,40 @@ func (e *Executor) Undo(ctx context.Context, s *Snapshot) ([]Undone, error) {
 	return out, nil
 }
 
+// undone decides what is set back of a node.
+func undone(n *corev1.Node, was *NodeSnapshot) Undone {
+	u := Undone{Node: was.Name}
+	switch {
+	case string(n.UID) != was.UID:
+		u.Skipped = "is another node of this name"
+		return u
+	case n.Annotations[MarkAnnotation] == "":
+		u.Skipped = "was not tainted by csccm"
+		return u
+	}
+	u.Taint = ownTaint(n) >= 0
+	if n.Spec.ProviderID != was.ProviderID {
+		u.KeepsProviderID = n.Spec.ProviderID
+	}
+	for _, key := range writtenLabels() {
+		before, had := was.Labels[key]
+		if now, has := n.Labels[key]; had != has || now != before {
+			u.Labels = append(u.Labels, LabelBack{Label: key, Now: now, Back: before})
+		}
+	}
+	return u
+}
+
 // restore sets the labels back, and takes taint and mark away, in one patch.
-func (e *Executor) restore(ctx context.Context, was *NodeSnapshot) (labels []string, err error) {
-	err = e.patch(ctx, was.Name, "setting back", func(n *corev1.Node) []patchOp {
-		labels = nil
+func (e *Executor) restore(ctx context.Context, was *NodeSnapshot) error {
+	return e.patch(ctx, was.Name, "setting back", func(n *corev1.Node) []patchOp {
 		var ops []patchOp
-		for _, key := range writtenLabels() {
-			before, had := was.Labels[key]
-			now, has := n.Labels[key]
-			path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-			switch {
-			case had && (!has || now != before):
-				ops, labels = append(ops, patchOp{"add", path, before}), append(labels, key)
-			case !had && has:
-				ops, labels = append(ops, patchOp{Op: "remove", Path: path}), append(labels, key)
+		for _, l := range undone(n, was).Labels {
+			path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(l.Label)
+			if _, had := was.Labels[l.Label]; had {
+				ops = append(ops, patchOp{"add", path, l.Back})
+			} else {
+				ops = append(ops, patchOp{Op: "remove", Path: path})
 			}
 		}
 		if _, marked := n.Annotations[MarkAnnotation]; marked {
@@ -209,5 +251,4 @@ func (e *Executor) restore(ctx context.Context, was *NodeSnapshot) (labels []str
 		}
 		return ops
 	})
-	return labels, err
 }

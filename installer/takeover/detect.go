@@ -27,6 +27,7 @@ type API interface {
 	migrate.API
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
+	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
 	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
 	Jobs() *cloudstack.JobWaiter
 }
@@ -144,11 +145,33 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 		}
 		f.Networks[id] = loadbalancer.NetworkOf(&n)
 	}
+	if err := f.readACLs(ctx, s.API, project); err != nil {
+		return err
+	}
 	// A role that may not ask gets the newer server's answer: then a rule is changed in place.
 	if c, err := s.API.Capabilities(ctx); err == nil {
 		f.Limits.NoCIDRUpdate = olderThan(c.Version, 4, 22)
 	} else if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("ask for CloudStack's version: %w", err)
+	}
+	return nil
+}
+
+// readACLs reads the items of network ACL lists where a node is in a VPC.
+func (f *Facts) readACLs(ctx context.Context, api API, project string) error {
+	for _, n := range f.Networks {
+		if n.VPCID == "" {
+			continue
+		}
+		var err error
+		f.ACLs, err = api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: project})
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			f.aclsRefused, err = err, nil // as for the controller, which then leaves them alone
+		}
+		if err != nil {
+			return fmt.Errorf("list network ACL items: %w", err)
+		}
+		return nil
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ package takeover
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,11 +65,17 @@ func (w *world) service(svc *corev1.Service) ServicePlan {
 		}
 	}
 	slices.Sort(p.Rules)
-	p.Differences = w.differences(svc)
+	var actions []loadbalancer.Action
+	p.Differences, actions = w.compare(svc)
 	for i := range p.Differences {
 		if d := &p.Differences[i]; d.Consent {
 			d.Pin = w.pin(svc, d)
 		}
+	}
+	p.Changes = w.changes(p.Service, nil, actions)
+	if pins := p.Pins(); pins != nil {
+		_, actions = w.compare(withAnnotations(svc, pins))
+		p.pinned = w.changes(p.Service, pins, actions)
 	}
 	return p
 }
@@ -77,18 +84,20 @@ func refused(text string) []Difference {
 	return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left as it stands and no longer be updated: " + text}}
 }
 
-func (w *world) differences(svc *corev1.Service) []Difference {
+// compare returns what the controller does otherwise than what is there, and its plan. There is no plan where the
+// controller refuses the Service.
+func (w *world) compare(svc *corev1.Service) ([]Difference, []loadbalancer.Action) {
 	id := loadbalancer.ServiceOf(svc)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return refused(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return refused(strings.ReplaceAll(err.Error(), "\n", "; ")), nil
 	}
 	preview, err := w.preview(svc, spec)
 	switch {
 	case err != nil:
-		return refused(err.Error())
+		return refused(err.Error()), nil
 	case preview.Refusal != nil:
-		return refused(preview.Refusal.Error())
+		return refused(preview.Refusal.Error()), nil
 	}
 	desired, actual, actions := *preview.Desired, *preview.Actual, preview.Actions
 	var out []Difference
@@ -97,7 +106,7 @@ func (w *world) differences(svc *corev1.Service) []Difference {
 		out = append(out, port(want, desired, actual, actions)...)
 	}
 	out = append(out, leftovers(desired, actual, actions)...)
-	return append(out, quiet(spec, id, desired, actual)...)
+	return append(out, quiet(spec, id, desired, actual)...), actions
 }
 
 // standing is the Service's rule of a port, with its address.
@@ -222,7 +231,7 @@ func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbala
 			if r.Owner != loadbalancer.Mine || !slices.Contains(d.Ports(), r.PublicPort) {
 				continue
 			}
-			in, gone := compare(d.Members, r.Members)
+			in, gone := joinAndLeave(d.Members, r.Members)
 			if in+gone > 0 {
 				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%d nodes join the rule of port %d, %d members leave it", in, r.PublicPort, gone)})
 			}
@@ -231,7 +240,7 @@ func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbala
 	return out
 }
 
-func compare(want, have []string) (in, gone int) {
+func joinAndLeave(want, have []string) (in, gone int) {
 	for _, x := range want {
 		if !slices.Contains(have, x) {
 			in++
@@ -278,18 +287,24 @@ func (w *world) pin(svc *corev1.Service, d *Difference) *Pin {
 	default:
 		return nil
 	}
-	copied := svc.DeepCopy()
-	if copied.Annotations == nil {
-		copied.Annotations = map[string]string{}
-	}
-	copied.Annotations[candidate.Annotation] = candidate.Value
-	before := consents(w.differences(svc))
-	for key := range consents(w.differences(copied)) {
+	now, _ := w.compare(svc)
+	kept, _ := w.compare(withAnnotations(svc, map[string]string{candidate.Annotation: candidate.Value}))
+	before := consents(now)
+	for key := range consents(kept) {
 		if key == d.key() || !before[key] {
 			return nil
 		}
 	}
 	return &candidate
+}
+
+func withAnnotations(svc *corev1.Service, annotations map[string]string) *corev1.Service {
+	copied := svc.DeepCopy()
+	if copied.Annotations == nil {
+		copied.Annotations = map[string]string{}
+	}
+	maps.Copy(copied.Annotations, annotations)
+	return copied
 }
 
 func (d *Difference) key() string { return string(d.Kind) + ":" + strconv.Itoa(d.Port) }

@@ -68,7 +68,7 @@ func recognise(w *workload) (Predecessor, bool) {
 		Family: family, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
 		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(arguments(container)),
 		Kept:  w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
-		ready: w.ready,
+		ready: w.ready, configs: cloudConfigs(w, container),
 	}
 	if w.selector != nil {
 		p.selector = w.selector.MatchLabels

@@ -28,11 +28,12 @@ type world struct {
 	members    []loadbalancer.Member
 	owner      map[string]string // Service by rule id
 	rules      []migrate.Rule    // as they will be
+	renames    []migrate.Step    // of rules, and deletions of surplus ones
 	controller *loadbalancer.Reconciler
 }
 
 func newWorld(f *Facts, p *migrate.Plan) *world {
-	w := &world{facts: f, members: members(f), owner: map[string]string{}}
+	w := &world{facts: f, members: members(f), owner: map[string]string{}, renames: p.Steps}
 	name, gone := map[string]string{}, map[string]bool{}
 	for i := range p.Items {
 		it := &p.Items[i]
@@ -125,11 +126,11 @@ func (s standingAPI) ListFirewallRules(_ context.Context, q cloudstack.FirewallR
 	return pick(s.world.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
 }
 
-// The predecessors make none of these, and what they are for is not compared.
-
-func (standingAPI) ListNetworkACLs(context.Context, cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
-	return nil, nil
+func (s standingAPI) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
+	return pick(s.world.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.world.facts.aclsRefused
 }
+
+// The predecessors make none of these, and what they are for is not compared.
 
 func (standingAPI) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
 	return nil, nil

@@ -71,6 +71,7 @@ type Predecessor struct {
 
 	selector map[string]string
 	ready    int32
+	configs  []secretRef
 }
 
 func (p *Predecessor) String() string {
@@ -98,12 +99,14 @@ type Facts struct {
 	Rules        []migrate.Rule
 	Addresses    []cloudstack.PublicIP
 	Firewall     []cloudstack.FirewallRule
+	ACLs         []cloudstack.NetworkACL         // items of the lists of VPCs
 	Networks     map[string]loadbalancer.Network // by id, of the nodes
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
 	Limits    loadbalancer.Limits
 
-	own []Predecessor // the workloads of csccm's release
+	own         []Predecessor // the workloads of csccm's release
+	aclsRefused error         // the role may not list ACL items
 }
 
 // Order says which controller is started or stopped first.
@@ -143,6 +146,12 @@ type ServicePlan struct {
 	Address     string       `json:"address,omitempty"`
 	Rules       []string     `json:"rules,omitempty"` // ids of what stands
 	Differences []Difference `json:"differences,omitempty"`
+	// Changes are all that is made, changed or deleted for the Service, in the order in which it is done.
+	Changes []Change `json:"changes"`
+	// Pinned: annotations keep what is there, see Plan.Pin.
+	Pinned bool `json:"pinned,omitempty"`
+
+	pinned []Change // instead, with the annotations that keep what is there
 }
 
 // NeedsConsent tells whether anything that its users would notice changes.

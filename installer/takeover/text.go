@@ -16,6 +16,13 @@ import (
 
 func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
+func number(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func describePins(pins map[string]string) string {
 	var out []string
 	for _, name := range sortedNames(pins) {
@@ -55,8 +62,11 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 	for i := range p.Services {
 		s := &p.Services[i]
 		changes := "none"
-		if s.NeedsConsent() {
-			changes = "need consent"
+		if n := len(s.Changes); n > 0 {
+			changes = number(n, "change")
+		}
+		if s.NeedsConsent() && !s.Pinned {
+			changes += ", need consent"
 		}
 		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)
 	}
@@ -74,11 +84,24 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 			text := s.Service + ": " + d.Text
 			if d.Consent {
 				y = report.SymbolWarning
-				if d.Pin != nil {
+				switch {
+				case d.Pin != nil && s.Pinned:
+					y, text = report.SymbolOK, text+fmt.Sprintf(", but for the annotation that --pin sets: %s=%q", d.Pin.Annotation, d.Pin.Value)
+				case d.Pin != nil:
 					text += fmt.Sprintf(" (--pin keeps it: %s=%q)", d.Pin.Annotation, d.Pin.Value)
 				}
 			}
 			b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
+		}
+	}
+	for i := range p.Services {
+		s := &p.Services[i]
+		if len(s.Changes) > 0 {
+			fmt.Fprintf(&b, "Changes of %s:\n", s.Service)
+		}
+		for j := range s.Changes {
+			sign := s.Changes[j].sign()
+			b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, s.Changes[j].Text))
 		}
 	}
 	if n := len(p.Rules.Steps); n > 0 {

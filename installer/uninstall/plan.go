@@ -26,6 +26,7 @@ import (
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Finalizer keeps a Service until a cloud provider has removed its load
@@ -40,6 +41,12 @@ type Options struct {
 	RemoveFinalizers bool
 	// DeleteSecret removes the credentials and the CA certificates too.
 	DeleteSecret bool
+	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
+	DeleteUser bool
+	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
+	CAFile string
+	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin credentials.Remover, end func(), err error)
 }
 
 // LoadBalancer is a Service that the controller worked for.
@@ -60,19 +67,25 @@ type Plan struct {
 	Deletes       []string       `json:"deletes"`
 	Stays         []string       `json:"stays"`
 	Warnings      []string       `json:"warnings,omitempty"`
+	// Made is what csccm made in CloudStack, as the list in the cluster says.
+	Made []credentials.MadeObject `json:"made"`
 
 	secret, ca, finalizers bool
 	manifest               string // of the release
+	made                   *credentials.Made
+	removal                *credentials.Removal // nil without DeleteUser
+	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
 }
 
 // Changes tells whether there is anything to do.
 func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
 
 // newPlan reads what is there.
-func newPlan(ctx context.Context, e *operation.Env, o Options) (*Plan, error) {
+func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
+	e := u.Env
 	p := &Plan{
 		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace,
-		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{},
+		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{}, Made: []credentials.MadeObject{},
 	}
 	r, err := e.Helm.Get(ctx, e.Release)
 	switch {
@@ -84,6 +97,13 @@ func newPlan(ctx context.Context, e *operation.Env, o Options) (*Plan, error) {
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}
 	if err := p.services(ctx, e, o); err != nil {
+		return nil, err
+	}
+	if p.made, err = credentials.ReadMade(ctx, e.Cluster.Kube, p.Namespace); err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	p.Made = append(p.Made, p.made.Objects...)
+	if err := p.cloud(ctx, u, o); err != nil {
 		return nil, err
 	}
 	if err := p.credentials(ctx, e, o); err != nil {
@@ -148,7 +168,7 @@ func (p *Plan) credentials(ctx context.Context, e *operation.Env, o Options) err
 			return e.Cluster.Explain(err)
 		}
 		text := fmt.Sprintf("%s %s/%s", c.kind, p.Namespace, c.name)
-		if o.DeleteSecret {
+		if o.DeleteSecret || c.there == &p.secret && p.endsKeys() {
 			*c.there = true
 			p.Deletes = append(p.Deletes, text)
 		} else {
@@ -158,7 +178,6 @@ func (p *Plan) credentials(ctx context.Context, e *operation.Env, o Options) err
 	if _, err := e.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, journal.ConfigMap, metav1.GetOptions{}); err == nil {
 		p.Stays = append(p.Stays, fmt.Sprintf("ConfigMap %s/%s, the record of what csccm did", p.Namespace, journal.ConfigMap))
 	}
-	p.Stays = append(p.Stays, "the controller's role, account, user and keys in CloudStack")
 	return nil
 }
 

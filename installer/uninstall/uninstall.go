@@ -42,11 +42,17 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	p, err := newPlan(ctx, e, o)
+	u := &run{Env: e, hosts: map[string]bool{}, nodes: map[string]bool{}}
+	defer func() {
+		for _, end := range u.ends {
+			end()
+		}
+	}()
+	p, err := newPlan(ctx, u, o)
 	if err != nil {
 		return err
 	}
-	u := &run{Env: e, plan: p, hosts: map[string]bool{}, nodes: map[string]bool{}}
+	u.plan = p
 	if err := p.lease(ctx, u); err != nil {
 		return err
 	}
@@ -80,6 +86,7 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 		{Name: "Pods", Do: u.pods},
 		{Name: "lease", Do: u.releaseLease},
 		{Name: "finalizers", Do: u.finalizers},
+		{Name: "user in CloudStack", Do: u.removeUser},
 		{Name: "credentials", Do: u.credentials},
 	}); err != nil {
 		return err
@@ -99,6 +106,8 @@ type run struct {
 	plan  *Plan
 	hosts map[string]bool // host names of the release's Pods
 	nodes map[string]bool // those of them that are names of nodes
+	admin credentials.Remover
+	ends  []func()
 }
 
 type noteFunc = func(format string, args ...any)

@@ -274,3 +274,22 @@ func TestRollback(t *testing.T) {
 	require.Contains(t, b.out.String(), "action: rollback")
 	require.Len(t, b.history, 4)
 }
+
+// A dry run shows what becomes different, also where the API server is not asked.
+func TestRollbackShowsDifferences(t *testing.T) {
+	t.Parallel()
+	manifest := func(replicas, more string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ccm, namespace: kube-system}\nspec: {replicas: " + replicas + "}\n---\n" +
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + more + "}\n"
+	}
+	was, now := release(1, "superseded", "1.0.0", nil), release(2, "deployed", "1.1.0", nil)
+	was.Manifest, now.Manifest = manifest("1", "old"), manifest("2", "new")
+	b := newBench(t, now, was)
+	b.env.DryRun = true
+	require.NoError(t, Rollback(t.Context(), b.env, 0))
+	require.Contains(t, b.out.String(), `  change Deployment kube-system/ccm
+    spec.replicas: 2 -> 1
+  create ConfigMap old
+  delete ConfigMap new
+`)
+}

@@ -147,12 +147,35 @@ type accountJSON struct {
 	State    string     `json:"state"`
 	Type     flexInt    `json:"accounttype"`
 	Users    []userJSON `json:"user"`
+
+	VMs       flexInt `json:"vmtotal"`
+	IPs       flexInt `json:"iptotal"`
+	Volumes   flexInt `json:"volumetotal"`
+	Snapshots flexInt `json:"snapshottotal"`
+	Templates flexInt `json:"templatetotal"`
+	Networks  flexInt `json:"networktotal"`
+	VPCs      flexInt `json:"vpctotal"`
+	Projects  flexInt `json:"projecttotal"`
+}
+
+// resources are those that the account owns, by name; those of which there are none are left out.
+func (a *accountJSON) resources() map[string]int {
+	out := map[string]int{}
+	for name, n := range map[string]flexInt{
+		"VM": a.VMs, "public address": a.IPs, "volume": a.Volumes, "snapshot": a.Snapshots, "template": a.Templates,
+		"network": a.Networks, "VPC": a.VPCs, "project": a.Projects,
+	} {
+		if n > 0 {
+			out[name] = int(n)
+		}
+	}
+	return out
 }
 
 func (a *accountJSON) toAccount() Account {
 	return Account{
 		ID: a.ID, Name: a.Name, DomainID: a.DomainID, Domain: a.Domain, RoleID: a.RoleID, RoleName: a.RoleName,
-		State: a.State, Type: int(a.Type), Users: convert(a.Users, (*userJSON).toUser),
+		State: a.State, Type: int(a.Type), Users: convert(a.Users, (*userJSON).toUser), Resources: a.resources(),
 	}
 }
 
@@ -289,6 +312,35 @@ func (c *Client) userKeys(ctx context.Context, command, userID string) (*UserKey
 		return nil, err
 	}
 	return &UserKeys{APIKey: answer.Keys.APIKey, SecretKey: answer.Keys.SecretKey}, nil
+}
+
+// DeleteUser deletes a user, and with it its keys.
+func (c *Client) DeleteUser(ctx context.Context, id string) error {
+	return c.succeed(ctx, "deleteUser", id)
+}
+
+// DeleteRole deletes a role; one that an account uses is KindNotPermitted or KindInvalid.
+func (c *Client) DeleteRole(ctx context.Context, id string) error {
+	return c.succeed(ctx, "deleteRole", id)
+}
+
+// DeleteAccount deletes an account with its users and everything that it owns.
+func (c *Client) DeleteAccount(ctx context.Context, id string) (Submitted, error) {
+	return c.submitPlain(ctx, "deleteAccount", filter{"id": id})
+}
+
+// succeed sends a command that answers success alone.
+func (c *Client) succeed(ctx context.Context, command, id string) error {
+	var answer struct {
+		Success flexBool `json:"success"`
+	}
+	if err := c.custom(ctx, command, filter{"id": id}, callOptions{}, &answer); err != nil {
+		return err
+	}
+	if !answer.Success {
+		return &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer reports no success", MayHaveHappened: true}
+	}
+	return nil
 }
 
 // AddAccountToProject makes an account a member of a project.

@@ -22,6 +22,7 @@ func TestListVirtualMachinesRecorded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []VirtualMachine{{
 		ID: "ceddea11-85eb-4d20-bf6c-e56aa6fc8027", Name: "node-5", DisplayName: "node-5", State: VMRunning,
+		Account: "kubeadmin", DomainID: "0ab018e4-71f8-456c-ae10-4634d0077d6d",
 		ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Hypervisor: "Simulator",
 		NICs: []NIC{
 			{ID: "8540b1a0-a5f1-47dc-bb4d-c9303d6145de", NetworkID: "736af895-fad5-4e47-8cc7-0dc4913100d1", NetworkName: "k8s-net", Default: true, Type: "Isolated", IPv4: "10.1.1.36", MAC: "02:01:00:cc:00:06"},

@@ -18,6 +18,8 @@ type VirtualMachine struct {
 	ZoneID      string
 	ZoneName    string
 	ProjectID   string
+	Account     string // "" for one of a project
+	DomainID    string
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
 	ServiceOfferingID   string
 	ServiceOfferingName string
@@ -176,6 +178,8 @@ type (
 		ID, Name, DomainID, Domain, RoleID, RoleName, State string
 		Type                                                int
 		Users                                               []User
+		// Resources are how many VMs, networks and so on it owns, by their noun; none are left out.
+		Resources map[string]int
 	}
 	// User is one login of an account; APIKey is empty while it has no keys.
 	User struct {

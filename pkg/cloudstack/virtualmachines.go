@@ -15,10 +15,12 @@ import (
 type VMQuery struct {
 	ID, Name, Keyword, ZoneID, ProjectID, NetworkID string
 	IDs                                             []string
-	ListAll                                         bool
-	WithOffering                                    bool // details=nics,servoff instead of details=nics
-	WithTags                                        bool // no effect on the call: tags always come
-	WithAffinityGroups                              bool // adds affgrp to details
+	// Account with DomainID are an owner; administrators ask by it.
+	Account, DomainID  string
+	ListAll            bool
+	WithOffering       bool // details=nics,servoff instead of details=nics
+	WithTags           bool // no effect on the call: tags always come
+	WithAffinityGroups bool // adds affgrp to details
 }
 
 // vmJSON leaves out members that the SDK's type cannot read (extradhcpoption,
@@ -31,6 +33,8 @@ type vmJSON struct {
 	ZoneID          string    `json:"zoneid"`
 	ZoneName        string    `json:"zonename"`
 	ProjectID       string    `json:"projectid"`
+	Account         string    `json:"account"`
+	DomainID        string    `json:"domainid"`
 	ServiceOffering string    `json:"serviceofferingid"`
 	OfferingName    string    `json:"serviceofferingname"`
 	HostID          string    `json:"hostid"`
@@ -64,7 +68,7 @@ type nicJSON struct {
 func (v *vmJSON) toVM() VirtualMachine {
 	vm := VirtualMachine{
 		ID: v.ID, Name: v.Name, DisplayName: v.DisplayName, State: VMState(v.State),
-		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID,
+		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID, Account: v.Account, DomainID: v.DomainID,
 		ServiceOfferingID: v.ServiceOffering, ServiceOfferingName: v.OfferingName,
 		HostID: v.HostID, HostName: v.HostName, Hypervisor: v.Hypervisor, PublicIP: v.PublicIP,
 		Tags: tagMap(v.Tags),
@@ -109,6 +113,7 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 	}
 	f := filter{"details": details}.
 		set("id", q.ID).set("ids", joinIDs(q.IDs)).set("name", q.Name).set("keyword", q.Keyword).
+		set("account", q.Account).set("domainid", q.DomainID).
 		set("zoneid", q.ZoneID).set("projectid", q.ProjectID).set("networkid", q.NetworkID).
 		flag("listall", q.ListAll)
 	raw, err := listAll(ctx, c, "listVirtualMachines", "virtualmachine", f, callOptions{}, func(v *vmJSON) string { return v.ID })

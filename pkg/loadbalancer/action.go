@@ -95,6 +95,19 @@ func (a Action) Destructive() bool {
 	}
 }
 
+// Sign is how plans mark the action: + for what is made, ~ for what is changed, - for what is taken away.
+func (a Action) Sign() string {
+	switch a.Kind {
+	case RememberAddress, TagAddress, UpdateRule, TagRules, SetStickiness, DropStickiness, BindCertificate:
+		return "~"
+	default:
+		if a.Destructive() {
+			return "-"
+		}
+		return "+"
+	}
+}
+
 func (a Action) String() string { return a.Label }
 
 // Policy filters plans.

@@ -1,0 +1,204 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// MadeConfigMap lists what csccm made in CloudStack for the cluster, so that it can be removed again. It is written
+// before the first change, and outlives a failed install and an uninstall.
+const (
+	MadeConfigMap = "csccm-cloudstack"
+	madeKey       = "made.json"
+)
+
+// MadeKind is what an object is.
+type MadeKind string
+
+// Kinds, in the order in which they are made.
+const (
+	MadeRole    MadeKind = "role"
+	MadeAccount MadeKind = "account" // with its first user
+	MadeUser    MadeKind = "user"    // with its keys
+	MadeKeys    MadeKind = "keys"    // of a user that was there before
+)
+
+// MadeObject is one of them. It holds no secret.
+type MadeObject struct {
+	Kind MadeKind `json:"kind"`
+	Name string   `json:"name"`
+	// ID is empty where csccm was about to make it and did not learn the outcome.
+	ID       string `json:"id,omitempty"`
+	Account  string `json:"account,omitempty"` // of a user
+	DomainID string `json:"domainID,omitempty"`
+	Domain   string `json:"domain,omitempty"` // path
+}
+
+func (o MadeObject) String() string {
+	switch o.Kind {
+	case MadeAccount:
+		return fmt.Sprintf("account %q of domain %s", o.Name, o.Domain)
+	case MadeUser:
+		return fmt.Sprintf("user %q of account %q, domain %s", o.Name, o.Account, o.Domain)
+	case MadeKeys:
+		return fmt.Sprintf("API keys of user %q of account %q, domain %s", o.Name, o.Account, o.Domain)
+	case MadeRole:
+	}
+	return fmt.Sprintf("%s %q", o.Kind, o.Name)
+}
+
+func (o MadeObject) same(p MadeObject) bool {
+	return o.Kind == p.Kind && o.Name == p.Name && o.Account == p.Account && o.DomainID == p.DomainID
+}
+
+// Made is the whole list.
+type Made struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	APIURL        string       `json:"apiURL"`
+	SSLNoVerify   bool         `json:"sslNoVerify,omitempty"`
+	Objects       []MadeObject `json:"objects"`
+}
+
+// Texts are the objects for people.
+func (m *Made) Texts() []string {
+	out := make([]string, len(m.Objects))
+	for i, o := range m.Objects {
+		out[i] = o.String()
+	}
+	return out
+}
+
+func (m *Made) add(objects []MadeObject) {
+	for _, o := range objects {
+		i := slices.IndexFunc(m.Objects, o.same)
+		if i < 0 {
+			m.Objects = append(m.Objects, o)
+			continue
+		}
+		m.Objects[i].ID = cmp.Or(o.ID, m.Objects[i].ID)
+	}
+}
+
+func (m *Made) drop(objects []MadeObject) {
+	m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return slices.ContainsFunc(objects, o.same) })
+}
+
+// ReadMade reads the list; it is empty where there is none.
+func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) (*Made, error) {
+	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, MadeConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &Made{SchemaVersion: 1}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
+	}
+	return decodeMade(c)
+}
+
+func decodeMade(c *corev1.ConfigMap) (*Made, error) {
+	m := &Made{SchemaVersion: 1}
+	if err := json.Unmarshal([]byte(c.Data[madeKey]), m); err != nil || m.SchemaVersion != 1 {
+		return nil, fmt.Errorf("ConfigMap %s/%s is no list of csccm's of what it made in CloudStack", c.Namespace, c.Name)
+	}
+	return m, nil
+}
+
+// RecordMade adds objects to the list. One that is there gets its id.
+func RecordMade(ctx context.Context, kube kubernetes.Interface, namespace, apiURL string, sslNoVerify bool, objects ...MadeObject) error {
+	return changeMade(ctx, kube, namespace, func(m *Made) {
+		if m.APIURL != "" && !strings.EqualFold(m.APIURL, apiURL) {
+			m.Objects = nil // of another CloudStack, which the cluster has left
+		}
+		m.APIURL, m.SSLNoVerify = apiURL, sslNoVerify
+		m.add(objects)
+	})
+}
+
+// ForgetMade removes objects from the list, and an empty list.
+func ForgetMade(ctx context.Context, kube kubernetes.Interface, namespace string, objects ...MadeObject) error {
+	return changeMade(ctx, kube, namespace, func(m *Made) { m.drop(objects) })
+}
+
+func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string, change func(*Made)) error {
+	maps := kube.CoreV1().ConfigMaps(namespace)
+	const tries = 3 // somebody else may write it
+	var err error
+	for range tries {
+		var c *corev1.ConfigMap
+		c, err = maps.Get(ctx, MadeConfigMap, metav1.GetOptions{})
+		m := &Made{SchemaVersion: 1}
+		exists := err == nil
+		if exists {
+			if m, err = decodeMade(c); err != nil {
+				return err
+			}
+			c = c.DeepCopy()
+		} else if !apierrors.IsNotFound(err) {
+			break
+		} else {
+			c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: MadeConfigMap, Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
+			}}
+		}
+		change(m)
+		body, merr := json.Marshal(m)
+		if merr != nil {
+			return merr
+		}
+		c.Data = map[string]string{madeKey: string(body)}
+		switch {
+		case len(m.Objects) == 0 && !exists:
+			return nil
+		case len(m.Objects) == 0:
+			err = maps.Delete(ctx, MadeConfigMap, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
+		case exists:
+			_, err = maps.Update(ctx, c, metav1.UpdateOptions{FieldManager: managedByValue})
+		default:
+			_, err = maps.Create(ctx, c, metav1.CreateOptions{FieldManager: managedByValue})
+		}
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
+}
+
+// Makes returns what Apply makes in CloudStack, with the ids of what it has made.
+func (p *Provision) Makes() []MadeObject {
+	var out []MadeObject
+	if p.role != nil && p.role.Create {
+		out = append(out, MadeObject{Kind: MadeRole, Name: p.role.Name, ID: p.roleID})
+	}
+	user := MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account, DomainID: p.Domain.ID, Domain: p.Domain.Path}
+	switch {
+	case p.newAccount:
+		out = append(out, MadeObject{Kind: MadeAccount, Name: p.Account, ID: p.accountID, DomainID: p.Domain.ID, Domain: p.Domain.Path})
+		user.ID = p.userID
+		out = append(out, user)
+	case p.newUser:
+		user.ID = p.userID
+		out = append(out, user)
+	case p.register:
+		user.Kind = MadeKeys
+		if p.registered {
+			user.ID = p.userID
+		}
+		out = append(out, user)
+	}
+	return out
+}
