@@ -28,36 +28,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Error is a problem with credentials and the way out.
-type Error struct {
-	What string // the thing and what is wrong with it
-	Fix  string // what would be right
-	Code int    // exit code; 0 means 1
-	Err  error  // cause, if any; its text is not part of What
-}
-
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.What
-	}
-	return e.What + ": " + e.Err.Error()
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// Remedy is what would be right.
-func (e *Error) Remedy() string { return e.Fix }
-
-// ExitCode is 1 unless the error says otherwise.
-func (e *Error) ExitCode() int {
-	if e.Code == 0 {
-		return 1
-	}
-	return e.Code
-}
+type Error = report.Error
 
 // Names that csccm gives by default.
 const (

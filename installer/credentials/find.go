@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -34,7 +35,7 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 	}
 	return cloudstack.Domain{}, &Error{
 		What: fmt.Sprintf("there is no domain %q that this administrator can see", want),
-		Fix:  "name one of these with --domain: " + some(known),
+		Fix:  "name one of these with --domain: " + some(known), Code: report.ExitUsage,
 	}
 }
 
@@ -122,12 +123,13 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 	case 0:
 		return cloudstack.Project{}, &Error{
 			What: fmt.Sprintf("there is no project %q that these credentials can see", want),
-			Fix:  projectFix(known),
+			Fix:  projectFix(known), Code: report.ExitUsage,
 		}
 	}
 	return cloudstack.Project{}, &Error{
 		What: fmt.Sprintf("%d projects are named %q", len(named), want),
 		Fix:  fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID),
+		Code: report.ExitUsage,
 	}
 }
 

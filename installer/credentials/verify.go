@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -115,8 +116,8 @@ func (v *Verified) project(ctx context.Context, api User, w Want) error {
 		if !looksLikeID(w.Project) {
 			return &Error{
 				What: fmt.Sprintf("the role may not list projects, so the name %q cannot be looked up", w.Project),
-				Fix:  "give the project's id with --project",
-				Err:  err,
+				Fix:  "give the project's id with --project", Code: report.ExitUsage,
+				Err: err,
 			}
 		}
 		v.Project = cloudstack.Project{ID: w.Project, Name: w.Project}
@@ -175,7 +176,7 @@ func FindZone(ctx context.Context, api interface {
 		}
 		known = append(known, z.Name)
 	}
-	return cloudstack.Zone{}, &Error{What: fmt.Sprintf("there is no zone %q", want), Fix: "name one of these with --zone: " + some(known)}
+	return cloudstack.Zone{}, report.Usage(fmt.Sprintf("there is no zone %q", want), "name one of these with --zone: "+some(known))
 }
 
 // commands compares what the role allows with what the controller calls.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // CredentialOptions says where the controller's keys come from. At most one of
@@ -91,7 +92,7 @@ func (in *Installer) complete(ctx context.Context) error {
 		}
 	}
 	if err := checkURL(c.APIURL); err != nil {
-		return &usageError{fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api"}
+		return report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
 	}
 	if c.Source == SourceKeys {
 		return in.completeKeys(ctx)
@@ -112,7 +113,7 @@ func (in *Installer) completeSource(ctx context.Context) error {
 		c.Source = SourceSecret
 		in.Progress.Info("using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
 	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.Options.OverwriteSecret:
-		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	default:
 		source, err := in.Prompt.Select(ctx, prompt.Question{
 			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
@@ -181,7 +182,7 @@ func (in *Installer) completeAdmin(ctx context.Context) error {
 			}
 		}
 	} else if c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "" {
-		return &usageError{"only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file"}
+		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
 	}
 	if c.Account != "" || in.Options.Project != "" {
 		return nil
@@ -222,10 +223,3 @@ func checkURL(s string) error {
 	}
 	return nil
 }
-
-// usageError is input that cannot be used as it is.
-type usageError struct{ what, fix string }
-
-func (e *usageError) Error() string  { return e.what }
-func (e *usageError) Remedy() string { return e.fix }
-func (e *usageError) ExitCode() int  { return 2 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -28,7 +29,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return &usageError{fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates"}
+			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
 		}
 		in.caPEM = pem
 	}
@@ -43,7 +44,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 		return in.planProvision(ctx)
 	case SourceUnset:
 	}
-	return &usageError{"no credentials are given", "add " + adminFlags + ", or " + keyFlags}
+	return report.Usage("no credentials are given", "add "+adminFlags+", or "+keyFlags)
 }
 
 // newConfig is the configuration without keys. It keeps what an operator set in
@@ -78,13 +79,11 @@ func (in *Installer) overlay(cfg *cloudstack.Config) {
 // fromSecret uses the Secret's keys; zone and the like given by flag change it.
 func (in *Installer) fromSecret(ctx context.Context) error {
 	if in.existing.Problem != nil {
-		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	}
 	if !in.existing.Exists {
-		return &usageError{
-			fmt.Sprintf("there is no Secret %s/%s", in.existing.Namespace, in.existing.Name),
-			"add " + adminFlags + ", or " + keyFlags,
-		}
+		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", in.existing.Namespace, in.existing.Name),
+			"add "+adminFlags+", or "+keyFlags)
 	}
 	cfg, cleanup, err := in.existing.LocalConfig(ctx, in.Cluster.Kube)
 	if err != nil {
@@ -216,7 +215,7 @@ func (in *Installer) confirmProvision(ctx context.Context) error {
 }
 
 // ErrDeclined is an install that the operator did not confirm.
-var ErrDeclined error = &usageError{"nothing was changed in the cluster: not confirmed", "confirm, or run with --yes; --dry-run=client shows the plan"}
+var ErrDeclined error = report.Declined("nothing was changed in the cluster")
 
 func (in *Installer) agreed(ctx context.Context, question string) error {
 	ok, err := in.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})

@@ -48,8 +48,6 @@ func (in *Installer) confirm(ctx context.Context) error {
 
 // keepsSecret is the refusal to overwrite somebody's credentials unasked.
 func (in *Installer) keepsSecret(differences string) error {
-	return &usageError{
-		fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
-		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
-	}
+	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
 }

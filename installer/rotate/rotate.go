@@ -85,9 +85,9 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 	}
 	switch {
 	case !r.secret.Exists:
-		return &operation.UsageError{What: fmt.Sprintf("there is no Secret %s/%s", r.secret.Namespace, r.secret.Name), Fix: "run csccm install"}
+		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", r.secret.Namespace, r.secret.Name), "run csccm install")
 	case r.secret.Problem != nil:
-		return &operation.UsageError{What: r.secret.Problem.Error(), Fix: "correct the Secret, or run csccm install --overwrite-secret"}
+		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or run csccm install --overwrite-secret")
 	}
 	r.hide = append(r.hide, r.secret.Config.APIKey, r.secret.Config.SecretKey)
 	var cleanup func()
