@@ -6,14 +6,20 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/exitcodes"
 	"github.com/csccm/csccm/installer/report"
@@ -56,7 +62,6 @@ func TestExitCodesPageIsGenerated(t *testing.T) {
 type exitCases struct {
 	dir    string
 	server string // an empty cluster, apart from nodes and a Service
-	left   string // a cluster as Apache's provider left it
 	none   string // nothing listens there
 	lines  map[string]map[string][]string
 }
@@ -94,7 +99,7 @@ func newExitCases(t *testing.T) *exitCases {
 	a.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`)
 	left, _, leftConfig := leftCluster(t)
-	e := &exitCases{dir: t.TempDir(), server: a.url, left: left.url, none: "http://127.0.0.1:1", lines: map[string]map[string][]string{}}
+	e := &exitCases{dir: t.TempDir(), server: a.url, none: "http://127.0.0.1:1", lines: map[string]map[string][]string{}}
 	here, dry := []string{"--server", a.url, "--cloud-config", good}, []string{"--server", a.url, "--cloud-config", good, "--dry-run"}
 	text, none := e.file(t, "text", "nothing\n"), filepath.Join(e.dir, "none")
 
@@ -155,6 +160,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("no file", "taint --undo", "--snapshot", none)
 	e.add("no file", "verify image", "--public-key-file", none, "example.org/image:v1")
 	e.each("bad ca-file", withCloud, config("noca", "ca-file = "+text+"\n")...)
+	e.add("bad ca-file", "install", append(slices.Clone(admin), "--account", "k8s", "--ca-file", text)...)
 	e.each("unknown project", withCloud, config("noproject", "project-id = no-such-project\n")...)
 	e.each("blank in a key", withCloud, "--server", a.url, "--cloud-config",
 		e.file(t, "blank", "[Global]\napi-url = "+apiURL+"\napi-key = \"a b\"\nsecret-key = c\n"))
@@ -188,8 +194,61 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("refused", "taint", append(here, "--yes")...)
 	e.add("refused", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--yes", "--record-dir", e.dir)
 	e.add("refused", "adopt", append(config("again", ""), "--yes", "default/bare")...)
+	e.undecided(t, here, []string{"--server", left.url, "--cloud-config", leftConfig, "--record-dir", e.dir})
 	e.add("warnings", "doctor", append(here, "--only", "NODE-001", "--fail-on", "warning")...)
 	return e
+}
+
+// undecided adds the commands that wait for somebody's consent.
+func (e *exitCases) undecided(t *testing.T, here, left []string) {
+	t.Helper()
+	nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "demo-worker-1"}}}
+	snapshot, err := taint.TakeSnapshot(nodes, e.server, time.Now()).Write(e.dir)
+	require.NoError(t, err)
+	// Of another CloudStack, in which the rules have their new names.
+	renamed := newFakeCluster(t)
+	_, config, _ := cloudConfig(t)
+	renamed.set("/api/v1/services", serviceOfOldRules)
+	journal := filepath.Join(e.dir, "renamed.jsonl")
+	back := []string{"--server", renamed.url, "--cloud-config", config}
+	c := execute(t, slices.Concat([]string{"migrate-rules"}, back, []string{"--yes", "--journal", journal})...)
+	require.Equal(t, 0, c.code, c.errOut)
+	undo, _, undoConfig := undoneCluster(t)
+	for _, name := range []string{"no terminal", "no"} {
+		e.each(name, []string{"migrate-rules", "adopt"}, here...)
+		e.add(name, "taint", append(slices.Clone(here), "--skip-gate", strings.Join(taint.Gates(), ","))...)
+		e.add(name, "takeover", append(slices.Clone(left), "--accept", "all")...)
+		e.add(name, "taint --undo", append(slices.Clone(here), "--snapshot", snapshot)...)
+		e.add(name, "migrate-rules --undo", append([]string{journal}, back...)...)
+		e.add(name, "takeover --undo", "--server", undo.url, "--cloud-config", undoConfig, "--record-dir", e.dir)
+	}
+}
+
+// answeredNo runs a program on a terminal, on which somebody answers its question with no.
+func answeredNo(t *testing.T, cmd *exec.Cmd, screen *bytes.Buffer) error {
+	t.Helper()
+	person, tty, err := pty.Open()
+	require.NoError(t, err)
+	cmd.Stdin, cmd.Stderr = tty, tty
+	cmd.Args = append(cmd.Args, "--accessible")
+	require.NoError(t, cmd.Start())
+	require.NoError(t, tty.Close())
+	answered := false
+	for buffer := make([]byte, 4096); ; {
+		n, err := person.Read(buffer)
+		screen.Write(buffer[:n])
+		if !answered && strings.Contains(screen.String(), "(yes or no)") {
+			answered = true
+			_, werr := person.WriteString("no\n")
+			require.NoError(t, werr)
+		}
+		if err != nil { // the program has ended
+			break
+		}
+	}
+	require.True(t, answered, "it did not ask: %s", screen)
+	require.NoError(t, person.Close())
+	return cmd.Wait()
 }
 
 // TestExitCodeTable runs the program for each cell of the table that is this test's, without a terminal.
@@ -208,7 +267,11 @@ func TestExitCodeTable(t *testing.T) {
 				cmd, stderr := process(t, e.dir, args...)
 				var stdout strings.Builder
 				cmd.Stdout = &stdout
-				require.Equal(t, r.Code, codeOf(t, cmd.Run()), "%v\n%s%s", args, stdout.String(), stderr)
+				run := cmd.Run
+				if r.Name == "no" {
+					run = func() error { return answeredNo(t, cmd, stderr) }
+				}
+				require.Equal(t, r.Code, codeOf(t, run()), "%v\n%s%s", args, stdout.String(), stderr)
 				if r.Code == report.ExitUsage && r.Name != "to do" || r.Code == report.ExitFailure {
 					require.Regexp(t, `(?m)^error: .*\n  fix: `, stderr.String())
 				}

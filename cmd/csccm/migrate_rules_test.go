@@ -108,7 +108,7 @@ func TestMigrateRulesErrors(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"no credentials", 1, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
+		{"no credentials", 2, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
 		{"unreachable cluster", 1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
 		{"yes and dry-run", 2, "exclude each other", append([]string{"--yes", "--dry-run"}, cs...)},
 		{"journal exists", 2, "exists already", append([]string{"--yes", "--journal", taken}, cs...)},

@@ -104,6 +104,8 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 		return nil
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case BadInput(err):
+		return report.Usage(err.Error(), Remedy(err))
 	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
 	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:

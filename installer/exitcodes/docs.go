@@ -35,11 +35,20 @@ func WriteMarkdown(w io.Writer) error {
 	}
 	b.WriteString("\n## Every command in every case\n\nTests run the program for each command of each row.\n\n" +
 		"| code | when | commands | tests |\n|---|---|---|---|\n")
-	for _, r := range merged() {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", r.code, r.when, strings.Join(r.commands, ", "), strings.Join(r.tests, ", "))
+	for _, line := range Lines() {
+		b.WriteString(line)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Lines are the rows of the page's table.
+func Lines() []string {
+	var out []string
+	for _, r := range merged() {
+		out = append(out, fmt.Sprintf("| %d | %s | %s | %s |\n", r.code, r.when, strings.Join(r.commands, ", "), strings.Join(r.tests, ", ")))
+	}
+	return out
 }
 
 // line is a row of the page: all rows of a code that read the same.

@@ -30,6 +30,7 @@ var (
 	Program    = Test{"TestExitCodeTable", "cmd/csccm"}
 	Timeouts   = Test{"TestExitCodesOfTimeouts", "cmd/csccm"}
 	OnACluster = Test{"TestExitCodesOnACluster", "test/e2e"}
+	Working    = Test{"TestCSCCM", "test/e2e"}
 	Mirror     = Test{"TestImagesSaveAndLoad", "cmd/csccm"}
 	Release    = Test{"TestReleaseIntoACluster", "test/release"}
 )
@@ -76,12 +77,13 @@ func Rows() []Row { //nolint:funlen // a table
 		noYes      = "something would be changed, nobody can be asked (no terminal, or `-o json` and `yaml`), and `--yes` is missing"
 		saidNo     = "the question was answered with no; nothing was changed"
 	)
-	changing := with(releases, with(cloud, "install", "takeover --undo", "taint --undo", "migrate-rules --undo")...)
+	undo := []string{"takeover --undo", "taint --undo", "migrate-rules --undo"}
 	return []Row{
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images")...), Program},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"images save", "images load"}, Mirror},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"verify image"}, Release},
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(releases, "status"), OnACluster},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", releases, OnACluster},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"status"}, Working},
 
 		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images")...), Program},
 		{"no CloudStack", report.ExitFailure, noCloud, with(cloud, "install", "plan", "cks"), Program},
@@ -107,8 +109,10 @@ func Rows() []Row { //nolint:funlen // a table
 		{"unknown domain", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"no credentials", report.ExitUsage, noCreds, with(cloud, "install"), Program},
 		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys"}, Program},
-		{"no terminal", report.ExitUsage, noYes, changing, OnACluster},
-		{"no", report.ExitUsage, saidNo, without(changing, "migrate-rules --undo", "takeover --undo", "taint --undo"), OnACluster},
+		{"no terminal", report.ExitUsage, noYes, with(cloud, undo...), Program},
+		{"no terminal", report.ExitUsage, noYes, with(releases, "install"), OnACluster},
+		{"no", report.ExitUsage, saidNo, with(cloud, undo...), Program},
+		{"no", report.ExitUsage, saidNo, with(releases, "install"), OnACluster},
 		{"to do", report.ExitUsage, "something is to do, or a Service is refused (`plan` alone: whoever wants to know must be able to tell)", []string{"plan"}, Program},
 
 		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", []string{"doctor", "status", "cks", "verify files"}, Program},
@@ -118,7 +122,7 @@ func Rows() []Row { //nolint:funlen // a table
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall"}, OnACluster},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},
 

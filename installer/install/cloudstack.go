@@ -5,6 +5,7 @@ package install
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"slices"
@@ -28,6 +29,9 @@ func (in *Installer) credentials(ctx context.Context) error {
 	c := &in.Options.Credentials
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s holds no PEM certificate", c.CAFile)
+		}
 		if err != nil {
 			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
 		}
