@@ -192,7 +192,7 @@ func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate
 			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules",
 		}
 	}
-	return plan, m.allowed(ctx, &plan)
+	return plan, nil
 }
 
 // undoPlan makes the steps back from a journal.
@@ -220,7 +220,7 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 			touched++
 		}
 	}
-	if touched == 0 || m.f.look {
+	if touched == 0 {
 		return nil
 	}
 	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
@@ -237,8 +237,13 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 			where = append(where, o.String())
 		}
 	}
-	return fmt.Errorf("another cloud controller manager may still work with %d of the rules (%s): stop it first, it would make them anew",
-		touched, strings.Join(where, ", "))
+	if len(where) == 0 {
+		where = []string{"another cloud controller manager (CCM-003 could not be judged)"}
+	}
+	return &report.Error{
+		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), migrate.CountRules(touched)),
+		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
+	}
 }
 
 func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
@@ -248,7 +253,11 @@ func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
 			return err
 		}
 	}
-	goOn, err := m.confirm(ctx, plan.Steps)
+	var goOn bool
+	err := m.allowed(ctx, &plan)
+	if err == nil {
+		goOn, err = m.confirm(ctx, plan.Steps)
+	}
 	if goOn {
 		result.DryRun = false
 		err = m.apply(ctx, plan.Steps, result)

@@ -159,11 +159,12 @@ func TestMigrateRulesOfARunningProvider(t *testing.T) {
 	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--journal", filepath.Join(t.TempDir(), "j")}
 	sim.Ledger().Reset()
 	c := execute(t, append(base, "--yes")...)
-	require.Equal(t, 1, c.code)
+	require.Equal(t, 3, c.code)
 	require.Contains(t, c.errOut, "Deployment lw/cloud-controller-manager")
+	require.Contains(t, c.out, "1 to rename", "the plan is shown")
 	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
-	c = execute(t, append(base, "--dry-run")...)
-	require.Equal(t, 0, c.code, "looking is allowed")
+	dry := execute(t, append(base, "--dry-run")...)
+	require.Equal(t, c, dry, "a dry run promises what the run does")
 
 	a.set("/apis/apps/v1/deployments", `[]`)
 	c = execute(t, append(base, "--yes")...)

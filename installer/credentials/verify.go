@@ -29,6 +29,7 @@ type User interface {
 type Want struct {
 	APIURL   string
 	Project  string   // name or id; "" = the account's own resources
+	Account  string   // name; "" = whichever the keys are of
 	Zone     string   // name or id; "" = any
 	Required []string // commands without which the controller cannot work
 	Optional []string // commands without which it works with less
@@ -233,8 +234,26 @@ func (v *Verified) virtualMachines(ctx context.Context, api User, w Want) error 
 		}
 		return e
 	}
+	if err := ofAccount(vms, w.Account); err != nil {
+		return err
+	}
 	v.found(true, "VMs", "%d%s", v.VMs, v.scope())
 	return nil
+}
+
+// ofAccount refuses keys of another account than the one that was named: the VMs that they see are those of their own.
+func ofAccount(vms []cloudstack.VirtualMachine, want string) error {
+	var owners []string
+	for i := range vms {
+		owners = append(owners, vms[i].Account)
+	}
+	if want == "" || slices.Contains(owners, want) {
+		return nil
+	}
+	slices.Sort(owners)
+	owners = slices.Compact(owners)
+	return report.Usage(fmt.Sprintf("--account %s does not match the keys: the VMs that they see are of account %s", want, some(owners)),
+		"leave out --account, or give the keys of a user in account "+want)
 }
 
 func (v *Verified) networks(ctx context.Context, api User, _ Want) error {

@@ -74,6 +74,9 @@ func (in *Installer) complete(ctx context.Context) error {
 	if err := in.completeSource(ctx); err != nil {
 		return err
 	}
+	if err := in.needless(); err != nil {
+		return err
+	}
 	if c.Source == SourceSecret {
 		return nil
 	}
@@ -128,6 +131,34 @@ func (in *Installer) completeSource(ctx context.Context) error {
 		c.Source = Source(source)
 	}
 	return nil
+}
+
+// needless refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
+func (in *Installer) needless() error {
+	c := &in.Options.Credentials
+	if c.Source == SourceAdmin {
+		return nil
+	}
+	var given []string
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--create-account", c.CreateAccount},
+		{"--domain", c.Domain != ""},
+		{"--user", c.User != ""},
+		{"--role-name", c.Role != ""},
+		{"--account", c.Account != "" && in.Options.Project != ""},
+	} {
+		if f.given {
+			given = append(given, f.flag)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return report.Usage(strings.Join(given, ", ")+" is for the user that an administrator makes, and keys exist here",
+		"leave it out, or give an administrator's login with "+adminFlags)
 }
 
 func (in *Installer) completeKeys(ctx context.Context) error {

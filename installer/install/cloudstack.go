@@ -192,6 +192,7 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 func (in *Installer) takeKeys(ctx context.Context) error {
 	return shielded(ctx, func(ctx context.Context) error {
 		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
+			in.made = append(in.made, what)
 			in.note("made %s", what)
 			in.Progress.Info("made %s", what)
 		})
@@ -199,6 +200,7 @@ func (in *Installer) takeKeys(ctx context.Context) error {
 			return err
 		}
 		in.config.APIKey, in.config.SecretKey = keys.APIKey, keys.SecretKey
+		in.plan.CloudStack.Steps, in.plan.CloudStack.Done = []string{}, in.made // nothing of the plan is left to do
 		return nil
 	})
 }
@@ -232,6 +234,15 @@ func (in *Installer) agreed(ctx context.Context, question string) error {
 	return nil
 }
 
+// namedAccount is the account that keys which exist must be of; "" where nobody has named one. A member of a project
+// sees the project's VMs, which are of no account.
+func (in *Installer) namedAccount() string {
+	if in.Options.Credentials.Source == SourceAdmin || in.config.ProjectID != "" {
+		return ""
+	}
+	return in.Options.Credentials.Account
+}
+
 // verify proves that the keys are good for what the controller does.
 func (in *Installer) verify(ctx context.Context) error {
 	in.Progress.Step("Credentials against CloudStack")
@@ -241,7 +252,7 @@ func (in *Installer) verify(ctx context.Context) error {
 		return err
 	}
 	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
-		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone,
+		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
 		Required: credentials.Without(in.Required, in.Optional),
 		Optional: in.Optional,
 	})

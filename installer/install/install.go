@@ -143,6 +143,7 @@ type Installer struct {
 	taker     *takeover.Taker  // nil where no other provider is there
 	journal   *journal.Journal // nil until something is changed
 	did       []string         // details of the step in progress
+	made      []string         // what this run has made in CloudStack
 	warned    map[string]bool  // warnings of checks that were shown
 }
 
@@ -237,6 +238,11 @@ func (in *Installer) dryRun(ctx context.Context) error {
 	if in.Options.DryRunServer {
 		if err := in.step(ctx, step{"dry run on the API server", in.diffObjects}); unfit == nil {
 			unfit = err
+		}
+	}
+	if unfit == nil && !in.Interactive { // a person would be asked
+		if unfit = in.overwrites(); unfit == nil {
+			unfit = in.overwritesLater()
 		}
 	}
 	if err := in.printPlan(); err != nil {

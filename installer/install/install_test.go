@@ -175,7 +175,7 @@ func TestInstallStopsBeforeAnyChange(t *testing.T) {
 	}{
 		"wrong password": {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", 1},
 		"wrong URL":      {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.APIURL = "ftp://x" }, "--api-url", 2},
-		"unknown zone":   {func(_ *testing.T, _ *bench, o *Options) { o.Zone = "zone-9" }, `no zone "zone-9"`, 1},
+		"unknown zone":   {func(_ *testing.T, _ *bench, o *Options) { o.Zone = "zone-9" }, `no zone "zone-9"`, 2},
 		"failed check": {func(_ *testing.T, b *bench, _ *Options) {
 			b.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
 		}, "nothing was installed: CCM-003 failed: another controller", 3},

@@ -22,7 +22,7 @@ func TestListVirtualMachinesRecorded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []VirtualMachine{{
 		ID: "ceddea11-85eb-4d20-bf6c-e56aa6fc8027", Name: "node-5", DisplayName: "node-5", State: VMRunning,
-		ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Hypervisor: "Simulator",
+		ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Account: "kubeadmin", Hypervisor: "Simulator",
 		NICs: []NIC{
 			{ID: "8540b1a0-a5f1-47dc-bb4d-c9303d6145de", NetworkID: "736af895-fad5-4e47-8cc7-0dc4913100d1", NetworkName: "k8s-net", Default: true, Type: "Isolated", IPv4: "10.1.1.36", MAC: "02:01:00:cc:00:06"},
 			{ID: "973fd2ff-b285-4b67-9f21-81e580e2b8e0", NetworkID: "c2265244-8d64-4f93-9b85-94feea824fef", NetworkName: "k8s-net2", DeviceID: 1, Type: "Isolated", IPv4: "10.1.1.29", MAC: "02:01:00:cd:00:01"},

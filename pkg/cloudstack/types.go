@@ -18,6 +18,7 @@ type VirtualMachine struct {
 	ZoneID      string
 	ZoneName    string
 	ProjectID   string
+	Account     string // empty for a VM of a project
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
 	ServiceOfferingID   string
 	ServiceOfferingName string

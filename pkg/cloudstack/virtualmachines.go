@@ -31,6 +31,7 @@ type vmJSON struct {
 	ZoneID          string    `json:"zoneid"`
 	ZoneName        string    `json:"zonename"`
 	ProjectID       string    `json:"projectid"`
+	Account         string    `json:"account"`
 	ServiceOffering string    `json:"serviceofferingid"`
 	OfferingName    string    `json:"serviceofferingname"`
 	HostID          string    `json:"hostid"`
@@ -64,7 +65,7 @@ type nicJSON struct {
 func (v *vmJSON) toVM() VirtualMachine {
 	vm := VirtualMachine{
 		ID: v.ID, Name: v.Name, DisplayName: v.DisplayName, State: VMState(v.State),
-		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID,
+		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID, Account: v.Account,
 		ServiceOfferingID: v.ServiceOffering, ServiceOfferingName: v.OfferingName,
 		HostID: v.HostID, HostName: v.HostName, Hypervisor: v.Hypervisor, PublicIP: v.PublicIP,
 		Tags: tagMap(v.Tags),
