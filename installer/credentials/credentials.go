@@ -99,9 +99,12 @@ func explain(doing string, err error) error {
 // ExplainLogin puts an error of cloudstack.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
 	var api *cloudstack.Error
+	var known *Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case BadInput(err):
@@ -109,17 +112,17 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
 	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
-		return &Error{
+		return &RefusedError{&Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
 			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
 			Err:  err,
-		}
+		}}
 	case errors.As(err, &api) && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
-		return &Error{
+		return &RefusedError{&Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
 			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",
 			Err:  err,
-		}
+		}}
 	}
 	return &Error{
 		What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user),

@@ -21,7 +21,7 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 		return cloudstack.Domain{}, explain("listing domains", err)
 	}
 	if want == "" {
-		want = topDomain(domains)
+		want = TopDomain(domains)
 	}
 	for _, d := range domains {
 		if d.ID == want || strings.EqualFold(domainPath(d), normalPath(want)) {
@@ -39,8 +39,14 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 	}
 }
 
-// topDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
-func topDomain(domains []cloudstack.Domain) string {
+// CheckDomain refuses a domain that the administrator does not see.
+func CheckDomain(ctx context.Context, admin Admin, want string) error {
+	_, err := findDomain(ctx, admin, want)
+	return err
+}
+
+// TopDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
+func TopDomain(domains []cloudstack.Domain) string {
 	top := ""
 	for _, d := range domains {
 		if path := domainPath(d); top == "" || strings.Count(path, "/") < strings.Count(top, "/") {

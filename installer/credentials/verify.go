@@ -79,6 +79,11 @@ func (v *Verified) found(ok bool, subject, format string, args ...any) {
 // and whether it takes the keys.
 func (v *Verified) server(ctx context.Context, api User, w Want) error {
 	capabilities, err := api.Capabilities(ctx)
+	return v.takesKeys(w, capabilities, err)
+}
+
+// takesKeys judges the answer to the first signed call.
+func (v *Verified) takesKeys(w Want, capabilities *cloudstack.Capabilities, err error) error {
 	var failed *cloudstack.Error
 	switch {
 	case err == nil:

@@ -80,17 +80,8 @@ func (in *Installer) complete(ctx context.Context) error {
 	if c.Source == SourceSecret {
 		return nil
 	}
-	var err error
 	if c.APIURL == "" {
-		def := ""
-		if in.existing.Config != nil {
-			def = in.existing.Config.APIURL
-		}
-		c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
-			Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
-			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: checkURL,
-		})
-		if err != nil {
+		if err := in.askURL(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,25 +152,15 @@ func (in *Installer) needless() error {
 		"leave it out, or give an administrator's login with "+adminFlags)
 }
 
-func (in *Installer) completeKeys(ctx context.Context) error {
-	k := &in.Options.Credentials.Keys
-	var err error
-	if k.APIKey == "" {
-		if k.APIKey, err = in.askKey(ctx, prompt.Question{Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY"}); err != nil {
-			return err
-		}
-	}
-	if k.SecretKey == "" {
-		if k.SecretKey, err = in.askKey(ctx, prompt.Question{Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // askKey asks for a key, without the blanks that a paste may put around it.
 func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, error) {
-	q.Validate = notEmpty
+	q.Validate = func(s string) error {
+		if err := notEmpty(s); err != nil {
+			return err
+		}
+		key, _ := credentials.TrimKey(q.Message, s)
+		return credentials.CheckKey(q.Message, key)
+	}
 	answer, err := in.Prompt.Secret(ctx, q)
 	if err != nil {
 		return "", err
@@ -191,44 +172,33 @@ func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, err
 	return key, nil
 }
 
+// completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.
 func (in *Installer) completeAdmin(ctx context.Context) error {
 	c := &in.Options.Credentials
-	err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP)
-	if err != nil {
+	if err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP); err != nil {
 		return err
 	}
-	if !c.AdminKeys.given() {
-		if c.AdminUser == "" {
-			if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{
-				Message: "CloudStack administrator", Default: "admin", Flag: "--admin-user USER", Validate: notEmpty,
-			}); err != nil {
-				return err
-			}
-		}
-		if c.AdminPassword == "" {
-			if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{
-				Message: "Password of " + c.AdminUser, Flag: passwordFlags, Validate: notEmpty,
-			}); err != nil {
-				return err
-			}
-		}
-	} else if c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "" {
+	if c.AdminKeys.given() && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
 		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+	}
+	if in.Interactive {
+		return nil
+	}
+	var err error
+	if !c.AdminKeys.given() && c.AdminUser == "" {
+		if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{Message: "CloudStack administrator", Flag: "--admin-user USER"}); err != nil {
+			return err
+		}
+	}
+	if !c.AdminKeys.given() && c.AdminPassword == "" {
+		if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags}); err != nil {
+			return err
+		}
 	}
 	if c.Account != "" || in.Options.Project != "" {
 		return nil
 	}
-	c.Account, err = in.Prompt.Input(ctx, prompt.Question{
-		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
-		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME", Validate: notEmpty,
-	})
-	if err != nil {
-		return err
-	}
-	if name, ok := strings.CutPrefix(c.Account, "project/"); ok {
-		c.Account, in.Options.Project = "", name
-	}
-	return nil
+	return in.askAccount(ctx, notEmpty)
 }
 
 func notEmpty(s string) error {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
@@ -107,33 +108,23 @@ func (in *Installer) fromSecret(ctx context.Context) error {
 
 // planProvision logs in and plans role, account, user and keys.
 func (in *Installer) planProvision(ctx context.Context) error {
-	c := &in.Options.Credentials
-	in.Progress.Step("Logging in to CloudStack at %s", c.APIURL)
-	session := in.newConfig()
-	session.ProjectID = ""
-	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	domain := c.AdminDomain
-	if domain == "" {
-		domain = credentials.DefaultDomain
+	if err := in.logIn(ctx); err != nil {
+		return err
 	}
-	admin, err := in.Login(ctx, session, c.AdminUser, c.AdminPassword, domain)
-	c.AdminPassword = "" // not needed again
-	if err != nil {
-		in.Progress.Fail("")
-		return credentials.ExplainLogin(c.APIURL, c.AdminUser, domain, err)
+	if in.Interactive {
+		if err := in.askPlace(ctx); err != nil {
+			return err
+		}
 	}
-	in.admin = admin
+	in.Progress.Step("User for the controller")
 	if in.Options.Zone != "" {
 		// Before anything is made; the user's own rights are proven later.
-		if _, err := credentials.FindZone(ctx, admin, in.Options.Zone); err != nil {
+		if _, err := credentials.FindZone(ctx, in.admin, in.Options.Zone); err != nil {
 			in.Progress.Fail("")
 			return err
 		}
 	}
-	plan, err := credentials.Plan(ctx, admin, credentials.Request{
-		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
-		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
-	})
+	plan, err := credentials.Plan(ctx, in.admin, in.request())
 	if err != nil {
 		in.Progress.Fail("")
 		return err
@@ -145,6 +136,56 @@ func (in *Installer) planProvision(ctx context.Context) error {
 		in.config.ProjectID = plan.Project.ID
 	}
 	return nil
+}
+
+// request is what the administrator is asked for.
+func (in *Installer) request() credentials.Request {
+	c := &in.Options.Credentials
+	return credentials.Request{
+		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
+		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
+	}
+}
+
+// logIn makes the administrator's session.
+func (in *Installer) logIn(ctx context.Context) error {
+	c := &in.Options.Credentials
+	session := in.newConfig()
+	session.ProjectID = ""
+	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
+	login := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
+		admin, err := in.Login(ctx, session, user, password, domain)
+		if err != nil {
+			return nil, err
+		}
+		in.endSession(ctx) // of a user who is no administrator
+		in.admin = admin
+		return admin, nil
+	}
+	if c.AdminKeys.given() {
+		in.Progress.Step("The administrator's keys at %s", c.APIURL)
+		admin, err := login(ctx, "", "", "")
+		if err == nil {
+			err = credentials.MustBeAdmin(ctx, admin, "the user of the administrator's keys")
+		}
+		if err != nil {
+			in.Progress.Fail("")
+			return credentials.ExplainLogin(c.APIURL, c.AdminUser, c.AdminDomain, err)
+		}
+		in.Progress.Done("accepted")
+		return nil
+	}
+	l := &credentials.Login{
+		Prompt: in.Prompt, Progress: in.Progress, Again: in.Interactive, APIURL: c.APIURL,
+		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: login,
+	}
+	err := l.Run(ctx)
+	c.AdminPassword = "" // not needed again
+	c.AdminUser = l.User
+	if c.AdminDomain != "" || l.Domain != credentials.DefaultDomain {
+		c.AdminDomain = l.Domain
+	}
+	return err
 }
 
 func (in *Installer) roleCommands() []string {
@@ -220,8 +261,24 @@ func (in *Installer) confirmProvision(ctx context.Context) error {
 	return in.agreed(ctx, "Do this in CloudStack")
 }
 
-// ErrDeclined is an install that the operator did not confirm.
-var ErrDeclined error = report.Declined("nothing was changed in the cluster")
+// declined is an install that the operator did not confirm. It names what the run has made in CloudStack before.
+func (in *Installer) declined() error {
+	if len(in.made) == 0 {
+		return report.Declined("nothing was changed")
+	}
+	return &report.Error{
+		What: "not confirmed: nothing was changed in the cluster. " + in.madeInCloudStack(),
+		Fix:  "run csccm install again to go on with it; " + removeUser, Code: report.ExitUsage,
+	}
+}
+
+const removeUser = "csccm uninstall --delete-user removes it"
+
+// madeInCloudStack names what this run has made there.
+func (in *Installer) madeInCloudStack() string {
+	p := in.provision
+	return fmt.Sprintf("Made in CloudStack, in account %q of domain %s: %s", p.Account, p.Domain.Path, strings.Join(in.made, ", "))
+}
 
 func (in *Installer) agreed(ctx context.Context, question string) error {
 	ok, err := in.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})
@@ -229,7 +286,7 @@ func (in *Installer) agreed(ctx context.Context, question string) error {
 		return err
 	}
 	if !ok {
-		return ErrDeclined
+		return in.declined()
 	}
 	return nil
 }

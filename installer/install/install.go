@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,6 +185,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		{"dry run on the API server", in.diffObjects},
 		{"confirmation", in.confirm},
 	}); err != nil {
+		in.sayMade(err)
 		return err
 	}
 	return in.steps(ctx, slices.Concat(
@@ -203,6 +205,15 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 			{"summary", in.summary},
 		},
 	))
+}
+
+// sayMade names, where the install ends before its first change of the cluster, what it has made in CloudStack.
+func (in *Installer) sayMade(err error) {
+	made := in.madeInCloudStack
+	if len(in.made) == 0 || strings.Contains(err.Error(), made()) {
+		return
+	}
+	in.Progress.Info("%s; the next run goes on with it, and %s", made(), removeUser)
 }
 
 // dryRun goes as far as reading goes: without keys, what needs them is left
@@ -323,12 +334,17 @@ func shielded(ctx context.Context, do func(context.Context) error) error {
 	return do(sctx)
 }
 
-func (in *Installer) cleanup(ctx context.Context) {
-	if in.admin != nil {
-		lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = in.admin.Logout(lctx) // the session ends by itself otherwise
+func (in *Installer) endSession(ctx context.Context) {
+	if in.admin == nil {
+		return
 	}
+	lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = in.admin.Logout(lctx) // the session ends by itself otherwise
+}
+
+func (in *Installer) cleanup(ctx context.Context) {
+	in.endSession(ctx)
 	for _, c := range in.cleanups {
 		c()
 	}
