@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/exitcodes"
 )
 
 // namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.
@@ -20,12 +22,13 @@ var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
 func TestPromisesHaveTheirTests(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
-	for page, rows := range map[string]int{"promises.md": 9 + 4, "exit-codes.md": 7 + 3} {
+	for page, rows := range map[string]int{"promises.md": 9 + 4, "exit-codes.md": len(exitcodes.Lines())} {
 		text, err := os.ReadFile(page) // #nosec G304 -- a page beside this test
 		require.NoError(t, err)
-		seen := 0
+		seen, inTable := 0, false
 		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "| ") || strings.Contains(line, "| tests |") {
+			inTable = strings.HasPrefix(line, "|") && (inTable || strings.Contains(line, "| tests |"))
+			if !inTable || !strings.HasPrefix(line, "| ") || strings.Contains(line, "| tests |") {
 				continue
 			}
 			seen++

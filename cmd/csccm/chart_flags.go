@@ -35,7 +35,7 @@ func (f *chartFlags) add(flags *pflag.FlagSet) {
 func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, error) {
 	values, err := helm.ParseValues(f.valueFiles, f.set, f.setString)
 	if err != nil {
-		return nil, nil, &usageError{err}
+		return nil, nil, usage(err)
 	}
 	if f.plainHTTP && !strings.HasPrefix(f.chart, "oci://") {
 		return nil, nil, usagef("--plain-http needs --chart oci://...")

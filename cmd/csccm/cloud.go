@@ -106,7 +106,7 @@ func cloudOfSecret(ctx context.Context, c *cluster.Cluster) (*cloud, error) {
 	}
 	if !s.Exists {
 		return nil, &credentials.Error{
-			What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: errNoCredentials,
+			What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: errNoCredentials, Code: report.ExitUsage,
 			Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // dryRun is the value of --dry-run, which means the same in every command that changes something.
@@ -72,15 +72,12 @@ func (g *globals) agreed(ctx context.Context, format, what string, q prompt.Ques
 		if g.interactive() {
 			why = "-o " + format + " does not ask"
 		}
-		return &operation.UsageError{
-			What: fmt.Sprintf("nothing has been changed: --yes, which would %s, is not given, and %s", what, why),
-			Fix:  "add --yes to do it, or --dry-run to only look",
-		}
+		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s, is not given, and %s", what, why), "add --yes to do it, or --dry-run to only look")
 	}
 	q.Flag = "--yes"
 	ok, err := g.prompter().Confirm(ctx, q)
 	if err == nil && !ok {
-		err = &operation.UsageError{What: "nothing has been changed: not confirmed", Fix: "confirm, or run with --yes; --dry-run shows what would be done"}
+		err = report.Declined("nothing has been changed")
 	}
 	return err
 }

@@ -34,17 +34,13 @@ func (e ended) Is(target error) bool {
 	return e == errInterrupted && target == context.Canceled || e == errTimeout && target == context.DeadlineExceeded
 }
 
-// usageError is a command line that cannot be run as it stands.
-type usageError struct{ err error }
+// usagef is a command line that must be corrected.
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+func usage(err error) error { return &report.Error{Err: err, Code: report.ExitUsage} }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-func (e *usageError) ExitCode() int { return report.ExitUsage }
-
-// exitCode is the process's exit code for err. Packages below cmd name theirs
-// with an ExitCode method; everything else is a plain error.
+// exitCode is the process's exit code for err. Errors name theirs with an ExitCode method, report.Error above all;
+// everything else is a plain error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -57,6 +53,9 @@ func exitCode(err error) int {
 	var coder interface{ ExitCode() int }
 	if errors.As(err, &coder) {
 		return coder.ExitCode()
+	}
+	if credentials.BadInput(err) {
+		return report.ExitUsage
 	}
 	return report.ExitFailure
 }
@@ -91,11 +90,10 @@ func remedyOf(cmd *cobra.Command, err error) string {
 	if errors.As(err, &remedied) && remedied.Remedy() != "" {
 		return remedied.Remedy()
 	}
-	var usage *usageError
-	if errors.As(err, &usage) && cmd != nil {
-		return fmt.Sprintf("see %s --help", cmd.CommandPath())
+	if fix := credentials.Remedy(err); fix != "" || cmd == nil || exitCode(err) != report.ExitUsage {
+		return fix
 	}
-	return credentials.Remedy(err)
+	return fmt.Sprintf("see %s --help", cmd.CommandPath())
 }
 
 // silenceLibraryLogs keeps client-go's and Helm's own log lines off the

@@ -77,6 +77,7 @@ type installFlags struct {
 	cloudConfig                         string
 	cmk                                 cmkFlags
 	notes                               []string // about the keys that were read
+	interactive                         bool     // somebody can be asked
 
 	charts chartFlags
 	dryRun dryRun

@@ -6,10 +6,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -65,17 +64,17 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.` +
   csccm migrate-rules --lb a0123456789abcdef0123456789abcde
 
   # back to the old names
-  csccm migrate-rules --undo csccm-migrate-rules-20260101T120000Z.jsonl`,
+  csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-20260101T120000.000Z.jsonl`,
 		Args:        noArgs,
 		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	flags.StringSliceVar(&f.loadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
-	flags.BoolVar(&f.includeUnattributed, "include-unattributed", false, "rename all rules with an old name, whosever they are")
+	flags.BoolVar(&f.includeUnattributed, "include-unattributed", false, "rename all rules with an old name, regardless of their owner")
 	flags.BoolVar(&f.deleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
 	addDryRun(cmd, &f.dryRun)
-	flags.StringVar(&f.journal, "journal", "", "file for the journal, which must not exist (default csccm-migrate-rules-TIME.jsonl here)")
+	flags.StringVar(&f.journal, "journal", "", "file for the journal, which must not exist (default in the user's state folder)")
 	flags.StringVar(&f.undo, "undo", "", "undo what this journal records")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, f) })
 	return cmd
@@ -90,6 +89,8 @@ type migrateResult struct {
 	// Done is how many of the steps are done.
 	Done    int    `json:"done"`
 	Journal string `json:"journal,omitempty"`
+	// Emptied are addresses that carry no rule once the steps are done.
+	Emptied []migrate.Address `json:"emptied,omitempty"`
 }
 
 // migration is one run of the command.
@@ -103,6 +104,9 @@ type migration struct {
 	// header and back are what the journal of --undo says.
 	header migrate.Header
 	back   []migrate.Step
+	gone   []string // what --undo cannot do
+	// emptied are addresses that lose their last rule.
+	emptied []migrate.Address
 }
 
 func migrateRules(ctx context.Context, g *globals, f *migrateFlags) error {
@@ -157,10 +161,11 @@ func (m *migration) readFiles() error {
 }
 
 func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate.Plan, error) {
-	if m.f.undo != "" {
-		return m.undoPlan()
-	}
 	var in migrate.Inventory
+	var err error
+	if m.f.undo != "" {
+		return m.undoPlan(ctx)
+	}
 	services, err := m.cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return migrate.Plan{}, m.cluster.Explain(err)
@@ -192,22 +197,39 @@ func (m *migration) plan(ctx context.Context, inv *inventory.Inventory) (migrate
 			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules",
 		}
 	}
-	return plan, m.allowed(ctx, &plan)
+	m.emptied = migrate.Emptied(in.Rules, plan.Steps)
+	m.readUse(ctx)
+	return plan, nil
 }
 
-// undoPlan makes the steps back from a journal.
-func (m *migration) undoPlan() (migrate.Plan, error) {
+// readUse finds out what else the emptied addresses are for. It is part of a hint, so an error only leaves it out.
+func (m *migration) readUse(ctx context.Context) {
+	if len(m.emptied) == 0 {
+		return
+	}
+	addresses, _ := m.cloud.client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
+	forwards, _ := m.cloud.client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
+	migrate.Used(m.emptied, addresses, forwards)
+}
+
+// undoPlan makes the steps back from a journal, without those that are done already.
+func (m *migration) undoPlan(ctx context.Context) (migrate.Plan, error) {
 	if h := &m.header; h.APIURL != m.cloud.config.APIURL || h.ProjectID != m.project {
 		return migrate.Plan{}, &remediedError{
-			fmt.Errorf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
+			usagef("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
 				m.f.undo, h.APIURL, h.ProjectID, m.cloud.config.APIURL, m.project),
 			"name the journal of this CloudStack, or give its credentials with --cloud-config",
 		}
 	}
+	rules, err := migrate.Read(ctx, m.cloud.client, m.project)
+	if err != nil {
+		return migrate.Plan{}, err
+	}
+	m.back, m.gone = migrate.Remaining(m.back, rules)
 	return migrate.Plan{Items: []migrate.Item{}, Steps: m.back}, nil
 }
 
-// allowed refuses to change the rules of a provider that still works: it would make them anew.
+// allowed refuses to change the rules of a provider that still works: it would make them again.
 func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 	touched := 0
 	for i := range p.Items {
@@ -220,7 +242,7 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 			touched++
 		}
 	}
-	if touched == 0 || m.f.look {
+	if touched == 0 {
 		return nil
 	}
 	env := &check.Env{Cluster: m.cluster, Namespace: m.cluster.Namespace, Release: install.DefaultRelease}
@@ -237,18 +259,27 @@ func (m *migration) allowed(ctx context.Context, p *migrate.Plan) error {
 			where = append(where, o.String())
 		}
 	}
-	return fmt.Errorf("another cloud controller manager may still work with %d of the rules (%s): stop it first, it would make them anew",
-		touched, strings.Join(where, ", "))
+	if len(where) == 0 {
+		where = []string{"another cloud controller manager (CCM-003 could not be judged)"}
+	}
+	return &report.Error{
+		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), migrate.CountRules(touched)),
+		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
+	}
 }
 
 func (m *migration) carryOut(ctx context.Context, plan migrate.Plan) error {
-	result := &migrateResult{SchemaVersion: 1, DryRun: true, Rules: plan.Items, Steps: plan.Steps}
+	result := &migrateResult{SchemaVersion: 1, DryRun: true, Rules: plan.Items, Steps: plan.Steps, Emptied: m.emptied}
 	if m.format == "text" {
 		if err := m.show(&plan); err != nil {
 			return err
 		}
 	}
-	goOn, err := m.confirm(ctx, plan.Steps)
+	var goOn bool
+	err := m.allowed(ctx, &plan)
+	if err == nil {
+		goOn, err = m.confirm(ctx, plan.Steps)
+	}
 	if goOn {
 		result.DryRun = false
 		err = m.apply(ctx, plan.Steps, result)
@@ -274,10 +305,7 @@ func (m *migration) confirm(ctx context.Context, steps []migrate.Step) (bool, er
 }
 
 func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *migrateResult) error {
-	path := m.f.journal
-	if path == "" {
-		path = "csccm-migrate-rules-" + time.Now().UTC().Format("20060102T150405Z") + ".jsonl"
-	}
+	path := journalPath(m.g, m.f.journal, "migrate-rules")
 	journal, err := migrate.CreateJournal(path, migrate.Header{
 		APIURL: m.cloud.config.APIURL, ProjectID: m.project, Cluster: m.cluster.Server,
 	}, clock.RealClock{})
@@ -294,70 +322,26 @@ func (m *migration) apply(ctx context.Context, steps []migrate.Step, result *mig
 	result.Done, err = a.Apply(ctx, steps)
 	if err != nil {
 		progress.Fail("%v", err)
-		back := "run the command again to go on, or undo with: csccm migrate-rules --undo " + path
-		return &remediedError{fmt.Errorf("%s of %d done: %w", migrate.CountRules(result.Done), len(steps), err), back}
+		return &remediedError{
+			fmt.Errorf("%s of %d done: %w", migrate.CountRules(result.Done), len(steps), err),
+			"run the command again to go on, or undo with: " + m.undoLine(path),
+		}
 	}
 	if m.format == "text" {
-		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\n", migrate.Did(steps), path)
+		_, err = fmt.Fprintf(m.g.out, "%s; journal: %s\nUndo:  %s\n", migrate.Did(steps), path, m.undoLine(path))
 	}
 	return err
 }
 
-// show prints the plan for a person.
-func (m *migration) show(p *migrate.Plan) error {
-	out, style := m.g.out, m.g.style(m.g.out)
-	if m.f.undo != "" {
-		return migrate.WriteBack(out, style, p.Steps)
+// undoLine is the command that undoes what a journal records.
+func (m *migration) undoLine(journal string) string {
+	words := []string{"csccm"}
+	if m.cluster.Namespace != "kube-system" {
+		words = append(words, "-n", m.cluster.Namespace)
 	}
-	t := report.Table{Header: []string{"RULE", "ADDRESS", "MEMBERS", "SERVICE", "ACTION"}}
-	foreign := 0
-	for i := range p.Items {
-		it := &p.Items[i]
-		if it.Verdict == migrate.VerdictForeign && m.g.verbosity == 0 {
-			foreign++
-			continue
-		}
-		service := it.Service
-		if service == "" {
-			service = "-"
-		}
-		t.Add(it.Name, fmt.Sprintf("%s:%d", it.PublicIP, it.Port), fmt.Sprint(it.Members), service, action(it))
+	words = append(words, "migrate-rules", "--undo", journal)
+	if m.f.cloudConfig != "" {
+		words = append(words, "--cloud-config", m.f.cloudConfig)
 	}
-	if len(t.Rows) > 0 {
-		if err := t.Write(out, style); err != nil {
-			return err
-		}
-	}
-	return m.notes(out, style, p, foreign)
-}
-
-// notes prints what is left alone, and the sum.
-func (m *migration) notes(out io.Writer, style report.Style, p *migrate.Plan, foreign int) error {
-	var b strings.Builder
-	for i := range p.Items {
-		it := &p.Items[i]
-		y := report.SymbolWarning
-		switch it.Verdict {
-		case migrate.VerdictUnattributed, migrate.VerdictOrphan, migrate.VerdictSurplus:
-		case migrate.VerdictDuplicate:
-			y = report.SymbolFailed
-		case migrate.VerdictRename, migrate.VerdictCurrent, migrate.VerdictForeign:
-			continue
-		}
-		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, it.Name+": "+it.Reason))
-	}
-	deletions := 0
-	for i := range p.Steps {
-		if p.Steps[i].Action == migrate.ActionDelete {
-			deletions++
-		}
-	}
-	b.WriteString(style.Indented("", 0, fmt.Sprintf("%d to rename, %d to delete, %d with the current name, %d orphan, %d unattributed, %d duplicate, %d of others",
-		p.Count(migrate.VerdictRename), deletions, p.Count(migrate.VerdictCurrent), p.Count(migrate.VerdictOrphan),
-		p.Count(migrate.VerdictUnattributed), p.Count(migrate.VerdictDuplicate), p.Count(migrate.VerdictForeign))))
-	if foreign > 0 && len(p.Steps) == 0 && foreign == len(p.Items) {
-		b.WriteString("no rule is named by a cloud provider for Kubernetes\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return install.ShellLine(words)
 }

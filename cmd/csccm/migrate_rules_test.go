@@ -44,7 +44,7 @@ func TestMigrateRules(t *testing.T) {
 
 	c := execute(t, append(base, "--yes", "--journal", journal)...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "2 rules renamed; journal: "+journal)
+	require.Contains(t, c.out, "2 rules renamed; journal: "+journal+"\nUndo:  csccm migrate-rules --undo "+journal+" --cloud-config "+file+"\n")
 	require.Contains(t, c.errOut, oldLB+"-80 -> "+oldLB+"-tcp-80: renamed")
 	require.Equal(t, 2, sim.Ledger().Count("updateLoadBalancerRule"))
 	text, err := os.ReadFile(journal)
@@ -67,6 +67,53 @@ func TestMigrateRules(t *testing.T) {
 	require.Equal(t, 0, c.code, c.errOut)
 	c = execute(t, append(base, "--dry-run")...)
 	require.Contains(t, c.out, "2 to rename")
+
+	// Once more: there is nothing to undo, and nothing is asked or changed.
+	sim.Ledger().Reset()
+	third := filepath.Join(t.TempDir(), "third.jsonl")
+	c = execute(t, append(base, "--undo", journal, "--journal", third)...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Equal(t, "Nothing to undo: what "+journal+" records is as it was before.\n", c.out)
+	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
+	require.NoFileExists(t, third)
+}
+
+// Without --journal the journal is where the other commands keep theirs, and its folder is made.
+func TestMigrateRulesJournalFolder(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file, _ := cloudConfig(t)
+	a.set("/api/v1/services", serviceOfOldRules)
+	state := filepath.Join(t.TempDir(), "state")
+	r := csccm(t, "", environment("XDG_STATE_HOME", state), "migrate-rules", "--server", a.url, "--cloud-config", file, "--yes")
+	require.Equal(t, 0, r.code, r.err)
+	journals, err := filepath.Glob(filepath.Join(state, "csccm", "migrate-rules-*.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, journals, 1)
+	require.Contains(t, r.out, "Undo:  csccm migrate-rules --undo "+journals[0])
+}
+
+// A deletion is shown as one, and the address that is left without a rule is named with what to do about it.
+func TestMigrateRulesDeletesOrphans(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file, _ := cloudConfig(t)
+	a.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name":"demo-worker-2"}}]`)
+	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file}
+	c := execute(t, append(base, "--dry-run")...)
+	require.Contains(t, c.out, "none: orphan")
+	require.NotContains(t, c.out, "address 203.0.113.20")
+	c = execute(t, append(base, "--dry-run", "--delete-orphans")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "delete (orphan)")
+	require.Regexp(t, `! address 203\.0\.113\.20 has no load balancer rule any more and stays acquired: release it in\s+CloudStack \(id \S+\)`, c.out)
+	c = execute(t, append(base, "--dry-run", "--delete-orphans", "-o", "json")...)
+	var r migrateResult
+	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
+	require.EqualValues(t, "delete", r.Rules[0].Action)
+	require.EqualValues(t, "orphan", r.Rules[0].Verdict)
+	require.Len(t, r.Emptied, 1)
+	require.Equal(t, "203.0.113.20", r.Emptied[0].IP)
 }
 
 func TestMigrateRulesWithoutTheService(t *testing.T) {
@@ -77,7 +124,7 @@ func TestMigrateRulesWithoutTheService(t *testing.T) {
 	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--yes", "--journal", filepath.Join(t.TempDir(), "j")}
 	c := execute(t, base...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "0 to rename, 0 to delete, 0 with the current name, 2 orphan, 0 unattributed")
+	require.Contains(t, c.out, "0 to rename, 0 to delete, 0 with the current name, 2 orphan, 0 unattributed, 0 surplus")
 	require.Contains(t, c.out, "all its members are nodes of this cluster")
 	require.Contains(t, c.out, "--lb "+oldLB)
 	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
@@ -108,12 +155,12 @@ func TestMigrateRulesErrors(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"no credentials", 1, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
+		{"no credentials", 2, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
 		{"unreachable cluster", 1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
 		{"yes and dry-run", 2, "exclude each other", append([]string{"--yes", "--dry-run"}, cs...)},
 		{"journal exists", 2, "exists already", append([]string{"--yes", "--journal", taken}, cs...)},
 		{"undo of something else", 2, "not a journal", append([]string{"--undo", taken}, cs...)},
-		{"undo of another CloudStack", 1, "https://another/client/api", append([]string{"--undo", foreign}, cs...)},
+		{"undo of another CloudStack", 2, "https://another/client/api", append([]string{"--undo", foreign}, cs...)},
 		{"undo of nothing", 2, "no such file", append([]string{"--undo", taken + "x"}, cs...)},
 		{"undo and lb", 2, "lb", append([]string{"--undo", taken, "--lb", oldLB}, cs...)},
 		{"cloud-config is a folder", 2, "is a directory\n  fix: name a file", []string{"--cloud-config", t.TempDir()}},
@@ -159,11 +206,12 @@ func TestMigrateRulesOfARunningProvider(t *testing.T) {
 	base := []string{"migrate-rules", "--server", a.url, "--cloud-config", file, "--journal", filepath.Join(t.TempDir(), "j")}
 	sim.Ledger().Reset()
 	c := execute(t, append(base, "--yes")...)
-	require.Equal(t, 1, c.code)
+	require.Equal(t, 3, c.code)
 	require.Contains(t, c.errOut, "Deployment lw/cloud-controller-manager")
+	require.Contains(t, c.out, "2 to rename", "the plan is shown")
 	require.Zero(t, sim.Ledger().Count("updateLoadBalancerRule"))
-	c = execute(t, append(base, "--dry-run")...)
-	require.Equal(t, 0, c.code, "looking is allowed")
+	dry := execute(t, append(base, "--dry-run")...)
+	require.Equal(t, c, dry, "a dry run promises what the run does")
 
 	a.set("/apis/apps/v1/deployments", `[]`)
 	c = execute(t, append(base, "--yes")...)

@@ -11,22 +11,22 @@ import (
 )
 
 func action(it *migrate.Item) string {
-	switch it.Verdict {
-	case migrate.VerdictRename:
+	switch {
+	case it.Action == migrate.ActionRename:
 		return "rename to " + it.NewName
-	case migrate.VerdictCurrent:
-		return "none"
-	case migrate.VerdictDuplicate:
-		return "none: duplicate"
-	case migrate.VerdictSurplus:
-		return "delete: duplicate"
-	case migrate.VerdictOrphan:
-		return "orphan"
+	case it.Action != "":
+		return fmt.Sprintf("%s (%s)", it.Action, it.Verdict)
+	}
+	switch it.Verdict {
+	case migrate.VerdictDuplicate, migrate.VerdictOrphan, migrate.VerdictSurplus:
+		return "none: " + string(it.Verdict)
 	case migrate.VerdictUnattributed:
 		return "none: no Service of this cluster"
 	case migrate.VerdictForeign:
+		return "none: not of Kubernetes"
+	case migrate.VerdictCurrent, migrate.VerdictRename:
 	}
-	return "none: not of Kubernetes"
+	return "none"
 }
 
 func describeStep(s migrate.Step) string {

@@ -55,7 +55,7 @@ no cluster. Logins are those of docker login and of helm registry login.`,
 		o.Progress = g.told()
 		items := mirror.Images(release)
 		if err := mirror.Save(ctx, from, items, args[0], o); err != nil {
-			return err
+			return &remediedError{err, mirrorRemedy}
 		}
 		for i := range items {
 			items[i] = strings.TrimSuffix(from, "/") + "/" + items[i]
@@ -93,12 +93,14 @@ helm registry login.`,
 		o.Progress = g.told()
 		loaded, err := mirror.Load(ctx, args[0], args[1], o)
 		if err != nil {
-			return err
+			return &remediedError{err, mirrorRemedy}
 		}
 		return g.carried(format, carried{1, args[0], loaded})
 	})
 	return cmd
 }
+
+const mirrorRemedy = "check the name of the file, the registry and its path, the version, and the login (docker login)"
 
 // releaseVersion is a release's version without v; by default this program's own, if it is of a release.
 func releaseVersion(given string) (string, error) {

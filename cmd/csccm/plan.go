@@ -77,15 +77,11 @@ Exit codes, the same in every format and other than those of the other commands:
 
 // planError keeps exit code 2 for what the plan says.
 func planError(err error) error {
-	var usage *usageError
 	var said *report.ExitError
-	switch {
-	case errors.As(err, &usage):
-		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: usage.err}, cmp.Or(remedyOf(nil, err), "see csccm plan --help")}
-	case exitCode(err) == exitToDo && !errors.As(err, &said):
-		return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: err}, remedyOf(nil, err)}
+	if exitCode(err) != exitToDo || errors.As(err, &said) {
+		return err
 	}
-	return err
+	return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: err}, cmp.Or(remedyOf(nil, err), "see csccm plan --help")}
 }
 
 func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) error {
@@ -95,7 +91,7 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	}
 	services, err := plan.Select(names)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	c, cs, err := g.connect(ctx, f.cloudConfig)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/exitcodes"
 )
 
 // asProgram makes the test binary the program itself: a process with signals and an exit code of its own.
@@ -44,8 +46,21 @@ func codeOf(t *testing.T, err error) int {
 	return 0
 }
 
-// The table of docs/exit-codes.md, by real processes.
-func TestExitCodesOfTheProgram(t *testing.T) {
+// commandsOf returns the commands of a row of the table.
+func commandsOf(t *testing.T, name string) []string {
+	t.Helper()
+	for _, r := range exitcodes.Rows() {
+		if r.Name == name {
+			require.Equal(t, exitcodes.Timeouts, r.Test)
+			return r.Commands
+		}
+	}
+	require.Fail(t, "no such row", name)
+	return nil
+}
+
+// The rows of the table about the end of a command's time, by real processes.
+func TestExitCodesOfTimeouts(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
 	const worker = `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`
@@ -64,41 +79,9 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		return s.URL
 	}
 	silence := silent(t, func() {})
-	talk := map[string][]string{ // to a cluster
-		"install": nil, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "doctor": nil, "status": nil, "support-bundle": {"--file", filepath.Join(dir, "b")},
-		"plan": nil, "migrate-rules": nil, "takeover": nil, "adopt": nil, "taint": nil, "cks": nil,
-	}
-	for name, tt := range map[string]struct {
-		code int
-		args []string
-		says string
-	}{
-		"0":        {0, []string{"doctor", "--server", a.url, "--only", "K8S-002"}, ""},
-		"0 status": {0, []string{"version", "--server", a.url}, ""},
-		"1":        {1, []string{"migrate-rules", "--server", "http://127.0.0.1:1"}, "error: "},
-		"3 doctor": {3, []string{"doctor", "--server", "http://127.0.0.1:1"}, ""},
-		"3 status": {3, []string{"status", "--server", "http://127.0.0.1:1"}, ""},
-		"4 doctor": {4, []string{"doctor", "--server", a.url, "--only", "NODE-001", "--fail-on", "warning"}, ""},
-		"2 doctor": {2, []string{"doctor", "--server", a.url, "--only", "NODE-999"}, "error: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd, stderr := process(t, dir, tt.args...)
-			require.Equal(t, tt.code, codeOf(t, cmd.Run()), stderr)
-			require.Contains(t, stderr.String(), tt.says)
-		})
-	}
-	for command, args := range talk {
-		t.Run("2 "+command, func(t *testing.T) {
-			t.Parallel()
-			want := 2
-			if command == "plan" {
-				want = 1 // where 2 means that something is to do
-			}
-			cmd, stderr := process(t, dir, command, "--no-such-flag")
-			require.Equal(t, want, codeOf(t, cmd.Run()), stderr)
-			require.Contains(t, stderr.String(), "  fix: ")
-		})
+	more := map[string][]string{"support-bundle": {"--file", filepath.Join(dir, "b")}}
+	for _, command := range commandsOf(t, "time-out") {
+		args := more[command]
 		t.Run("124 "+command, func(t *testing.T) {
 			t.Parallel()
 			cmd, stderr := process(t, dir, append([]string{command, "--server", silence, "--timeout", "300ms"}, args...)...)
@@ -109,7 +92,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 	// A CloudStack that never answers is named, not the API server.
 	file := filepath.Join(dir, "mute")
 	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+silence+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
-	for _, command := range []string{"migrate-rules", "takeover", "taint"} {
+	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt"} {
 		t.Run("124 CloudStack "+command, func(t *testing.T) {
 			t.Parallel()
 			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")
@@ -118,7 +101,8 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 			require.NotContains(t, stderr.String(), "Kubernetes API")
 		})
 	}
-	for command, args := range talk {
+	for _, command := range commandsOf(t, "^C") {
+		args := more[command]
 		t.Run("130 "+command, func(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{})

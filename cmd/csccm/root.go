@@ -110,7 +110,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 // flagError is a flag that is not as it must be; for one that does not exist it names those that may be meant.
 func flagError(cmd *cobra.Command, err error) error {
-	usage := &usageError{err}
+	usage := usage(err)
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {
 		return usage

@@ -5,15 +5,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/operation"
-	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/rotate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -59,6 +56,7 @@ restarted, one Pod at a time.` + serverIsClient,
 				return err
 			}
 			login.warn(g)
+			login.interactive = g.interactive()
 			e, err := f.env(ctx, g, rotate.Command)
 			if err != nil {
 				return err
@@ -98,46 +96,31 @@ func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloud
 	if (cfg.APIKey == "") != (cfg.SecretKey == "") {
 		return nil, nil, usagef("only one of --admin-api-key-file and --admin-secret-key-file is given; give both")
 	}
-	notEmpty := func(s string) error {
-		if strings.TrimSpace(s) == "" {
-			return errors.New("an answer is needed")
-		}
-		return nil
-	}
-	var err error
-	if cfg.APIKey == "" && c.AdminUser == "" {
-		if c.AdminUser, err = e.Prompt.Input(ctx, prompt.Question{
-			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
-			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
-		}); err != nil {
-			return nil, nil, err
-		}
-	}
-	if cfg.APIKey == "" && c.AdminPassword == "" {
-		if c.AdminPassword, err = e.Prompt.Secret(ctx, prompt.Question{
-			Message: "Password of " + c.AdminUser, Validate: notEmpty,
-			Flag: "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD",
-		}); err != nil {
-			return nil, nil, err
-		}
-	}
-	domain := c.AdminDomain
-	if domain == "" {
-		domain = credentials.DefaultDomain
-	}
-	e.Progress.Step("Logging in to CloudStack at %s", cfg.APIURL)
 	var client *cloudstack.Client
+	login := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
+		var err error
+		if cfg.APIKey != "" {
+			client, err = cloudstack.NewClient(cfg)
+		} else {
+			client, err = cloudstack.Login(ctx, cfg, user, password, domain)
+		}
+		return client, err
+	}
 	if cfg.APIKey != "" {
-		client, err = cloudstack.NewClient(cfg)
+		if _, err := login(ctx, "", "", ""); err != nil {
+			return nil, nil, err
+		}
 	} else {
-		client, err = cloudstack.Login(ctx, cfg, c.AdminUser, c.AdminPassword, domain)
+		l := &credentials.Login{
+			Prompt: e.Prompt, Progress: e.Progress, Again: f.interactive, APIURL: cfg.APIURL,
+			User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: login,
+		}
+		err := l.Run(ctx)
+		c.AdminPassword = "" // not needed again
+		if err != nil {
+			return nil, nil, err
+		}
 	}
-	c.AdminPassword = "" // not needed again
-	if err != nil {
-		e.Progress.Fail("")
-		return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
-	}
-	e.Progress.Done("")
 	return client, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // canaryCluster is a cluster with an installed controller, and with words that must not leave it in all
@@ -163,4 +165,40 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 2, c.code)
 	c = execute(t, "__complete", "status", "-o", "")
 	require.Contains(t, c.out, "text\njson\nyaml\n")
+}
+
+// Neither account, domain nor user is named, wherever a text has them. Each is called the same throughout.
+func TestSupportBundleNamesNobody(t *testing.T) {
+	t.Parallel()
+	w := simulator.ExampleWorld()
+	w.Domains = append(w.Domains, simulator.Domain{Path: "ROOT/acmecorp"})
+	for i := range w.Accounts {
+		if a := &w.Accounts[i]; a.Name == "k8s" {
+			a.Domain = "ROOT/acmecorp"
+		}
+	}
+	sim, err := simulator.New(simulator.Options{World: w})
+	require.NoError(t, err)
+	t.Cleanup(sim.Close)
+	s := httptest.NewServer(sim.Handler())
+	t.Cleanup(s.Close)
+	apiKey, secretKey, found := sim.Keys("acmecorp/k8s-owner")
+	require.True(t, found)
+	file := filepath.Join(t.TempDir(), "cloud-config")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "[Global]\napi-url = %s/client/api\napi-key = %s\nsecret-key = %s\n", s.URL, apiKey, secretKey), 0o600))
+	args, _ := canaryCluster(t)
+	bundle := func(more ...string) map[string]string {
+		path := filepath.Join(t.TempDir(), "b.tar.gz")
+		c := execute(t, append([]string{"support-bundle", "--file", path, args[0], args[1], "--cloud-config", file}, more...)...)
+		require.Equal(t, 0, c.code, c.errOut)
+		return unpack(t, path)
+	}
+	named := fmt.Sprint(bundle("--keep-names"))
+	files := bundle()
+	for _, name := range []string{"k8s-owner", "k8s of domain", "acmecorp"} {
+		require.Contains(t, named, name, "the test would prove nothing")
+		require.NotContains(t, fmt.Sprint(files), name)
+	}
+	require.Regexp(t, `"account": "account-[0-9a-f]{8} of domain ROOT/domain-[0-9a-f]{8}"|"account": "account-[0-9a-f]{8} of domain domain-[0-9a-f]{8}"`, files["report.json"])
+	require.Regexp(t, `"user": "user-[0-9a-f]{8}, enabled"`, files["report.json"])
 }

@@ -115,6 +115,33 @@ func TestTakeoverShowsThePolicy(t *testing.T) {
 	require.Contains(t, r.Tenants.Kept(), "default/documented")
 }
 
+// keptOld adds the record of a takeover that kept the old controller. deployments returns both, the old one with replicas.
+func keptOld(t *testing.T, a *fakeCluster) (deployments func(replicas int) string) {
+	t.Helper()
+	const record = `{"schemaVersion":2,"time":"2026-03-14T15:09:26Z","server":"x","lease":{"namespace":"kube-system","name":"cloud-controller-manager"},
+		"predecessors":[{"family":"apache","kind":"Deployment","namespace":"kube-system","name":"cloud-controller-manager","wanted":2}],"services":[],
+		"pinned":[{"service":"default/documented","annotation":"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol","value":"enabled","before":null}]}`
+	body, err := json.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": map[string]string{"20260314T150926.000Z.json": record}})
+	require.NoError(t, err)
+	a.set("/api/v1/namespaces/kube-system/configmaps/csccm-takeover", string(body))
+	deployments = func(replicas int) string {
+		return fmt.Sprintf(`[
+		{"metadata":{"namespace":"kube-system","name":"cloud-controller-manager"},"spec":{"replicas":%d,"selector":{"matchLabels":{"k8s-app":"x"}},"template":{"spec":{"containers":[
+			{"name":"c","image":"apache/cloudstack-kubernetes-provider:v1.2.0","args":["--cloud-provider=external-cloudstack"]}]}}}},
+		{"metadata":{"namespace":"kube-system","name":"ours","labels":{"app.kubernetes.io/name":"cloudstack-ccm","app.kubernetes.io/instance":"cloudstack-ccm"},
+			"annotations":{"meta.helm.sh/release-name":"cloudstack-ccm"}},"spec":{"replicas":1,"selector":{},"template":{"spec":{"containers":[{"name":"c","image":"x"}]}}}}]`, replicas)
+	}
+	return deployments
+}
+
+// undoneCluster is a cluster after a takeover with --keep-old.
+func undoneCluster(t *testing.T) (a *fakeCluster, sim *simulator.Simulator, file string) {
+	t.Helper()
+	a, sim, file = leftCluster(t)
+	a.set("/apis/apps/v1/deployments", keptOld(t, a)(0))
+	return a, sim, file
+}
+
 // The way back is shown and asked for as the way there, by the record in the cluster.
 func TestTakeoverUndoPlans(t *testing.T) {
 	t.Parallel()
@@ -129,19 +156,7 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	require.Equal(t, 1, c.code, c.errOut)
 	require.Contains(t, c.errOut, "ConfigMap kube-system/csccm-takeover holds no record of a takeover\n  fix: name the namespace")
 
-	const record = `{"schemaVersion":2,"time":"2026-03-14T15:09:26Z","server":"x","lease":{"namespace":"kube-system","name":"cloud-controller-manager"},
-		"predecessors":[{"family":"apache","kind":"Deployment","namespace":"kube-system","name":"cloud-controller-manager","wanted":2}],"services":[],
-		"pinned":[{"service":"default/documented","annotation":"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol","value":"enabled","before":null}]}`
-	body, err := json.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": map[string]string{"20260314T150926.000Z.json": record}})
-	require.NoError(t, err)
-	a.set("/api/v1/namespaces/kube-system/configmaps/csccm-takeover", string(body))
-	deployments := func(replicas int) string {
-		return fmt.Sprintf(`[
-		{"metadata":{"namespace":"kube-system","name":"cloud-controller-manager"},"spec":{"replicas":%d,"selector":{"matchLabels":{"k8s-app":"x"}},"template":{"spec":{"containers":[
-			{"name":"c","image":"apache/cloudstack-kubernetes-provider:v1.2.0","args":["--cloud-provider=external-cloudstack"]}]}}}},
-		{"metadata":{"namespace":"kube-system","name":"ours","labels":{"app.kubernetes.io/name":"cloudstack-ccm","app.kubernetes.io/instance":"cloudstack-ccm"},
-			"annotations":{"meta.helm.sh/release-name":"cloudstack-ccm"}},"spec":{"replicas":1,"selector":{},"template":{"spec":{"containers":[{"name":"c","image":"x"}]}}}}]`, replicas)
-	}
+	deployments := keptOld(t, a)
 	a.set("/apis/apps/v1/deployments", deployments(1))
 	c = execute(t, append(base, "--yes")...)
 	require.Equal(t, 3, c.code, c.errOut)

@@ -68,7 +68,7 @@ func TestMigrateRulesTranscript(t *testing.T) {
 		return c.out
 	}
 	out := run("--dry-run")
-	require.Contains(t, out, "2 to rename, 1 to delete, 0 with the current name, 1 orphan, 1 unattributed, 0 duplicate, 1 of others")
+	require.Contains(t, out, "2 to rename, 1 to delete, 0 with the current name, 1 orphan, 1 unattributed, 1 surplus, 0 duplicate, 1 of others")
 	require.Equal(t, before, states(t, client))
 
 	journal := filepath.Join(dir, "journal.jsonl")
@@ -84,10 +84,11 @@ func TestMigrateRulesTranscript(t *testing.T) {
 	out = run("--undo", journal, "--yes", "--journal", filepath.Join(dir, "undo.jsonl"))
 	require.Contains(t, out, "2 rules renamed, 2 rules made again")
 	require.Equal(t, before, states(t, client), "name, address, port, protocol, algorithm and members are as they were")
+	require.Contains(t, run("--undo", journal, "--yes"), "Nothing to undo")
 	require.NotContains(t, text.String(), secretKey)
 
 	if os.Getenv("CSCCM_TRANSCRIPTS") != "" {
-		page := strings.NewReplacer(dir, "/home/admin").Replace(text.String())
+		page := strings.NewReplacer(" --cloud-config "+file, "", dir, "/home/admin").Replace(text.String())
 		require.NoError(t, os.WriteFile(filepath.Join("..", "..", "docs", "transcripts", "migrate-rules.txt"), []byte(page), 0o600))
 	}
 }

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/status"
 	"github.com/csccm/csccm/pkg/version"
@@ -96,6 +97,7 @@ func (in *Input) learnNames(r *redactor) {
 		if vm, known := f.VM(&f.Nodes[i]); known {
 			r.name("node", vm.Name) // the same as the node's, most often
 			r.name("zone", vm.ZoneName)
+			r.name("account", vm.Account)
 			for _, n := range vm.NICs {
 				r.name("network", n.NetworkName)
 			}
@@ -111,6 +113,15 @@ func (in *Input) learnNames(r *redactor) {
 	for _, members := range f.Members {
 		for i := range members {
 			r.name("node", members[i].Name)
+		}
+	}
+	if o := f.Owner; o != nil {
+		r.name("user", o.User)
+		r.name("account", o.Account)
+		for _, part := range strings.Split(o.Domain, "/") { // a path or the last name of it
+			if part != credentials.DefaultDomain { // every CloudStack has it
+				r.name("domain", part)
+			}
 		}
 	}
 	if c := in.Env.Cluster; c != nil {

@@ -221,6 +221,7 @@ func (f Finding) whose(ctx context.Context, e *Env) Finding {
 		if u.APIKey != e.CloudConfig.APIKey {
 			continue
 		}
+		e.facts.owner.Store(&Owner{User: u.Username, Account: u.Account, Domain: u.Domain})
 		return f.evidence("user", u.Username+", "+u.State).evidence("account", u.Account+" of domain "+u.Domain).
 			evidence("role", fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType))
 	}

@@ -51,7 +51,7 @@ func controllerChecks() []Check {
 			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No Deployment, DaemonSet or static Pod of another cloud controller manager is there, and k3s and RKE2 run without their own.",
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
-			Remedy: "run `csccm takeover`, which stops the other and keeps all it made, or scale it to 0; start k3s and RKE2 with disable-cloud-controller: true",
+			Remedy: "run `csccm takeover` for Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
 					return decideOthers(e.others(workloads), loosePods(pods), nodes)
@@ -381,9 +381,32 @@ func decideOthers(others []workload, pods []corev1.Pod, nodes []corev1.Node) Fin
 		}
 	}
 	if len(objects) > 0 {
-		return bad("another cloud controller manager is there").about(objects...)
+		return bad("another cloud controller manager is there").about(objects...).fix("%s", remedyForOthers(others, len(pods) > 0, slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+			return kubelet.RunsCloudController(&n)
+		})))
 	}
 	return ok("none")
+}
+
+// remedyForOthers names csccm takeover only for the providers that it can replace.
+func remedyForOthers(others []workload, static, builtIn bool) string {
+	var parts []string
+	if slices.ContainsFunc(others, func(w workload) bool { return w.replaceable }) {
+		parts = append(parts, "run `csccm takeover`, which stops the other provider for CloudStack and keeps all that it made")
+	}
+	for i := range others {
+		if w := &others[i]; !w.replaceable {
+			parts = append(parts, fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: kubectl -n %[2]s delete %[4]s %[3]s",
+				w.kind, w.namespace, w.name, strings.ToLower(w.kind)))
+		}
+	}
+	if static {
+		parts = append(parts, "remove the static Pod's file from /etc/kubernetes/manifests of its node")
+	}
+	if builtIn {
+		parts = append(parts, "start k3s and RKE2 with disable-cloud-controller: true")
+	}
+	return strings.Join(parts, "; ")
 }
 
 func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {

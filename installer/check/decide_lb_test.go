@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -306,4 +307,33 @@ func TestDecideRuleNames(t *testing.T) {
 	expect{"", "2 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old"}}.verify(t, decideOrphans(in, []cloudstack.PublicIP{
 		tagged("203.0.113.50", "kubernetes", "gone"), tagged("203.0.113.51", "kubernetes", uidWeb), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
 	}, "kubernetes"))
+}
+
+// CCM-003 recommends a takeover only for providers that one can replace, and names the others.
+func TestRemedyForOthers(t *testing.T) {
+	t.Parallel()
+	of := func(name, image string, args ...string) workload {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: name}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image, Args: args}}
+		return deploymentOf(d)
+	}
+	apache, leaseweb := of("a", "apache/cloudstack-kubernetes-provider:v1.2.0"), of("l", "mirror/ccm:1", "--cloud-provider=cloudstack")
+	openstack := of("openstack-cloud-controller-manager", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1", "--cloud-provider=openstack")
+	const takes, removes = "run `csccm takeover`", "kubectl -n ops delete deployment openstack-cloud-controller-manager"
+	for name, tt := range map[string]struct {
+		others []workload
+		says   []string
+		not    string
+	}{
+		"Apache's":       {[]workload{apache}, []string{takes}, "kubectl"},
+		"Leaseweb's":     {[]workload{leaseweb}, []string{takes}, "kubectl"},
+		"an unknown one": {[]workload{openstack}, []string{"csccm takeover does not know Deployment ops/openstack-cloud-controller-manager", removes}, takes},
+		"both":           {[]workload{apache, openstack}, []string{takes, removes}, "disable-cloud-controller"},
+	} {
+		remedy := decideOthers(tt.others, nil, nil).Remedy
+		for _, s := range tt.says {
+			require.Contains(t, remedy, s, name)
+		}
+		require.NotContains(t, remedy, tt.not, name)
+	}
 }

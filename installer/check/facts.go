@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/kubelet"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/tenants"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -27,6 +29,7 @@ const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 // facts are all that checks decide by, each read at most once.
 type facts struct {
 	phase Phase
+	owner atomic.Pointer[Owner] // nil where the server does not say
 
 	version      *fact[*kversion.Info]
 	distribution *fact[distribution]
@@ -68,6 +71,7 @@ type workload struct {
 	images                []string
 	words                 []string // commands and arguments
 	wanted, ready         int32
+	replaceable           bool // csccm takeover can take its place
 }
 
 func (w *workload) object() Object { return Object{Kind: w.kind, Namespace: w.namespace, Name: w.name} }
@@ -98,6 +102,7 @@ func (w *workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelecto
 		w.selector = selector.MatchLabels
 	}
 	w.words = tenants.Words(&t.Spec)
+	w.replaceable = takeover.Replaces(&t.Spec, w.name)
 	for i := range t.Spec.Containers {
 		w.images = append(w.images, t.Spec.Containers[i].Image)
 	}

@@ -39,9 +39,14 @@ type Facts struct {
 	VMs               *inventory.VMSnapshot
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
 	Members           map[string][]cloudstack.LoadBalancerMember
+	// Owner is whose the keys are; nil where the server does not say.
+	Owner *Owner
 	// Unread names what should be here and could not be read, by the names below.
 	Unread []string
 }
+
+// Owner is whose keys the controller works with.
+type Owner struct{ User, Account, Domain string }
 
 // Has tells whether what a name stands for was read.
 func (f *Facts) Has(name string) bool { return !slices.Contains(f.Unread, name) }
@@ -110,7 +115,7 @@ func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)
 func (e *Env) exported() *Facts {
 	f := e.facts
 	out := &Facts{
-		At: e.Clock.Now(), Distribution: f.distribution.peek().name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
+		Owner: f.owner.Load(), At: e.Clock.Now(), Distribution: f.distribution.peek().name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
 		Services: f.services.peek(), Events: f.events.peek(), Leases: f.leases.peek(), Pods: f.ownPods.peek(),
 		VMs: f.vms.peek(), Rules: f.balancers.peek().rules, Members: f.balancers.peek().members,
 	}

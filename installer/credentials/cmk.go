@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/installer/report"
 )
 
 // CMKCurrent asks for the profile that the file itself says is in use.
@@ -41,7 +43,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 		if errors.As(err, &perr) {
 			err = perr.Err
 		}
-		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: 2, Err: err}
+		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
 	}
 	defer f.Close() //nolint:errcheck // read only
 	sections := map[string]map[string]string{}
@@ -60,13 +62,13 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 		default:
 			key, value, ok := strings.Cut(line, "=")
 			if !ok || section == nil {
-				return nil, &Error{What: fmt.Sprintf("%s line %d is neither [section] nor key = value", path, n), Fix: fix, Code: 2}
+				return nil, &Error{What: fmt.Sprintf("%s line %d is neither [section] nor key = value", path, n), Fix: fix, Code: report.ExitUsage}
 			}
 			section[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, &Error{What: "reading cmk's configuration " + path, Fix: fix, Code: 2, Err: err}
+		return nil, &Error{What: "reading cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
 	}
 	core := sections["core"]
 	delete(sections, "core")
@@ -77,7 +79,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 	if !ok {
 		return nil, &Error{
 			What: fmt.Sprintf("%s has no profile %q", path, profile),
-			Fix:  "name one of these: " + some(slices.Collect(maps.Keys(sections))), Code: 2,
+			Fix:  "name one of these: " + some(slices.Collect(maps.Keys(sections))), Code: report.ExitUsage,
 		}
 	}
 	p := &CMKProfile{
@@ -86,7 +88,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 		SSLNoVerify: strings.EqualFold(s["verifycert"], "false"),
 	}
 	if p.URL == "" {
-		return nil, &Error{What: fmt.Sprintf("profile %q of %s has no url", profile, path), Fix: "set it with cmk set url", Code: 2}
+		return nil, &Error{What: fmt.Sprintf("profile %q of %s has no url", profile, path), Fix: "set it with cmk set url", Code: report.ExitUsage}
 	}
 	return p, nil
 }

@@ -28,36 +28,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Error is a problem with credentials and the way out.
-type Error struct {
-	What string // the thing and what is wrong with it
-	Fix  string // what would be right
-	Code int    // exit code; 0 means 1
-	Err  error  // cause, if any; its text is not part of What
-}
-
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.What
-	}
-	return e.What + ": " + e.Err.Error()
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// Remedy is what would be right.
-func (e *Error) Remedy() string { return e.Fix }
-
-// ExitCode is 1 unless the error says otherwise.
-func (e *Error) ExitCode() int {
-	if e.Code == 0 {
-		return 1
-	}
-	return e.Code
-}
+type Error = report.Error
 
 // Names that csccm gives by default.
 const (
@@ -124,25 +100,30 @@ func explain(doing string, err error) error {
 // ExplainLogin puts an error of cloudstack.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
 	var api *cloudstack.Error
+	var known *Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case BadInput(err):
+		return report.Usage(err.Error(), Remedy(err))
 	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
 		return unanswered(apiURL, err)
 	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
-		return &Error{
+		return &RefusedError{&Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
 			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
 			Err:  err,
-		}
+		}}
 	case errors.As(err, &api) && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
-		return &Error{
+		return &RefusedError{&Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
 			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",
 			Err:  err,
-		}
+		}}
 	}
 	return &Error{
 		What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user),

@@ -10,6 +10,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/csccm/csccm/installer/report"
 )
 
 // PlainHTTP reports whether requests to an API URL go over the network without TLS: http:// to another machine.
@@ -31,7 +33,7 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 	}
 	return &Error{
 		What: "an administrator's login at " + apiURL + " would send the password and the controller's new keys unencrypted; nothing was sent",
-		Fix:  "give the https:// URL, or add --allow-http where nobody else can read the traffic", Code: 2,
+		Fix:  "give the https:// URL, or add --allow-http where nobody else can read the traffic", Code: report.ExitUsage,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -20,7 +21,7 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 		return cloudstack.Domain{}, explain("listing domains", err)
 	}
 	if want == "" {
-		want = topDomain(domains)
+		want = TopDomain(domains)
 	}
 	for _, d := range domains {
 		if d.ID == want || strings.EqualFold(domainPath(d), normalPath(want)) {
@@ -34,12 +35,18 @@ func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domai
 	}
 	return cloudstack.Domain{}, &Error{
 		What: fmt.Sprintf("there is no domain %q that this administrator can see", want),
-		Fix:  "name one of these with --domain: " + some(known),
+		Fix:  "name one of these with --domain: " + some(known), Code: report.ExitUsage,
 	}
 }
 
-// topDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
-func topDomain(domains []cloudstack.Domain) string {
+// CheckDomain refuses a domain that the administrator does not see.
+func CheckDomain(ctx context.Context, admin Admin, want string) error {
+	_, err := findDomain(ctx, admin, want)
+	return err
+}
+
+// TopDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
+func TopDomain(domains []cloudstack.Domain) string {
 	top := ""
 	for _, d := range domains {
 		if path := domainPath(d); top == "" || strings.Count(path, "/") < strings.Count(top, "/") {
@@ -122,12 +129,13 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 	case 0:
 		return cloudstack.Project{}, &Error{
 			What: fmt.Sprintf("there is no project %q that these credentials can see", want),
-			Fix:  projectFix(known),
+			Fix:  projectFix(known), Code: report.ExitUsage,
 		}
 	}
 	return cloudstack.Project{}, &Error{
 		What: fmt.Sprintf("%d projects are named %q", len(named), want),
 		Fix:  fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID),
+		Code: report.ExitUsage,
 	}
 }
 

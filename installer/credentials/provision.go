@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -83,7 +84,7 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		return nil, &Error{
 			What: "no account is named for the controller's user",
 			Fix:  "name the account that owns the cluster's VMs with --account, or the project with --project",
-			Code: 2,
+			Code: report.ExitUsage,
 		}
 	}
 	account, err := findAccount(ctx, admin, p.Account, p.Domain)
@@ -104,6 +105,7 @@ func (p *Provision) noAccount(ctx context.Context, admin Admin, r Request) error
 	e := &Error{
 		What: fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
 		Fix:  "name the account that owns the cluster's VMs (--account, --domain)",
+		Code: report.ExitUsage,
 	}
 	if r.Project != "" { // whose domain a member must be of
 		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
@@ -112,7 +114,6 @@ func (p *Provision) noAccount(ctx context.Context, admin Admin, r Request) error
 	if r.CreateAccount {
 		e.What += ", and a new one would own none of the cluster's VMs, so the controller could not work"
 		e.Fix += ", or their project (--project NAME, with or without --create-account)"
-		e.Code = 2
 	}
 	if elsewhere := accountElsewhere(ctx, admin, p.Account); elsewhere != "" {
 		e.Fix = elsewhere
@@ -141,7 +142,7 @@ func (p *Provision) planProject(ctx context.Context, admin Admin, r Request) err
 	if r.Domain != "" || domain.ID == "" {
 		return &Error{
 			What: fmt.Sprintf("project %q is of domain %s, and its members must be of the same domain", p.Project.Name, orUnknown(domain.Path)),
-			Fix:  "leave out --domain, or log in as an administrator of that domain",
+			Fix:  "leave out --domain, or log in as an administrator of that domain", Code: report.ExitUsage,
 		}
 	}
 	p.Domain = domain

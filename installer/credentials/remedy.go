@@ -36,12 +36,24 @@ func unanswered(apiURL string, err error) *Error {
 	}
 }
 
+// BadInput reports whether an error of CloudStack's client is about the configuration that it was given: a project that
+// does not exist, a ca-file that is none, a key with blanks in it. The operator must correct that first.
+func BadInput(err error) bool {
+	var project *inventory.ProjectError
+	var config *cloudstack.ConfigError
+	return errors.As(err, &config) || errors.As(err, &project) && project.Err == nil
+}
+
 // Remedy says in one line what would be right where CloudStack, or the way there, has refused the
 // controller's own credentials; "" where err is not about that.
 func Remedy(err error) string {
 	var project *inventory.ProjectError
 	if errors.As(err, &project) && project.Err == nil {
 		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
+	}
+	var config *cloudstack.ConfigError
+	if errors.As(err, &config) {
+		return "correct it in the flag, the file or the Secret that it comes from"
 	}
 	var api *cloudstack.Error
 	if !errors.As(err, &api) || errors.Is(err, context.Canceled) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -87,7 +88,7 @@ func checkRoleType(role *cloudstack.Role) error {
 	}
 	return &Error{
 		What: fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", role.Name, role.Type, userRoleType),
-		Fix:  "choose another name with --role-name",
+		Fix:  "choose another name with --role-name", Code: report.ExitUsage,
 	}
 }
 

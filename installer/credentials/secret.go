@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -102,7 +103,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	}
 	CarryRecordKey(&inPod, s.Config)
 	if err := inPod.Validate(); err != nil {
-		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: 2, Err: err}
+		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
 	data := map[string][]byte{SecretKey: inPod.Render()}
 	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: data, current: s.object}

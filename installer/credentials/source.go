@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/csccm/csccm/installer/report"
 )
 
 // maxSecret bounds what is read as one secret.
@@ -32,8 +34,19 @@ func ReadKeyFile(flag, path string) (key, note string, err error) {
 		return "", "", err
 	}
 	key, note = TrimKey(fmt.Sprintf("%s: %s", flag, path), strings.TrimRight(raw, "\r\n"))
-	key, err = oneLine(flag, key)
+	if key, err = oneLine(flag, key); err == nil {
+		err = CheckKey(flag+": the key in "+path, key)
+	}
 	return key, note, err
+}
+
+// CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
+// has. what names the key.
+func CheckKey(what, key string) error {
+	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return nil
+	}
+	return report.Usage(what+" has blanks or control characters in it", "paste the key whole, and nothing else")
 }
 
 // TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
@@ -58,7 +71,7 @@ func readFile(flag, path string) (string, error) {
 		if errors.As(err, &perr) {
 			err = perr.Err
 		}
-		return "", &Error{What: fmt.Sprintf("%s: cannot read %s", flag, path), Fix: "name a file that holds the secret and nothing else", Code: 2, Err: err}
+		return "", &Error{What: fmt.Sprintf("%s: cannot read %s", flag, path), Fix: "name a file that holds the secret and nothing else", Code: report.ExitUsage, Err: err}
 	}
 	defer f.Close() //nolint:errcheck // read only
 	return readAll(flag, f)
@@ -67,7 +80,7 @@ func readFile(flag, path string) (string, error) {
 func readAll(flag string, r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err != nil {
-		return "", &Error{What: flag + ": reading failed", Fix: "pipe or name a file that holds the secret", Code: 2, Err: err}
+		return "", &Error{What: flag + ": reading failed", Fix: "pipe or name a file that holds the secret", Code: report.ExitUsage, Err: err}
 	}
 	return string(b), nil
 }
@@ -85,9 +98,9 @@ func oneLine(flag, raw string) (string, error) {
 	secret := strings.TrimPrefix(strings.TrimRight(raw, "\r\n"), string(byteOrderMark))
 	switch {
 	case len(raw) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
-		return "", &Error{What: flag + ": that is not one line of text", Fix: "the secret must be the only content", Code: 2}
+		return "", &Error{What: flag + ": that is not one line of text", Fix: "the secret must be the only content", Code: report.ExitUsage}
 	case secret == "":
-		return "", &Error{What: flag + ": the secret is empty", Fix: "the secret must be the only content", Code: 2}
+		return "", &Error{What: flag + ": the secret is empty", Fix: "the secret must be the only content", Code: report.ExitUsage}
 	}
 	return secret, nil
 }

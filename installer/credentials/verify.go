@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -28,6 +29,7 @@ type User interface {
 type Want struct {
 	APIURL   string
 	Project  string   // name or id; "" = the account's own resources
+	Account  string   // name; "" = whichever the keys are of
 	Zone     string   // name or id; "" = any
 	Required []string // commands without which the controller cannot work
 	Optional []string // commands without which it works with less
@@ -77,6 +79,11 @@ func (v *Verified) found(ok bool, subject, format string, args ...any) {
 // and whether it takes the keys.
 func (v *Verified) server(ctx context.Context, api User, w Want) error {
 	capabilities, err := api.Capabilities(ctx)
+	return v.takesKeys(w, capabilities, err)
+}
+
+// takesKeys judges the answer to the first signed call.
+func (v *Verified) takesKeys(w Want, capabilities *cloudstack.Capabilities, err error) error {
 	var failed *cloudstack.Error
 	switch {
 	case err == nil:
@@ -115,8 +122,8 @@ func (v *Verified) project(ctx context.Context, api User, w Want) error {
 		if !looksLikeID(w.Project) {
 			return &Error{
 				What: fmt.Sprintf("the role may not list projects, so the name %q cannot be looked up", w.Project),
-				Fix:  "give the project's id with --project",
-				Err:  err,
+				Fix:  "give the project's id with --project", Code: report.ExitUsage,
+				Err: err,
 			}
 		}
 		v.Project = cloudstack.Project{ID: w.Project, Name: w.Project}
@@ -175,7 +182,7 @@ func FindZone(ctx context.Context, api interface {
 		}
 		known = append(known, z.Name)
 	}
-	return cloudstack.Zone{}, &Error{What: fmt.Sprintf("there is no zone %q", want), Fix: "name one of these with --zone: " + some(known)}
+	return cloudstack.Zone{}, report.Usage(fmt.Sprintf("there is no zone %q", want), "name one of these with --zone: "+some(known))
 }
 
 // commands compares what the role allows with what the controller calls.
@@ -232,8 +239,26 @@ func (v *Verified) virtualMachines(ctx context.Context, api User, w Want) error 
 		}
 		return e
 	}
+	if err := ofAccount(vms, w.Account); err != nil {
+		return err
+	}
 	v.found(true, "VMs", "%d%s", v.VMs, v.scope())
 	return nil
+}
+
+// ofAccount refuses keys of another account than the one that was named: the VMs that they see are those of their own.
+func ofAccount(vms []cloudstack.VirtualMachine, want string) error {
+	var owners []string
+	for i := range vms {
+		owners = append(owners, vms[i].Account)
+	}
+	if want == "" || slices.Contains(owners, want) {
+		return nil
+	}
+	slices.Sort(owners)
+	owners = slices.Compact(owners)
+	return report.Usage(fmt.Sprintf("--account %s does not match the keys: the VMs that they see are of account %s", want, some(owners)),
+		"leave out --account, or give the keys of a user in account "+want)
 }
 
 func (v *Verified) networks(ctx context.Context, api User, _ Want) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // CredentialOptions says where the controller's keys come from. At most one of
@@ -76,25 +77,19 @@ func (in *Installer) complete(ctx context.Context) error {
 	if err := in.completeSource(ctx); err != nil {
 		return err
 	}
+	if err := in.needless(); err != nil {
+		return err
+	}
 	if c.Source == SourceSecret {
 		return nil
 	}
-	var err error
 	if c.APIURL == "" {
-		def := ""
-		if in.existing.Config != nil {
-			def = in.existing.Config.APIURL
-		}
-		c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
-			Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
-			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: checkURL,
-		})
-		if err != nil {
+		if err := in.askURL(ctx); err != nil {
 			return err
 		}
 	}
 	if err := checkURL(c.APIURL); err != nil {
-		return &usageError{fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api"}
+		return report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
 	}
 	if c.Source == SourceKeys {
 		return in.completeKeys(ctx)
@@ -117,7 +112,7 @@ func (in *Installer) completeSource(ctx context.Context) error {
 		c.Source = SourceSecret
 		in.Progress.Info("using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
 	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.Options.OverwriteSecret:
-		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	default:
 		source, err := in.Prompt.Select(ctx, prompt.Question{
 			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
@@ -137,25 +132,43 @@ func (in *Installer) completeSource(ctx context.Context) error {
 	return nil
 }
 
-func (in *Installer) completeKeys(ctx context.Context) error {
-	k := &in.Options.Credentials.Keys
-	var err error
-	if k.APIKey == "" {
-		if k.APIKey, err = in.askKey(ctx, prompt.Question{Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY"}); err != nil {
-			return err
+// needless refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
+func (in *Installer) needless() error {
+	c := &in.Options.Credentials
+	if c.Source == SourceAdmin {
+		return nil
+	}
+	var given []string
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--create-account", c.CreateAccount},
+		{"--domain", c.Domain != ""},
+		{"--user", c.User != ""},
+		{"--role-name", c.Role != ""},
+		{"--account", c.Account != "" && in.Options.Project != ""},
+	} {
+		if f.given {
+			given = append(given, f.flag)
 		}
 	}
-	if k.SecretKey == "" {
-		if k.SecretKey, err = in.askKey(ctx, prompt.Question{Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"}); err != nil {
-			return err
-		}
+	if len(given) == 0 {
+		return nil
 	}
-	return nil
+	return report.Usage(strings.Join(given, ", ")+" is for the user that an administrator makes, and keys exist here",
+		"leave it out, or give an administrator's login with "+adminFlags)
 }
 
 // askKey asks for a key, without the blanks that a paste may put around it.
 func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, error) {
-	q.Validate = notEmpty
+	q.Validate = func(s string) error {
+		if err := notEmpty(s); err != nil {
+			return err
+		}
+		key, _ := credentials.TrimKey(q.Message, s)
+		return credentials.CheckKey(q.Message, key)
+	}
 	answer, err := in.Prompt.Secret(ctx, q)
 	if err != nil {
 		return "", err
@@ -167,44 +180,33 @@ func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, err
 	return key, nil
 }
 
+// completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.
 func (in *Installer) completeAdmin(ctx context.Context) error {
 	c := &in.Options.Credentials
-	err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP)
-	if err != nil {
+	if err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP); err != nil {
 		return err
 	}
-	if !c.AdminKeys.given() {
-		if c.AdminUser == "" {
-			if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{
-				Message: "CloudStack administrator", Default: "admin", Flag: "--admin-user USER", Validate: notEmpty,
-			}); err != nil {
-				return err
-			}
+	if c.AdminKeys.given() && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
+		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+	}
+	if in.Interactive {
+		return nil
+	}
+	var err error
+	if !c.AdminKeys.given() && c.AdminUser == "" {
+		if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{Message: "CloudStack administrator", Flag: "--admin-user USER"}); err != nil {
+			return err
 		}
-		if c.AdminPassword == "" {
-			if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{
-				Message: "Password of " + c.AdminUser, Flag: passwordFlags, Validate: notEmpty,
-			}); err != nil {
-				return err
-			}
+	}
+	if !c.AdminKeys.given() && c.AdminPassword == "" {
+		if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags}); err != nil {
+			return err
 		}
-	} else if c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "" {
-		return &usageError{"only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file"}
 	}
 	if c.Account != "" || in.Options.Project != "" {
 		return nil
 	}
-	c.Account, err = in.Prompt.Input(ctx, prompt.Question{
-		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
-		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME", Validate: notEmpty,
-	})
-	if err != nil {
-		return err
-	}
-	if name, ok := strings.CutPrefix(c.Account, "project/"); ok {
-		c.Account, in.Options.Project = "", name
-	}
-	return nil
+	return in.askAccount(ctx, notEmpty)
 }
 
 func notEmpty(s string) error {
@@ -230,10 +232,3 @@ func checkURL(s string) error {
 	}
 	return nil
 }
-
-// usageError is input that cannot be used as it is.
-type usageError struct{ what, fix string }
-
-func (e *usageError) Error() string  { return e.what }
-func (e *usageError) Remedy() string { return e.fix }
-func (e *usageError) ExitCode() int  { return 2 }

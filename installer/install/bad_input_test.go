@@ -99,17 +99,17 @@ func TestBadInput(t *testing.T) {
 		"an unknown project": {func(t *testing.T, b *bench, o *Options) {
 			*o = b.keys(t)
 			o.Project = "no-such-project"
-		}, `there is no project "no-such-project"`, "--project", 1},
+		}, `there is no project "no-such-project"`, "--project", 2},
 		"an unknown zone": {func(t *testing.T, b *bench, o *Options) {
 			*o = b.keys(t)
 			o.Zone = "zone-9"
-		}, `there is no zone "zone-9"`, "zone-1", 1},
+		}, `there is no zone "zone-9"`, "zone-1", 2},
 		"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *bench, o *Options) {
 			o.Credentials.Account, o.Credentials.CreateAccount = "nobody", true
 		}, "a new one would own none of the cluster's VMs", "--project NAME", 2},
 		"an unknown zone, before the user is made": {func(_ *testing.T, _ *bench, o *Options) {
 			o.Zone = "zone-9"
-		}, `there is no zone "zone-9"`, "zone-1", 1},
+		}, `there is no zone "zone-9"`, "zone-1", 2},
 		"a CA file that is none": {func(t *testing.T, b *bench, o *Options) {
 			*o = b.keys(t)
 			o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")

@@ -86,8 +86,8 @@ func (in *Installer) checksBeforeUser(ctx context.Context) error {
 	if in.provision == nil || !in.provision.Changes() {
 		return nil // nothing is changed before the checks
 	}
-	if in.provision.NewKeys() && in.existing.Exists && !in.Options.OverwriteSecret && in.Options.Yes {
-		return in.keepsSecret("it would hold the new user's keys")
+	if refusal := in.overwritesLater(); refusal != nil && in.Options.Yes {
+		return refusal
 	}
 	return in.preflight(ctx)
 }

@@ -5,12 +5,14 @@ package install
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"slices"
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -27,8 +29,11 @@ func (in *Installer) credentials(ctx context.Context) error {
 	c := &in.Options.Credentials
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s holds no PEM certificate", c.CAFile)
+		}
 		if err != nil {
-			return &usageError{fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates"}
+			return report.Usage(fmt.Sprintf("--ca-file: %v", err), "name a file with PEM certificates")
 		}
 		in.caPEM = pem
 	}
@@ -48,7 +53,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 		return in.planProvision(ctx)
 	case SourceUnset:
 	}
-	return &usageError{"no credentials are given", "add " + adminFlags + ", or " + keyFlags}
+	return report.Usage("no credentials are given", "add "+adminFlags+", or "+keyFlags)
 }
 
 // newConfig is the configuration without keys. It keeps what an operator set in
@@ -83,13 +88,11 @@ func (in *Installer) overlay(cfg *cloudstack.Config) {
 // fromSecret uses the Secret's keys; zone and the like given by flag change it.
 func (in *Installer) fromSecret(ctx context.Context) error {
 	if in.existing.Problem != nil {
-		return &usageError{in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret"}
+		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	}
 	if !in.existing.Exists {
-		return &usageError{
-			fmt.Sprintf("there is no Secret %s/%s", in.existing.Namespace, in.existing.Name),
-			"add " + adminFlags + ", or " + keyFlags,
-		}
+		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", in.existing.Namespace, in.existing.Name),
+			"add "+adminFlags+", or "+keyFlags)
 	}
 	cfg, cleanup, err := in.existing.LocalConfig(ctx, in.Cluster.Kube)
 	if err != nil {
@@ -109,34 +112,23 @@ func (in *Installer) fromSecret(ctx context.Context) error {
 
 // planProvision logs in and plans role, account, user and keys.
 func (in *Installer) planProvision(ctx context.Context) error {
-	c := &in.Options.Credentials
-	in.Progress.Step("Logging in to CloudStack at %s", c.APIURL)
-	session := in.newConfig()
-	session.ProjectID = ""
-	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	domain := c.AdminDomain
-	if domain == "" {
-		domain = credentials.DefaultDomain
+	if err := in.logIn(ctx); err != nil {
+		return err
 	}
-	admin, err := in.Login(ctx, session, c.AdminUser, c.AdminPassword, domain)
-	c.AdminPassword = "" // not needed again
-	if err != nil {
-		in.Progress.Fail("")
-		return credentials.ExplainLogin(c.APIURL, c.AdminUser, domain, err)
+	if in.Interactive {
+		if err := in.askPlace(ctx); err != nil {
+			return err
+		}
 	}
-	in.admin = admin
+	in.Progress.Step("User for the controller")
 	if in.Options.Zone != "" {
 		// Before anything is made; the user's own rights are proven later.
-		if _, err := credentials.FindZone(ctx, admin, in.Options.Zone); err != nil {
+		if _, err := credentials.FindZone(ctx, in.admin, in.Options.Zone); err != nil {
 			in.Progress.Fail("")
 			return err
 		}
 	}
-	plan, err := credentials.Plan(ctx, admin, credentials.Request{
-		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
-		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
-		InUse: in.keysInUse(), Former: in.existing.FormerUsers(),
-	})
+	plan, err := credentials.Plan(ctx, in.admin, in.request())
 	if err != nil {
 		in.Progress.Fail("")
 		return err
@@ -160,6 +152,57 @@ func (in *Installer) keysInUse() credentials.Keys {
 		return credentials.Keys{}
 	}
 	return credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
+}
+
+// request is what the administrator is asked for.
+func (in *Installer) request() credentials.Request {
+	c := &in.Options.Credentials
+	return credentials.Request{
+		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
+		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
+		InUse: in.keysInUse(), Former: in.existing.FormerUsers(),
+	}
+}
+
+// logIn makes the administrator's session.
+func (in *Installer) logIn(ctx context.Context) error {
+	c := &in.Options.Credentials
+	session := in.newConfig()
+	session.ProjectID = ""
+	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
+	login := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
+		admin, err := in.Login(ctx, session, user, password, domain)
+		if err != nil {
+			return nil, err
+		}
+		in.endSession(ctx) // of a user who is no administrator
+		in.admin = admin
+		return admin, nil
+	}
+	if c.AdminKeys.given() {
+		in.Progress.Step("The administrator's keys at %s", c.APIURL)
+		admin, err := login(ctx, "", "", "")
+		if err == nil {
+			err = credentials.MustBeAdmin(ctx, admin, "the user of the administrator's keys")
+		}
+		if err != nil {
+			in.Progress.Fail("")
+			return credentials.ExplainLogin(c.APIURL, c.AdminUser, c.AdminDomain, err)
+		}
+		in.Progress.Done("accepted")
+		return nil
+	}
+	l := &credentials.Login{
+		Prompt: in.Prompt, Progress: in.Progress, Again: in.Interactive, APIURL: c.APIURL,
+		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: login,
+	}
+	err := l.Run(ctx)
+	c.AdminPassword = "" // not needed again
+	c.AdminUser = l.User
+	if c.AdminDomain != "" || l.Domain != credentials.DefaultDomain {
+		c.AdminDomain = l.Domain
+	}
+	return err
 }
 
 func (in *Installer) roleCommands() []string {
@@ -209,7 +252,9 @@ func (in *Installer) takeKeys(ctx context.Context) error {
 		if err := in.recordMade(ctx); err != nil {
 			return err
 		}
+		done := []string{}
 		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
+			done = append(done, what)
 			in.note("made %s", what)
 			in.Progress.Info("made %s", what)
 		})
@@ -220,6 +265,7 @@ func (in *Installer) takeKeys(ctx context.Context) error {
 			return err
 		}
 		in.config.APIKey, in.config.SecretKey = keys.APIKey, keys.SecretKey
+		in.plan.CloudStack.Steps, in.plan.CloudStack.Done = []string{}, done // nothing of the plan is left to do
 		return nil
 	})
 }
@@ -239,8 +285,16 @@ func (in *Installer) confirmProvision(ctx context.Context) error {
 	return in.agreed(ctx, "Do this in CloudStack")
 }
 
-// ErrDeclined is an install that the operator did not confirm.
-var ErrDeclined error = &usageError{"nothing was changed in the cluster: not confirmed", "confirm, or run with --yes; --dry-run=client shows the plan"}
+// declined is an install that the operator did not confirm. It names what the run has made in CloudStack before.
+func (in *Installer) declined() error {
+	if len(in.made) == 0 {
+		return report.Declined("nothing was changed")
+	}
+	return &report.Error{
+		What: "not confirmed: nothing was changed in the cluster. " + in.madeInCloudStack(),
+		Fix:  "run csccm install again to go on with it; " + in.removeMade(), Code: report.ExitUsage,
+	}
+}
 
 func (in *Installer) agreed(ctx context.Context, question string) error {
 	ok, err := in.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})
@@ -248,9 +302,18 @@ func (in *Installer) agreed(ctx context.Context, question string) error {
 		return err
 	}
 	if !ok {
-		return ErrDeclined
+		return in.declined()
 	}
 	return nil
+}
+
+// namedAccount is the account that keys which exist must be of; "" where nobody has named one. A member of a project
+// sees the project's VMs, which are of no account.
+func (in *Installer) namedAccount() string {
+	if in.Options.Credentials.Source == SourceAdmin || in.config.ProjectID != "" {
+		return ""
+	}
+	return in.Options.Credentials.Account
 }
 
 // verify proves that the keys are good for what the controller does.
@@ -262,7 +325,7 @@ func (in *Installer) verify(ctx context.Context) error {
 		return err
 	}
 	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
-		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone,
+		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
 		Required: credentials.Without(in.Required, in.Optional),
 		Optional: in.Optional,
 	})

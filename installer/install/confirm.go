@@ -15,12 +15,11 @@ import (
 
 // confirm shows the plan and asks.
 func (in *Installer) confirm(ctx context.Context) error {
-	if in.plan.secret.Action == credentials.SecretOverwrite && !in.Options.OverwriteSecret {
-		differences := strings.Join(in.plan.Secret.Differences, "; ")
-		refusal := in.keepsSecret(differences)
+	if refusal := in.overwrites(); refusal != nil {
 		if in.Options.Yes {
 			return refusal // --yes agrees to the plan, not to the loss of somebody's credentials
 		}
+		differences := strings.Join(in.plan.Secret.Differences, "; ")
 		if err := in.agreed(ctx, fmt.Sprintf("Overwrite Secret %s/%s (%s)", in.plan.Secret.Namespace, in.plan.Secret.Name, differences)); err != nil {
 			var missing interface{ ExitCode() int }
 			if errors.As(err, &missing) && missing.ExitCode() == report.ExitUsage {
@@ -46,10 +45,24 @@ func (in *Installer) confirm(ctx context.Context) error {
 	return in.agreed(ctx, "Go on")
 }
 
+// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to.
+func (in *Installer) overwrites() error {
+	if in.plan.secret == nil || in.plan.secret.Action != credentials.SecretOverwrite || in.Options.OverwriteSecret {
+		return nil
+	}
+	return in.keepsSecret(strings.Join(in.plan.Secret.Differences, "; "))
+}
+
+// overwritesLater is overwrites before there are keys: those of a new user are not in the Secret that is there.
+func (in *Installer) overwritesLater() error {
+	if in.provision == nil || !in.provision.NewKeys() || !in.existing.Exists || in.Options.OverwriteSecret {
+		return nil
+	}
+	return in.keepsSecret("it would hold the new user's keys")
+}
+
 // keepsSecret is the refusal to overwrite somebody's credentials unasked.
 func (in *Installer) keepsSecret(differences string) error {
-	return &usageError{
-		fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
-		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
-	}
+	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
 }

@@ -140,11 +140,11 @@ type Installer struct {
 	tested    *selftest.Result // in the cluster; nil where it did not run
 	facts     *facts
 	plan      *Plan
-	taker     *takeover.Taker  // nil where no other provider is there
-	journal   *journal.Journal // nil until something is changed
-	did       []string         // details of the step in progress
-	made      []credentials.MadeObject
-	warned    map[string]bool // warnings of checks that were shown
+	taker     *takeover.Taker          // nil where no other provider is there
+	journal   *journal.Journal         // nil until something is changed
+	did       []string                 // details of the step in progress
+	made      []credentials.MadeObject // in CloudStack by this run
+	warned    map[string]bool          // warnings of checks that were shown
 }
 
 // stepTimeout bounds a step that ^C does not interrupt.
@@ -163,7 +163,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	defer in.cleanup(ctx)
 	defer func() {
 		if err != nil {
-			in.sayMade()
+			in.sayMade(err)
 		}
 	}()
 	defer func() { in.journal.Close(ctx, err) }()
@@ -245,6 +245,11 @@ func (in *Installer) dryRun(ctx context.Context) error {
 			unfit = err
 		}
 	}
+	if unfit == nil && !in.Interactive { // a person would be asked
+		if unfit = in.overwrites(); unfit == nil {
+			unfit = in.overwritesLater()
+		}
+	}
 	if err := in.printPlan(); err != nil {
 		return err
 	}
@@ -323,12 +328,17 @@ func shielded(ctx context.Context, do func(context.Context) error) error {
 	return do(sctx)
 }
 
-func (in *Installer) cleanup(ctx context.Context) {
-	if in.admin != nil {
-		lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = in.admin.Logout(lctx) // the session ends by itself otherwise
+func (in *Installer) endSession(ctx context.Context) {
+	if in.admin == nil {
+		return
 	}
+	lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = in.admin.Logout(lctx) // the session ends by itself otherwise
+}
+
+func (in *Installer) cleanup(ctx context.Context) {
+	in.endSession(ctx)
 	for _, c := range in.cleanups {
 		c()
 	}

@@ -65,10 +65,11 @@ func TestInstallAsks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, demoNodes()...)
 	in := b.installer(t, Options{})
+	in.Interactive = true
 	in.Prompt = prompt.NewLines(strings.NewReader(strings.Join([]string{
 		"1", // administrator
 		"nonsense", b.url,
-		"", "password", // admin
+		"", "", "password", // admin
 		"k8s",
 		"yes", // make the user
 		"yes", // go on
@@ -132,7 +133,7 @@ func TestInstallDeclined(t *testing.T) {
 	b := newBench(t, demoNodes()...)
 	in := b.installer(t, func() Options { o := b.admin(); o.Yes = false; return o }())
 	in.Prompt = prompt.NewLines(strings.NewReader("no\n"), &b.err)
-	require.ErrorIs(t, in.Run(t.Context()), ErrDeclined)
+	require.EqualError(t, in.Run(t.Context()), "nothing was changed: not confirmed")
 	require.Zero(t, b.sim.Ledger().Count("createUser", "registerUserKeys"))
 	require.Zero(t, b.helm.applied)
 }
@@ -175,7 +176,7 @@ func TestInstallStopsBeforeAnyChange(t *testing.T) {
 	}{
 		"wrong password": {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", 1},
 		"wrong URL":      {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.APIURL = "ftp://x" }, "--api-url", 2},
-		"unknown zone":   {func(_ *testing.T, _ *bench, o *Options) { o.Zone = "zone-9" }, `no zone "zone-9"`, 1},
+		"unknown zone":   {func(_ *testing.T, _ *bench, o *Options) { o.Zone = "zone-9" }, `no zone "zone-9"`, 2},
 		"failed check": {func(_ *testing.T, b *bench, _ *Options) {
 			b.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
 		}, "nothing was installed: CCM-003 failed: another controller", 3},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -46,12 +47,25 @@ func (in *Installer) outcomeMade(ctx context.Context, err error) error {
 	return credentials.ForgetMade(ctx, in.Cluster.Kube, in.Cluster.Namespace, not...)
 }
 
-// sayMade tells after a failed install what it has made in CloudStack.
-func (in *Installer) sayMade() {
+// madeInCloudStack names what this run has made there.
+func (in *Installer) madeInCloudStack() string {
+	names := make([]string, 0, len(in.made))
 	for _, o := range in.made {
-		in.Progress.Info("made in CloudStack by this run: %s", o)
+		names = append(names, o.String())
 	}
-	if len(in.made) > 0 {
-		in.Progress.Info("the next csccm install goes on with it; to remove it: csccm uninstall --delete-user%s", in.namespaceFlag())
+	return "Made in CloudStack: " + strings.Join(names, ", ")
+}
+
+// removeMade says how to remove what this run has made in CloudStack.
+func (in *Installer) removeMade() string {
+	return "csccm uninstall --delete-user" + in.namespaceFlag() + " removes it"
+}
+
+// sayMade names, where the install fails, what it has made in CloudStack.
+func (in *Installer) sayMade(err error) {
+	made := in.madeInCloudStack()
+	if len(in.made) == 0 || strings.Contains(err.Error(), made) {
+		return
 	}
+	in.Progress.Info("%s; the next run goes on with it, and %s", made, in.removeMade())
 }

@@ -166,9 +166,9 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			o.Credentials.Account, o.Project = "", "p"
 			require.ErrorContains(t, b.installer(t, o).Run(t.Context()), "no chart today")
 			for _, want := range []string{
-				`made in CloudStack by this run: role "csccm-kubeadm"`, `made in CloudStack by this run: account "csccm-`,
-				`made in CloudStack by this run: user "kubeadmin" of account "csccm-`,
-				"the next csccm install goes on with it; to remove it: csccm uninstall --delete-user",
+				`Made in CloudStack: role "csccm-kubeadm", account "csccm-`,
+				`, user "kubeadmin" of account "csccm-`,
+				"the next run goes on with it, and csccm uninstall --delete-user removes it",
 			} {
 				require.Contains(t, b.err.String(), want)
 			}

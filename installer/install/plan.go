@@ -56,6 +56,7 @@ type PlanCloudStack struct {
 	Project string   `json:"project,omitempty"`
 	Zone    string   `json:"zone,omitempty"`
 	Steps   []string `json:"steps"`
+	Done    []string `json:"done,omitempty"` // what this run has made already
 }
 
 // PlanSecret is what happens to the Secret.

@@ -30,6 +30,9 @@ func (in *Installer) printText(w io.Writer) error {
 	p := in.plan
 	var b strings.Builder
 	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, count(p.Cluster.Nodes, "node"))
+	for _, s := range p.CloudStack.Done {
+		fmt.Fprintf(&b, "  CloudStack  done: %s\n", s)
+	}
 	for _, s := range p.CloudStack.Steps {
 		fmt.Fprintf(&b, "  CloudStack  %s\n", s)
 	}

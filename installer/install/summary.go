@@ -185,6 +185,9 @@ func (in *Installer) FlagLine() []string {
 // ShellQuote quotes a word for a POSIX shell where needed.
 func ShellQuote(word string) string { return shellLine([]string{word}) }
 
+// ShellLine quotes the words of a command for a POSIX shell where needed.
+func ShellLine(words []string) string { return shellLine(words) }
+
 // shellLine quotes for a POSIX shell where needed.
 func shellLine(words []string) string {
 	out := make([]string, len(words))

@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/tenants"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -35,7 +36,7 @@ func (in *Installer) planTenants(ctx context.Context) error {
 	}
 	p, err := tenants.NewPlan(in.plan.manifest, deployed, in.Options.StrictTenancy, view)
 	if err != nil {
-		return &usageError{err.Error(), "correct the chart value tenancy"}
+		return report.Usage(err.Error(), "correct the chart value tenancy")
 	}
 	if p == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -54,8 +55,11 @@ type before struct {
 	Rule *Deleted `json:"rule,omitempty"`
 }
 
-// CreateJournal makes a new file that only its owner may read; one that exists is an error.
+// CreateJournal makes a new file that only its owner may read, and its folder; one that exists is an error.
 func CreateJournal(path string, h Header, c clock.PassiveClock) (*Journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("journal: %w; nothing has been changed", err)
+	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w; nothing has been changed", err)

@@ -67,6 +67,8 @@ type Item struct {
 	// Service is namespace/name of the Service of this cluster that the rule belongs to, if any.
 	Service string `json:"service,omitempty"`
 	NewName string `json:"newName,omitempty"` // with VerdictRename
+	// Action is what a Step does to it; "" where nothing is done.
+	Action Action `json:"action,omitempty"`
 	// Reason says why, for people.
 	Reason  string `json:"reason"`
 	Members int    `json:"members"`
@@ -147,6 +149,9 @@ func MakePlan(inv Inventory, sel Selection) Plan {
 	var deletions []Step // last: what stays is in order by then
 	for i := range rules {
 		item, step := decide(&rules[i], targets[i], keepers[i], inv.NodeVMs, sel)
+		if step != nil {
+			item.Action = step.Action
+		}
 		p.Items = append(p.Items, item)
 		switch {
 		case step == nil:

@@ -59,17 +59,6 @@ type Env struct {
 	Scrub func(string) string
 }
 
-// UsageError is input that cannot be used as it is.
-type UsageError struct{ What, Fix string }
-
-func (e *UsageError) Error() string { return e.What }
-
-// Remedy is what would be right.
-func (e *UsageError) Remedy() string { return e.Fix }
-
-// ExitCode is that of wrong usage.
-func (e *UsageError) ExitCode() int { return report.ExitUsage }
-
 // Structured tells whether results are for programs.
 func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 
@@ -77,10 +66,8 @@ func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
 	r, err := e.Helm.Get(ctx, e.Release)
 	if errors.Is(err, helm.ErrReleaseNotFound) {
-		return nil, &UsageError{
-			fmt.Sprintf("there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace),
-			"name it with --release and --namespace, or run csccm install",
-		}
+		return nil, report.Usage(fmt.Sprintf("there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace),
+			"name it with --release and --namespace, or run csccm install")
 	}
 	return r, e.Cluster.Explain(err)
 }
@@ -95,7 +82,7 @@ func (e *Env) Agreed(ctx context.Context, question string) error {
 		return err
 	}
 	if !ok {
-		return &UsageError{"nothing was changed: not confirmed", "confirm, or run with --yes; --dry-run shows what would be done"}
+		return report.Declined("nothing was changed")
 	}
 	return nil
 }

@@ -18,6 +18,48 @@ const (
 	ExitInterrupted = 130 // interrupted from the keyboard
 )
 
+// Error is a problem in the operator's terms: the one error type of csccm that has a text, a way to go on and an exit
+// code.
+type Error struct {
+	What string // the object and what is wrong with it; "" = Err says it
+	Fix  string // what to do
+	Code int    // exit code; 0 means ExitFailure
+	Err  error  // cause, if any; its text follows What
+}
+
+// Usage is input that must be corrected before the command can do anything.
+func Usage(what, fix string) *Error { return &Error{What: what, Fix: fix, Code: ExitUsage} }
+
+// Declined is a question about a change that was answered with no.
+func Declined(what string) *Error {
+	return Usage(what+": not confirmed", "confirm, or run with --yes; --dry-run shows what would be done")
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	switch {
+	case e.Err == nil:
+		return e.What
+	case e.What == "":
+		return e.Err.Error()
+	}
+	return e.What + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Remedy is what to do.
+func (e *Error) Remedy() string { return e.Fix }
+
+// ExitCode is the process's exit code.
+func (e *Error) ExitCode() int {
+	if e.Code == 0 {
+		return ExitFailure
+	}
+	return e.Code
+}
+
 // ExitError is an error that decides the exit code. Err may be nil: then everything has been
 // said already and nothing more is printed.
 type ExitError struct {

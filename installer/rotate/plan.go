@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -108,10 +109,10 @@ func next(all []cloudstack.User, holder cloudstack.User, s *corev1.Secret, named
 	}
 	if named != "" {
 		if named == holder.Username {
-			return "", &credentials.Error{What: fmt.Sprintf("user %q is the one whose keys are in use", named), Fix: "name another with --user, or leave it out", Code: 2}
+			return "", &credentials.Error{What: fmt.Sprintf("user %q is the one whose keys are in use", named), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
 		}
 		if taken(named) && find(named) == nil {
-			return "", &credentials.Error{What: fmt.Sprintf("user %q is of another account than %q", named, holder.Account), Fix: "name another with --user, or leave it out", Code: 2}
+			return "", &credentials.Error{What: fmt.Sprintf("user %q is of another account than %q", named, holder.Account), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
 		}
 		return named, nil
 	}

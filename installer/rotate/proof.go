@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/rollout"
 )
 
@@ -53,6 +54,25 @@ func newWatcher(r *run) *watcher {
 	}}
 }
 
+// ready refuses a rotation whose keys nobody could prove, before anything is changed.
+func (w *watcher) ready(ctx context.Context) error {
+	_, err := w.pods(ctx)
+	var none *rollout.NoWorkloadError
+	switch {
+	case errors.As(err, &none):
+		return report.Usage(fmt.Sprintf("release %s has no controller in namespace %s, which would have to prove new keys: nothing was changed", w.Release, w.Cluster.Namespace),
+			"name the release with --release and --namespace, or run csccm install")
+	case errors.Is(err, errNoPod):
+		return &report.Error{
+			What: err.Error() + ": nothing was changed", Code: report.ExitCheckFailed,
+			Fix: "csccm doctor says why no Pod runs; where the keys are the reason, csccm install --overwrite-secret gives it others",
+		}
+	}
+	return err
+}
+
+var errNoPod = errors.New("no Pod of the controller runs, so nobody can prove the keys")
+
 // before notes what the Pods have said so far; there must be some.
 func (w *watcher) before(ctx context.Context) error {
 	pods, err := w.pods(ctx)
@@ -86,7 +106,7 @@ func (w *watcher) pods(ctx context.Context) ([]corev1.Pod, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no Pod of the controller runs, so nobody can prove the keys")
+		return nil, errNoPod
 	}
 	return out, nil
 }

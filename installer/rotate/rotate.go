@@ -85,9 +85,9 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 	}
 	switch {
 	case !r.secret.Exists:
-		return &operation.UsageError{What: fmt.Sprintf("there is no Secret %s/%s", r.secret.Namespace, r.secret.Name), Fix: "run csccm install"}
+		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", r.secret.Namespace, r.secret.Name), "run csccm install")
 	case r.secret.Problem != nil:
-		return &operation.UsageError{What: r.secret.Problem.Error(), Fix: "correct the Secret, or run csccm install --overwrite-secret"}
+		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or run csccm install --overwrite-secret")
 	}
 	r.hide = append(r.hide, r.secret.Config.APIKey, r.secret.Config.SecretKey)
 	var cleanup func()
@@ -95,6 +95,10 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 		return e.Cluster.Explain(err)
 	}
 	defer cleanup()
+	r.watcher = newWatcher(r)
+	if err := r.watcher.ready(ctx); err != nil {
+		return err
+	}
 	login := *r.local
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	admin, end, err := o.Admin(ctx, &login)
@@ -128,7 +132,11 @@ func Run(ctx context.Context, e *operation.Env, o Options) error {
 	if !r.plan.switched {
 		steps = append([]operation.Step{{Name: "new keys", Do: r.makeKeys}, {Name: "Secret", Do: r.write}}, steps...)
 	}
-	r.watcher = newWatcher(r)
+	if !r.plan.switched {
+		if err := r.watcher.before(ctx); err != nil {
+			return err
+		}
+	}
 	if err := e.Run(ctx, Command, steps); err != nil {
 		return err
 	}
@@ -237,10 +245,6 @@ func (r *run) verify(ctx context.Context) error {
 // were there before.
 func (r *run) write(ctx context.Context, note noteFunc) error {
 	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
-	if err := r.watcher.before(ctx); err != nil {
-		r.Progress.Fail("")
-		return err
-	}
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	credentials.CarryRecordKey(&next, r.secret.Config)

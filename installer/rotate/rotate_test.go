@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -313,4 +314,39 @@ func TestRotateDryRunAndRefusals(t *testing.T) {
 	_, err = admin.RegisterUserKeys(t.Context(), users[0].ID)
 	require.NoError(t, err)
 	require.ErrorContains(t, b.run(t.Context(), t, nil), "belong to no user that this administrator sees")
+}
+
+// Without a controller that could prove new keys none are made, and a dry run says so too.
+func TestNoControllerNoNewKeys(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		without func(*testing.T, *bench)
+		code    int
+		says    string
+	}{
+		"no Deployment": {func(t *testing.T, b *bench) {
+			require.NoError(t, b.kube.AppsV1().Deployments("kube-system").Delete(t.Context(), "cloudstack-cloud-controller-manager", metav1.DeleteOptions{}))
+		}, report.ExitUsage, "release cloudstack-ccm has no controller in namespace kube-system"},
+		"no Pod": {func(t *testing.T, b *bench) {
+			for _, pod := range []string{"p1", "p2"} {
+				require.NoError(t, b.kube.CoreV1().Pods("kube-system").Delete(t.Context(), pod, metav1.DeleteOptions{}))
+			}
+		}, report.ExitCheckFailed, "no Pod of the controller runs"},
+	} {
+		for _, dry := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, dry run %t", name, dry), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				tt.without(t, b)
+				b.sim.Ledger().Reset()
+				err := b.run(t.Context(), t, func(e *operation.Env, _ *Options) { e.DryRun = dry })
+				require.ErrorContains(t, err, tt.says)
+				var problem *report.Error
+				require.ErrorAs(t, err, &problem)
+				require.Equal(t, tt.code, problem.ExitCode())
+				require.NotEmpty(t, problem.Remedy())
+				require.Zero(t, b.sim.Ledger().Count("createUser", "registerUserKeys"))
+			})
+		}
+	}
 }

@@ -52,15 +52,7 @@ func recognise(w *workload) (Predecessor, bool) {
 	if w.ours() || len(w.pod.Containers) == 0 {
 		return Predecessor{}, false
 	}
-	family := Family("")
-	var container *corev1.Container
-	for i := range w.pod.Containers {
-		c := &w.pod.Containers[i]
-		if f := familyOf(c, w.meta.Name); f != "" {
-			family, container = f, c
-			break
-		}
-	}
+	family, container := familyOfPod(w.pod, w.meta.Name)
 	if container == nil {
 		return Predecessor{}, false
 	}
@@ -74,6 +66,23 @@ func recognise(w *workload) (Predecessor, bool) {
 		p.selector = w.selector.MatchLabels
 	}
 	return p, true
+}
+
+// Replaces reports whether a takeover can take the place of the workload with these Pods.
+func Replaces(pod *corev1.PodSpec, workload string) bool {
+	family, _ := familyOfPod(pod, workload)
+	return family == Apache || family == Leaseweb
+}
+
+// familyOfPod returns the container that runs a cloud controller manager, and whose it is.
+func familyOfPod(pod *corev1.PodSpec, workload string) (Family, *corev1.Container) {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if f := familyOf(c, workload); f != "" {
+			return f, c
+		}
+	}
+	return "", nil
 }
 
 // familyOf judges by the arguments, which images that were mirrored or built by hand keep, then by the image.

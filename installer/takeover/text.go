@@ -48,7 +48,13 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 		old := &p.Predecessors[i]
 		fmt.Fprintf(&b, "Other controller: %s (%s, image %s), %d wanted\n", old, old.Family, old.Image, old.Wanted)
 	}
-	fmt.Fprintf(&b, "Order: %s; %s\n", p.Order, p.Why)
+	switch p.Order {
+	case OursFirst:
+		fmt.Fprintf(&b, "Order: csccm's controller starts before the old one ends: %s\n", p.Why)
+	case OldFirst:
+		fmt.Fprintf(&b, "Order: the old controller ends before csccm's starts: %s\n", p.Why)
+	case Nothing: // the command says that nothing is to do, or a problem what stands against it
+	}
 	for _, name := range sortedNames(p.Values) {
 		fmt.Fprintf(&b, "Chart value that keeps the nodes' form: %s=%s\n", name, p.Values[name])
 	}

@@ -29,10 +29,7 @@ const (
 // Validate checks what needs no connection.
 func (o Options) Validate() error {
 	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
-		return &operation.UsageError{
-			What: "--remove-finalizers is for load balancers that are left behind",
-			Fix:  "add --orphan-load-balancers, or leave it out",
-		}
+		return report.Usage("--remove-finalizers is for load balancers that are left behind", "add --orphan-load-balancers, or leave it out")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/operation"
+	"github.com/csccm/csccm/installer/report"
 )
 
 // Rollback makes a new revision with the content of an earlier one; revision 0
@@ -76,13 +77,7 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 		}
 	}
 	if revision == 0 {
-		return nil, &operation.UsageError{
-			What: "there is no earlier revision that worked",
-			Fix:  "revisions: " + strings.Join(known, ", ") + "; csccm uninstall takes the controller away",
-		}
+		return nil, report.Usage("there is no earlier revision that worked", "revisions: "+strings.Join(known, ", ")+"; csccm uninstall takes the controller away")
 	}
-	return nil, &operation.UsageError{
-		What: fmt.Sprintf("there is no revision %d", revision),
-		Fix:  "name one of " + strings.Join(known, ", "),
-	}
+	return nil, report.Usage(fmt.Sprintf("there is no revision %d", revision), "name one of "+strings.Join(known, ", "))
 }

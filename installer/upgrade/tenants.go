@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/tenants"
 )
 
@@ -34,7 +35,7 @@ func (p *Plan) planTenants(ctx context.Context, e *operation.Env, o Options, dep
 		}
 	}
 	if p.Tenants, err = tenants.NewPlan(p.manifest, deployed, o.StrictTenancy, view); err != nil {
-		return &operation.UsageError{What: err.Error(), Fix: "correct the chart value tenancy"}
+		return report.Usage(err.Error(), "correct the chart value tenancy")
 	}
 	if p.Tenants == nil {
 		return nil

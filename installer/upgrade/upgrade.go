@@ -51,10 +51,7 @@ func Upgrade(ctx context.Context, e *operation.Env, o Options) error {
 		return err
 	}
 	if p.Action == "downgrade" && !o.AllowDowngrade {
-		return &operation.UsageError{
-			What: fmt.Sprintf("chart %s is older than %s, which is installed", p.To.Chart, p.From.Chart),
-			Fix:  "add --allow-downgrade, or go back to a revision that worked with csccm rollback",
-		}
+		return report.Usage(fmt.Sprintf("chart %s is older than %s, which is installed", p.To.Chart, p.From.Chart), "add --allow-downgrade, or go back to a revision that worked with csccm rollback")
 	}
 	if p.Action == diff.Keep {
 		return finish(e, p, r, "")

@@ -107,7 +107,7 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	}
 	if !c.noKeys {
 		if err := cfg.requireKeys(); err != nil {
-			return nil, err
+			return nil, &ConfigError{err}
 		}
 		a := *c.access.Load()
 		a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
@@ -119,11 +119,11 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 // newClient makes a client without credentials.
 func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if cfg == nil {
-		return nil, errors.New("cloudstack: no configuration")
+		return nil, &ConfigError{errors.New("cloudstack: no configuration")}
 	}
 	endpoint, err := checkURL(cfg.APIURL)
 	if err != nil {
-		return nil, fmt.Errorf("cloudstack: api-url: %w", err)
+		return nil, &ConfigError{fmt.Errorf("cloudstack: api-url: %w", err)}
 	}
 	c := &Client{
 		timeout:    cfg.Timeout,
@@ -151,7 +151,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
-			return nil, err
+			return nil, &ConfigError{err}
 		}
 		a.ownBase = true
 	}

@@ -45,6 +45,21 @@ func DefaultConfig() Config {
 
 // Validate tells the first thing that is wrong with the values, without naming any secret.
 func (c *Config) Validate() error {
+	if err := c.validate(); err != nil {
+		return &ConfigError{err}
+	}
+	return nil
+}
+
+// ConfigError is a configuration that must be corrected: nothing was asked of the server.
+type ConfigError struct{ err error }
+
+func (e *ConfigError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.err }
+
+func (c *Config) validate() error {
 	if _, err := checkURL(c.APIURL); err != nil {
 		return fmt.Errorf("api-url: %w", err)
 	}

@@ -210,11 +210,11 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		},
 		"unknown project": {
 			config: with(func(c *cloudstack.Config) { c.ProjectID = "no-such-project" }),
-			what:   "no-such-project", fix: "project", code: 1, check: "CS-004", found: "no-such-project",
+			what:   "no-such-project", fix: "project", code: 2, check: "CS-004", found: "no-such-project",
 		},
 		"unknown zone": {
 			config: with(func(c *cloudstack.Config) { c.Zone = "zone-9" }), check: "CS-004", found: "there are: zone-1",
-			installs: `there is no zone "zone-9"`, installFix: "zone-1", code: 1,
+			installs: `there is no zone "zone-9"`, installFix: "zone-1", code: 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,18 +125,25 @@ func (x *terminal) press(t *testing.T, keys string) {
 	t.Fatalf("%v:\n%s", err, x.text())
 }
 
-// dialog runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in the end.
+// dialog is onTerminal on the bed's cluster.
 func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
+	t.Helper()
+	return onTerminal(t, b.Kubeconfig, b.home, answers, args...)
+}
+
+// onTerminal runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in
+// the end.
+func onTerminal(t *testing.T, kubeconfig, home string, answers []answer, args ...string) (screen string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
-	cmd.Dir = b.home
+	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
+	cmd.Dir = home
 	x := newTerminal(t, cmd)
 	for _, a := range answers {
 		var ended bool
-		b.eventually(t, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
+		err := testbed.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
 			select {
 			case <-x.closed:
 				ended = true
@@ -145,6 +152,9 @@ func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen str
 				return x.asks(a.question)
 			}
 		})
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, x.text())
+		}
 		if ended {
 			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
 			break
