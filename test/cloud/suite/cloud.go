@@ -69,13 +69,6 @@ func (p *place) members(ctx context.Context, ruleID string) ([]string, error) {
 	return names, nil
 }
 
-// cidrs is a list of ranges, sorted and with commas, whichever way the server writes it.
-func cidrs(text string) string {
-	all := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
-	slices.Sort(all)
-	return strings.Join(all, ",")
-}
-
 // rulesAre waits until the rules at an address are as the check wants them.
 func (p *place) rulesAre(ctx context.Context, ip, what string, check func(map[string]rule) error) error {
 	return p.until(ctx, what, func(ctx context.Context) error {

@@ -21,7 +21,8 @@ import (
 
 const (
 	commandLimit = 10 * time.Minute // of one run of csccm
-	stepLimit    = 4 * time.Minute  // of one wait
+	stepLimit    = 4 * time.Minute  // of one wait, with slow routers
+	quickLimit   = 75 * time.Second // of one wait with a simulator
 	interruptFor = 15 * time.Second
 	secretName   = "cloudstack-secret" // #nosec G101 -- a name
 	deployment   = "cloudstack-cloud-controller-manager"
@@ -170,7 +171,11 @@ func (p *place) uninstall(ctx context.Context, more ...string) (string, error) {
 
 // until waits for something.
 func (p *place) until(ctx context.Context, what string, try func(context.Context) error) error {
-	return testbed.Wait(ctx, stepLimit, what, try)
+	limit := stepLimit
+	if p.simulator != nil {
+		limit = quickLimit
+	}
+	return testbed.Wait(ctx, limit, what, try)
 }
 
 // initialized waits until the controller has initialised nodes.

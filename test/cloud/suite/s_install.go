@@ -9,10 +9,17 @@ import (
 	"strings"
 )
 
-// installs are the scenarios that install.
+// installs are the scenarios that install: each place by another kind of credentials.
 func installs(at string) []scenario {
+	switch at {
+	case vpc:
+		return []scenario{{name: at + ": install by keys", at: at, bare: true, run: installBy(byKeys)}}
+	case project:
+		return []scenario{{name: at + ": install into a project, with an account made for it", at: at, needs: []need{needAdmin}, bare: true, run: installBy(byRoot)}}
+	}
 	return []scenario{
-		{name: at + ": install by a root administrator's login", at: at, needs: []need{needAdmin}, bare: true, run: installBy(byRoot)},
+		{name: at + ": install by a domain administrator's login", at: at, needs: []need{needAdmin}, bare: true, run: installBy(byDomainAdmin)},
+		{name: at + ": install by a root administrator's login, after uninstall", at: at, needs: []need{needAdmin}, bare: true, run: installBy(byRoot)},
 	}
 }
 
