@@ -32,7 +32,7 @@ func (p *place) scope(more api.Params) api.Params {
 	return params
 }
 
-// rules are the load balancer rules at an address by port; "" is all in the place's network.
+// rules are the load balancer rules at an address by port.
 func (p *place) rules(ctx context.Context, ip string) (map[string]rule, error) {
 	list, err := p.world.User.List(ctx, "listLoadBalancerRules", "loadbalancerrule", p.scope(nil))
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *place) rules(ctx context.Context, ip string) (map[string]rule, error) {
 	}
 	all := map[string]rule{}
 	for _, o := range list {
-		if ip != "" && o.Text("publicip") != ip || o.Text("networkid") != p.network.ID {
+		if o.Text("publicip") != ip {
 			continue
 		}
 		r := rule{

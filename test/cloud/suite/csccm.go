@@ -96,7 +96,7 @@ func (p *place) install(ctx context.Context, how string, more ...string) (string
 	if err != nil {
 		return out, err
 	}
-	p.installed = true
+	p.installed, p.installedBy = true, how
 	return out, p.initialized(ctx, p.names()...)
 }
 

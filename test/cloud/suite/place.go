@@ -38,13 +38,14 @@ type place struct {
 	vpcID              string
 	internal           world.Network // a tier with internal load balancing
 	installed          bool
+	installedBy        string
 }
 
 // nodesOfPlace is how many VMs a cluster starts with.
 const nodesOfPlace = 3
 
 // nodeGrace is how long a node may miss its heartbeats on a busy machine.
-const nodeGrace = 40 * time.Second
+const nodeGrace = 25 * time.Second
 
 // at returns a place, which is made when it is first asked for.
 func (r *Run) at(ctx context.Context, kind string) (*place, error) {

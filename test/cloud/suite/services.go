@@ -166,6 +166,14 @@ func (e *env) remove(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// ignoreGone is nil for an object that is not there.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // removeAll deletes all Services of the namespace.
 func (e *env) removeAll(ctx context.Context) error {
 	list, err := e.cluster.Client.CoreV1().Services(e.namespace).List(ctx, metav1.ListOptions{})
