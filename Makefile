@@ -29,6 +29,7 @@ TESTFLAGS ?=
 BENCHFLAGS ?=
 E2EFLAGS ?=
 SOAKFLAGS ?=
+CLOUDFLAGS ?=
 RELEASEFLAGS ?=
 MINORS ?= all
 
@@ -79,6 +80,20 @@ bench: ## how fast the controller is and what it costs: tables (some minutes; BE
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
 	@mkdir -p bin && cd test && go build -o ../bin/soak ./soak && ../bin/soak $(SOAKFLAGS)
+
+.PHONY: cloud
+cloud: ## try csccm on a CloudStack (CLOUD_URL=... CLOUD_ADMIN_USER=... CLOUD_ADMIN_PASSWORD_FILE=...; without them the simulator; ONLY=part,part): docs/cloud.md
+	@mkdir -p bin && cd test && go build -o ../bin/cloud ./cloud # not go run, which hides the exit code
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
+
+.PHONY: cloud-clean
+cloud-clean: ## remove what a run of make cloud has left, after a crash (CLOUD_RUN=id or all; the same CLOUD_URL and credentials)
+	@mkdir -p bin && cd test && go build -o ../bin/cloud ./cloud
+	@bin/cloud --clean $(CLOUDFLAGS)
+
+# Variables given to make on its command line reach the program.
+export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE CLOUD_API_KEY_FILE CLOUD_SECRET_KEY_FILE CLOUD_CA_FILE
+export CLOUD_ZONE CLOUD_VMS CLOUD_RECORD CLOUD_OUT CLOUD_JUNIT CLOUD_RUN ONLY
 
 .PHONY: bench-code
 bench-code: ## Go's own benchmarks of the packages

@@ -1,0 +1,236 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command cloud tries csccm on a CloudStack: it makes a domain, networks and VMs of its own there, installs csccm in real
+// clusters of process nodes, runs scenarios, and removes everything again. Without a URL it uses the simulator.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/csccm/csccm/test/cloud/suite"
+	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, stop, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// settings are the flags.
+type settings struct {
+	suite.Options
+	only       []string
+	list       bool
+	clean, all bool
+	cleanRun   string
+	out, junit string
+	binDir     string
+}
+
+// run is the program. interrupted is called once ^C is to end the program at once.
+func run(ctx context.Context, interrupted func(), args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	s, err := parse(args, getenv, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		return exitUsage
+	}
+	s.Log = stderr
+	if s.list {
+		_, _ = fmt.Fprintln(stdout, strings.Join(suite.Names(), "\n"))
+		return exitOK
+	}
+	if s.clean {
+		return clean(ctx, s, stderr)
+	}
+	names, err := suite.Select(s.only)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		return exitUsage
+	}
+	if err := build(ctx, s, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		return exitFailure
+	}
+	return s.scenarios(ctx, interrupted, names, stdout, stderr)
+}
+
+// build gets the programs ready.
+func build(ctx context.Context, s *settings, stderr io.Writer) error {
+	var err error
+	s.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
+		_, _ = fmt.Fprintln(stderr, "building", name)
+	}})
+	if err != nil {
+		return err
+	}
+	s.Plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(stderr))
+	return err
+}
+
+// scenarios runs the scenarios, cleans up and reports.
+func (s *settings) scenarios(ctx context.Context, interrupted func(), names []string, stdout, stderr io.Writer) int {
+	r, err := suite.Start(ctx, s.Options)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		interrupted()
+		_ = r.Stop(context.WithoutCancel(ctx)) // it has said what is left
+		if ctx.Err() != nil {
+			return exitInterrupted
+		}
+		return exitFailure
+	}
+	results := r.Scenarios(ctx, names)
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud: interrupted; removing what was made (^C again leaves it: make cloud-clean)")
+		interrupted()
+	}
+	report := r.Report(results, r.Stop(context.WithoutCancel(ctx)))
+	_, _ = io.WriteString(stdout, report.Markdown())
+	if ctx.Err() != nil {
+		return exitInterrupted
+	}
+	if s.out != "" {
+		err = os.WriteFile(s.out, []byte(report.Markdown()), 0o644) // #nosec G306 -- a page for people
+	}
+	if s.junit != "" && err == nil {
+		var text []byte
+		if text, err = report.JUnit(); err == nil {
+			err = os.WriteFile(s.junit, text, 0o644) // #nosec G306 -- for programs of others
+		}
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		return exitFailure
+	}
+	if !report.OK() {
+		return exitFailure
+	}
+	return exitOK
+}
+
+// clean removes what runs have left.
+func clean(ctx context.Context, s *settings, stderr io.Writer) int {
+	err := suite.Clean(ctx, s.Options, suite.CleanOptions{Run: s.cleanRun, All: s.all})
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case err != nil:
+		_, _ = fmt.Fprintln(stderr, "cloud:", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// parse reads flags and the environment; the environment is what `make cloud` sets.
+func parse(args []string, getenv func(string) string, stderr io.Writer) (*settings, error) {
+	s := &settings{}
+	f := flag.NewFlagSet("cloud", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	env := func(name string) string { return getenv("CLOUD_" + name) }
+	f.StringVar(&s.URL, "url", env("URL"), "URL of the CloudStack API; empty starts a simulator (CLOUD_URL)")
+	f.StringVar(&s.Who.User, "admin-user", env("ADMIN_USER"), "root administrator (CLOUD_ADMIN_USER)")
+	f.StringVar(&s.Who.Domain, "admin-domain", env("ADMIN_DOMAIN"), "domain of the administrator, ROOT when empty (CLOUD_ADMIN_DOMAIN)")
+	passwordFile := f.String("admin-password-file", env("ADMIN_PASSWORD_FILE"), "file with the administrator's password (CLOUD_ADMIN_PASSWORD_FILE)")
+	keyFile := f.String("api-key-file", env("API_KEY_FILE"), "file with an API key, of a root administrator or of a plain user (CLOUD_API_KEY_FILE)")
+	secretFile := f.String("secret-key-file", env("SECRET_KEY_FILE"), "file with its secret key (CLOUD_SECRET_KEY_FILE)")
+	f.StringVar(&s.CAFile, "ca-file", env("CA_FILE"), "PEM certificates that sign the API's (CLOUD_CA_FILE)")
+	f.StringVar(&s.Zone, "zone", env("ZONE"), "name or id of the zone; empty: the first advanced one (CLOUD_ZONE)")
+	vms := f.String("vms", env("VMS"), "names of existing VMs of one network, comma separated, where none can be made (CLOUD_VMS)")
+	f.StringVar(&s.Record, "record", env("RECORD"), "folder for answers whose shape is not recorded, without ids and secrets (CLOUD_RECORD)")
+	only := f.String("only", getenv("ONLY"), "parts of the names of the scenarios to run, comma separated (ONLY)")
+	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
+	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")
+	f.StringVar(&s.junit, "junit", env("JUNIT"), "write the results to this JUnit file (CLOUD_JUNIT)")
+	f.StringVar(&s.binDir, "bin-dir", getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
+	f.StringVar(&s.JournalDir, "journal-dir", "", "folder of the journals (default ~/.local/state/csccm-cloud)")
+	f.BoolVar(&s.Keep, "keep", false, "leave everything in the cloud at the end")
+	f.BoolVar(&s.list, "list", false, "print the names of the scenarios and exit")
+	f.BoolVar(&s.clean, "clean", false, "remove what runs have left, as their journals say, and exit")
+	f.StringVar(&s.cleanRun, "run", "", "with --clean: remove what this run has left, or all (CLOUD_RUN)")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("%q: there are flags only", f.Args())
+	}
+	s.only, s.VMs = fields(*only), fields(*vms)
+	if s.cleanRun == "" {
+		s.cleanRun = env("RUN")
+	}
+	if s.cleanRun == "all" {
+		s.cleanRun, s.all = "", true
+	}
+	if s.cleanRun != "" {
+		if err := world.CheckRun(s.cleanRun); err != nil {
+			return nil, fmt.Errorf("--run: %w", err)
+		}
+	}
+	if s.JournalDir == "" {
+		dir, err := world.JournalDir()
+		if err != nil {
+			return nil, err
+		}
+		s.JournalDir = dir
+	}
+	return s, s.credentials(*passwordFile, *keyFile, *secretFile)
+}
+
+// credentials reads the files and refuses what does not fit together.
+func (s *settings) credentials(passwordFile, keyFile, secretFile string) error {
+	var err error
+	for _, file := range []struct {
+		path string
+		to   *string
+	}{{passwordFile, &s.Who.Password}, {keyFile, &s.Who.APIKey}, {secretFile, &s.Who.SecretKey}} {
+		if file.path == "" {
+			continue
+		}
+		text, rerr := os.ReadFile(file.path)
+		if rerr != nil {
+			return rerr
+		}
+		if *file.to = strings.TrimSpace(string(text)); *file.to == "" {
+			return fmt.Errorf("%s is empty", file.path)
+		}
+	}
+	login, keys := s.Who.User != "" && s.Who.Password != "", s.Who.APIKey != "" && s.Who.SecretKey != ""
+	switch {
+	case s.URL == "" && s.clean:
+		err = errors.New("CLOUD_URL is missing: a simulator leaves nothing")
+	case s.URL == "" && (s.Who.User != "" || s.Who.APIKey != ""):
+		err = errors.New("credentials without CLOUD_URL")
+	case s.URL != "" && !login && !keys:
+		err = errors.New("CLOUD_URL needs CLOUD_ADMIN_USER and CLOUD_ADMIN_PASSWORD_FILE, or CLOUD_API_KEY_FILE and CLOUD_SECRET_KEY_FILE")
+	case login && keys:
+		err = errors.New("a login and keys are both given; give one")
+	}
+	return err
+}
+
+func fields(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+}

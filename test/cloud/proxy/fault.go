@@ -1,0 +1,89 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"math/rand/v2"
+	"sync"
+)
+
+// Fault is what happens to a call.
+type Fault int
+
+// The faults.
+const (
+	None Fault = iota
+	// FailBefore answers 530 in place of CloudStack.
+	FailBefore
+	// CutBefore ends the connection, and CloudStack does not see the call.
+	CutBefore
+	// LoseAnswer ends the connection after CloudStack has done its work.
+	LoseAnswer
+)
+
+// SetFault asks f about each call of the product until the function that it returns is called.
+func (p *Proxy) SetFault(f func(*Call) Fault) (undo func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fault = nil
+	}
+}
+
+func (p *Proxy) verdict(c *Call) Fault {
+	p.mu.Lock()
+	f := p.fault
+	p.mu.Unlock()
+	if f == nil || c.Who != Product {
+		return None
+	}
+	return f(c)
+}
+
+// Random lets shares of the calls fail, and of the answers be lost. The sequence is the same for the same seed.
+func Random(seed uint64, fail, lose float64) func(*Call) Fault {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for the same seed
+	return func(*Call) Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		switch x := r.Float64(); {
+		case x < fail:
+			return FailBefore
+		case x < fail+lose:
+			return LoseAnswer
+		}
+		return None
+	}
+}
+
+// CrashAt loses the answer of the k-th call that changes something (from 1) and calls crash before the caller learns that
+// its connection has ended. Calls after it are not passed on: whoever crashed makes none.
+func CrashAt(k int, crash func()) (f func(*Call) Fault, reached func() string) {
+	var mu sync.Mutex
+	n, at := 0, ""
+	return func(c *Call) Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if n >= k {
+				return CutBefore
+			}
+			if !c.Changes() {
+				return None
+			}
+			if n++; n < k {
+				return None
+			}
+			at = c.Command
+			c.after = crash
+			return LoseAnswer
+		}, func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return at
+		}
+}

@@ -1,0 +1,174 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/shape"
+)
+
+const ours = "csccm-cloud-a1b2c3"
+
+// upstream is a server that makes a domain, and counts its calls.
+func upstream(t *testing.T) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	var calls atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.Header().Add("Set-Cookie", "JSESSIONID=x; Path=/client; Secure; HttpOnly")
+		_, _ = io.WriteString(w, `{"createdomainresponse":{"domain":{"id":"d1"}}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s, &calls
+}
+
+func serve(t *testing.T, o Options) (p *Proxy, product string) {
+	t.Helper()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	if product, err = p.Listen(t.Context(), Product); err != nil {
+		t.Fatal(err)
+	}
+	return p, product
+}
+
+func post(ctx context.Context, to string, pairs ...string) (*http.Response, string, error) {
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, "", err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return resp, string(body), err
+}
+
+// TestForeignObjectsAreNotReached: the guard answers in place of CloudStack, which never sees the call.
+func TestForeignObjectsAreNotReached(t *testing.T) {
+	t.Parallel()
+	s, reached := upstream(t)
+	g := guard.New(ours)
+	p, to := serve(t, Options{Upstream: s.URL, Guard: g})
+	for _, c := range [][]string{
+		{"command", "destroyVirtualMachine", "id", "somebody-elses"},
+		{"command", "createDomain", "name", "csccm-cloud-hostile"},
+		{"command", "updateConfiguration", "name", "x"},
+	} {
+		resp, body, err := post(t.Context(), to, c...)
+		if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "guard") {
+			t.Errorf("%v: %v %q %v", c, resp, body, err)
+		}
+	}
+	if reached.Load() != 0 || len(g.Refused()) != 3 {
+		t.Errorf("%d calls came through, refused %q", reached.Load(), g.Refused())
+	}
+	// By GET, too.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to+"?command=deleteNetwork&id=somebody-elses", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden || reached.Load() != 0 {
+		t.Errorf("a deletion by GET: %s", resp.Status)
+	}
+	if n := len(p.Since(0, Product)); n != 4 {
+		t.Errorf("%d calls are counted", n)
+	}
+}
+
+// TestProxy passes calls on, learns what they made, counts them and finds unknown shapes.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	s, _ := upstream(t)
+	g := guard.New(ours)
+	p, to := serve(t, Options{Upstream: s.URL, Guard: g, Contract: shape.NewContract()})
+	resp, body, err := post(t.Context(), to, "command", "createDomain", "name", ours)
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, "d1") {
+		t.Fatal(resp, body, err)
+	}
+	if c := resp.Header.Get("Set-Cookie"); c != "JSESSIONID=x; Path=/client; HttpOnly" {
+		t.Errorf("cookie %q", c)
+	}
+	if !g.Mine("d1") {
+		t.Error("the domain is not known")
+	}
+	if u := p.Unknown(); len(u) != 1 || u[0].Command != "createDomain" {
+		t.Errorf("unknown shapes %v", u)
+	}
+	if got := p.Since(0, Product).String(); got != "1 createDomain" {
+		t.Errorf("counted %q", got)
+	}
+}
+
+// TestFaults: a call that fails is not passed on; one whose answer is lost is, and what it made is known all the same.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	s, reached := upstream(t)
+	g := guard.New(ours)
+	p, to := serve(t, Options{Upstream: s.URL, Guard: g})
+	next := FailBefore
+	undo := p.SetFault(func(*Call) Fault { return next })
+	if resp, body, err := post(t.Context(), to, "command", "createDomain", "name", ours); err != nil || resp.StatusCode != 530 || reached.Load() != 0 {
+		t.Errorf("a failing call: %v %q %v", resp, body, err)
+	}
+	next = LoseAnswer
+	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil || reached.Load() != 1 || !g.Mine("d1") {
+		t.Errorf("a lost answer: %v, %d calls", err, reached.Load())
+	}
+	undo()
+	crashed := 0
+	f, at := CrashAt(2, func() { crashed++ })
+	defer p.SetFault(f)()
+	for _, c := range []struct {
+		command string
+		cut     bool
+	}{{"createDomain", false}, {"listZones", false}, {"createDomain", true}, {"listZones", true}} {
+		if _, _, err := post(t.Context(), to, "command", c.command, "name", ours); (err != nil) != c.cut {
+			t.Errorf("%s: %v, cut is to be %v", c.command, err, c.cut)
+		}
+	}
+	if crashed != 1 || at() != "createDomain" || reached.Load() != 4 {
+		t.Errorf("%d crashes at %q, %d calls came through", crashed, at(), reached.Load())
+	}
+}
+
+// TestRandom: the same seed gives the same faults, in about the asked share.
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	a, b, counts := Random(7, 0.1, 0.1), Random(7, 0.1, 0.1), map[Fault]int{}
+	for range 1000 {
+		x := a(&Call{})
+		if y := b(&Call{}); x != y {
+			t.Fatal("the same seed gives other faults")
+		}
+		counts[x]++
+	}
+	if counts[FailBefore] < 60 || counts[FailBefore] > 140 || counts[LoseAnswer] < 60 || counts[LoseAnswer] > 140 {
+		t.Errorf("%v", counts)
+	}
+}

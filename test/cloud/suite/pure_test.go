@@ -1,0 +1,64 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCIDRs(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                 "",
+		"192.168.0.0/16 10.0.0.0/8":        "10.0.0.0/8,192.168.0.0/16",
+		"10.0.0.0/9,10.128.0.0/9":          "10.0.0.0/8",
+		"0.0.0.0/1,128.0.0.0/1":            everybody,
+		"10.0.0.0/8,10.1.0.0/16":           "10.0.0.0/8",
+		"0.0.0.0/2,64.0.0.0/2,128.0.0.0/1": everybody,
+		"10.0.0.0/9,10.0.0.0/9":            "10.0.0.0/9",
+	} {
+		if got := cidrs(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestScenarioTable: names are unique, namespaces are valid and differ, and the scenarios of one place stand together.
+func TestScenarioTable(t *testing.T) {
+	t.Parallel()
+	names, namespaces, places := map[string]bool{}, map[string]string{}, []string{}
+	for _, s := range scenarios() {
+		if names[s.name] || !strings.HasPrefix(s.name, s.at+": ") || s.run == nil {
+			t.Errorf("scenario %q at %q", s.name, s.at)
+		}
+		names[s.name] = true
+		ns := namespaceOf(&s)
+		if other := namespaces[ns]; !s.trusted && other != "" && strings.HasPrefix(other, s.at) || len(ns) > 63 || notInNames.MatchString(strings.ReplaceAll(ns, "-", "")) {
+			t.Errorf("%q has the namespace %q of %q", s.name, ns, other)
+		}
+		namespaces[ns] = s.name
+		if len(places) == 0 || places[len(places)-1] != s.at {
+			if slices.Contains(places, s.at) {
+				t.Errorf("%q stands apart from the others there", s.name)
+			}
+			places = append(places, s.at)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	if all, err := Select(nil); err != nil || len(all) != len(scenarios()) {
+		t.Error(all, err)
+	}
+	some, err := Select([]string{"PROXY"})
+	if err != nil || len(some) != 3 {
+		t.Error(some, err)
+	}
+	if _, err := Select([]string{"nothing like it"}); err == nil {
+		t.Error("an unknown name passes")
+	}
+}

@@ -1,0 +1,231 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package suite runs the product against a CloudStack, as its users do: csccm as a program, Kubernetes' API, and a real
+// control plane with process nodes. CloudStack is reached through the suite's proxy.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/outcome"
+	"github.com/csccm/csccm/test/cloud/proxy"
+	"github.com/csccm/csccm/test/cloud/shape"
+	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// Options of a run.
+type Options struct {
+	Programs testbed.Binaries
+	Plane    string // the control plane's program
+	// URL of the CloudStack API; empty starts a simulator.
+	URL    string
+	Who    api.Credentials
+	CAFile string
+	Zone   string
+	// VMs are existing ones, by name, where none can be made.
+	VMs []string
+	// Record is a folder for answers with unknown shapes; empty writes none.
+	Record string
+	// JournalDir is the folder of journals.
+	JournalDir string
+	// Profile is how long a simulator's calls take.
+	Profile string
+	// Keep leaves everything in the cloud at the end.
+	Keep bool
+	Log  io.Writer
+}
+
+// Run is a run at work.
+type Run struct {
+	Options
+	id      string
+	started time.Time
+	dir     string
+
+	simulator *testbed.CloudStack
+	guard     *guard.Guard
+	proxy     *proxy.Proxy
+	world     *world.World
+	journal   *world.Journal
+	// suiteURL and productURL are where the API is reached.
+	suiteURL, productURL string
+	places               map[string]*place
+
+	mu sync.Mutex
+}
+
+// The login of a simulator's administrator.
+const (
+	simulatorUser     = "admin"
+	simulatorPassword = "password"
+)
+
+// Start looks at the cloud and makes the run's domain and account. Whatever it returns must be stopped.
+func Start(ctx context.Context, o Options) (*Run, error) {
+	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
+	r.guard = guard.New(world.PrefixOf(r.id))
+	var err error
+	if r.dir, err = os.MkdirTemp("", "csccm-cloud-"); err != nil {
+		return r, err
+	}
+	if r.URL == "" {
+		if err := r.startSimulator(); err != nil { //nolint:contextcheck // it outlives the call
+			return r, err
+		}
+	}
+	if err := r.startProxy(ctx); err != nil {
+		return r, err
+	}
+	if r.journal, err = world.OpenJournal(o.JournalDir, r.id); err != nil {
+		return r, err
+	}
+	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL}); err != nil {
+		return r, err
+	}
+	r.Say("run %s on %s", r.id, r.Cloud())
+	r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard, Journal: r.journal})
+	return r, err
+}
+
+// startSimulator serves a CloudStack right after its installation.
+func (r *Run) startSimulator() error {
+	latency, err := simulator.Profile(r.Profile)
+	if err != nil {
+		return err
+	}
+	if r.simulator, err = testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: latency}); err != nil {
+		return err
+	}
+	r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
+	return nil
+}
+
+func (r *Run) startProxy(ctx context.Context) error {
+	module, err := plane.ModuleDir()
+	if err != nil {
+		return err
+	}
+	o := proxy.Options{Upstream: r.URL, CAFile: r.CAFile, Guard: r.guard}
+	if o.Contract, err = shape.Load(filepath.Join(filepath.Dir(module), "pkg", "simulator", "testdata", "golden")); err != nil {
+		return err
+	}
+	if r.Record != "" {
+		if o.Recorder, err = shape.NewRecorder(r.Record); err != nil {
+			return err
+		}
+	}
+	if r.proxy, err = proxy.New(o); err != nil {
+		return err
+	}
+	if r.suiteURL, err = r.proxy.Listen(ctx, proxy.Suite); err != nil {
+		return err
+	}
+	r.productURL, err = r.proxy.Listen(ctx, proxy.Product)
+	return err
+}
+
+// Cloud says what the run works on.
+func (r *Run) Cloud() string {
+	if r.simulator != nil {
+		return "the simulator"
+	}
+	return r.URL
+}
+
+// Say writes a line to the log.
+func (r *Run) Say(format string, a ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintf(r.Log, "%6.1fs  %s\n", time.Since(r.started).Seconds(), fmt.Sprintf(format, a...))
+}
+
+// Stop ends the clusters and removes all that the run has made. The context must not be the one that ^C ended.
+func (r *Run) Stop(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, p := range r.places {
+		wg.Go(p.stop)
+	}
+	wg.Wait()
+	var err error
+	if r.world != nil {
+		if err = r.clean(ctx); err != nil && r.simulator == nil {
+			r.Say("%v", err)
+			r.Say("remove it by: make cloud-clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)", r.id)
+		}
+	}
+	if r.journal != nil {
+		err = errors.Join(err, r.journal.Close(err == nil && !r.Keep || r.simulator != nil))
+	}
+	if r.proxy != nil {
+		err = errors.Join(err, r.proxy.Err())
+		r.proxy.Stop()
+	}
+	if r.simulator != nil {
+		r.simulator.Stop()
+	}
+	if r.dir != "" {
+		err = errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return err
+}
+
+func (r *Run) clean(ctx context.Context) error {
+	if r.Keep {
+		r.Say("kept: everything whose name starts with %s", world.PrefixOf(r.id))
+		return nil
+	}
+	c := &world.Cleaner{Run: r.id, API: r.world.Admin, Guard: r.guard, Log: r.Say}
+	err := c.Clean(ctx)
+	if err == nil && r.simulator != nil {
+		err = r.nothingLeft(ctx)
+	}
+	return errors.Join(err, r.world.Admin.Logout(ctx))
+}
+
+// nothingLeft looks in a simulator, in which only this run was, whether it is as it was before.
+func (r *Run) nothingLeft(ctx context.Context) error {
+	var left []string
+	for _, l := range [][2]string{
+		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listLoadBalancerRules", "loadbalancerrule"},
+		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
+	} {
+		answer, err := r.simulator.Admin(ctx, l[0], map[string]string{"listall": "true"})
+		if err != nil {
+			return err
+		}
+		if n := len(api.Object(answer).Objects(l[1])); n > 0 {
+			left = append(left, fmt.Sprintf("%d objects in %s", n, l[0]))
+		}
+	}
+	if len(left) > 0 {
+		return errors.New(strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// Report is what the run found; left is what Stop returned.
+func (r *Run) Report(results []outcome.Result, left error) *outcome.Report {
+	rep := &outcome.Report{Cloud: r.Cloud(), Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started), Left: left}
+	if r.world != nil {
+		rep.Version = r.world.Offers.Version
+	}
+	if r.proxy != nil {
+		rep.Unknown = r.proxy.Unknown()
+	}
+	rep.Refused = r.guard.Refused()
+	return rep
+}

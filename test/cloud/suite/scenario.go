@@ -1,0 +1,192 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/test/cloud/outcome"
+	"github.com/csccm/csccm/test/cloud/proxy"
+)
+
+// need is something that not every cloud, or not every user, has.
+type need string
+
+// The needs.
+const (
+	needAdmin       need = "a root administrator's credentials"
+	needOwnVMs      need = "VMs of the suite's own: the role may not deploy them, or CLOUD_VMS names others"
+	needExpunge     need = "a root administrator, who may expunge VMs"
+	needInternalLB  need = "a tier offering with internal load balancing (provider InternalLbVm)"
+	needCertificate need = "the right to upload certificates"
+)
+
+// scenario is one thing that users do, and what must come of it.
+type scenario struct {
+	name string
+	// at is the place; empty is one that needs no cluster.
+	at    string
+	needs []need
+	// bare scenarios want a cluster without a controller.
+	bare bool
+	// trusted scenarios use annotations that tenants may not use.
+	trusted bool
+	run     func(context.Context, *env) (seen string, err error)
+}
+
+// scenarioLimit is for slow routers.
+const scenarioLimit = 15 * time.Minute
+
+// Names are those of all scenarios.
+func Names() []string {
+	var all []string
+	for _, s := range scenarios() {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// Select returns the names that texts ask for: whole names, or parts of them.
+func Select(only []string) ([]string, error) {
+	var chosen []string
+	for _, text := range only {
+		found := slices.DeleteFunc(Names(), func(name string) bool { return !strings.Contains(name, text) })
+		if len(found) == 0 {
+			return nil, fmt.Errorf("--only: no scenario has %q in its name; --list shows them", text)
+		}
+		chosen = append(chosen, found...)
+	}
+	if len(only) == 0 {
+		return Names(), nil
+	}
+	return chosen, nil
+}
+
+// Scenarios runs those of the names, in their order in the table.
+func (r *Run) Scenarios(ctx context.Context, names []string) []outcome.Result {
+	var results []outcome.Result
+	for _, s := range scenarios() {
+		if !slices.Contains(names, s.name) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return results
+		}
+		r.only(s.at)
+		x := r.one(ctx, &s)
+		results = append(results, x)
+		r.Say("%-6s %s (%s, %d calls) %s", x.Verdict, x.Name, x.Took.Round(100*time.Millisecond), x.Calls, x.Seen)
+	}
+	return results
+}
+
+// one runs one scenario.
+func (r *Run) one(ctx context.Context, s *scenario) outcome.Result {
+	x := outcome.Result{Name: s.name, Verdict: outcome.Passed}
+	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
+	defer cancel()
+	begun, mark := time.Now(), r.proxy.Mark()
+	var err error
+	if err = r.able(s); err == nil {
+		var p *place
+		if p, err = r.at(ctx, s.at); err == nil {
+			begun, mark = time.Now(), r.proxy.Mark()
+			x.Seen, err = r.inPlace(ctx, p, s)
+		}
+	}
+	x.Took, x.Calls = time.Since(begun), len(r.proxy.Since(mark, proxy.Product))
+	if reason, skip := isCannot(err); skip {
+		x.Verdict, x.Seen = outcome.Cannot, reason
+	} else if err != nil {
+		x.Verdict, x.Seen = outcome.Failed, err.Error()
+	}
+	return x
+}
+
+// inPlace runs a scenario in its cluster, and sees to it that it leaves nothing in CloudStack.
+func (r *Run) inPlace(ctx context.Context, p *place, s *scenario) (seen string, err error) {
+	prepare := p.ensureInstalled
+	if s.bare {
+		prepare = p.ensureRemoved
+	}
+	if err := prepare(ctx); err != nil {
+		return "", fmt.Errorf("before the scenario: %w", err)
+	}
+	before, err := p.addresses(ctx)
+	if err != nil {
+		return "", err
+	}
+	e := &env{place: p, namespace: namespaceOf(s)}
+	if err := e.makeNamespace(ctx); err != nil {
+		return "", err
+	}
+	seen, err = s.run(ctx, e)
+	if p.installed {
+		err = errors.Join(err, e.removeAll(ctx))
+	}
+	if err != nil {
+		return seen, err
+	}
+	return seen, p.nothingNew(ctx, before)
+}
+
+// nothingNew waits until the place has the public addresses that it had before.
+func (p *place) nothingNew(ctx context.Context, before map[string]string) error {
+	return p.until(ctx, "the scenario's addresses to be released", func(ctx context.Context) error {
+		after, err := p.addresses(ctx)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(after, func(ip, _ string) bool { return before[ip] != "" })
+		if len(after) > 0 {
+			return fmt.Errorf("%v are left", slices.Sorted(maps.Keys(after)))
+		}
+		return nil
+	})
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+func namespaceOf(s *scenario) string {
+	if s.trusted {
+		return trusted
+	}
+	name := "cloud-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(s.name), "-"), "-")
+	return strings.Trim(name[:min(len(name), 63)], "-")
+}
+
+// able returns why a scenario cannot be done on this cloud with these credentials, or nil.
+func (r *Run) able(s *scenario) error {
+	w := r.world
+	own := len(r.VMs) == 0
+	switch {
+	case own && (!w.Can.Deploy || w.Offers.ServiceOffering == "" || w.Offers.Template == ""):
+		return cannot("no VM can be deployed (service offering %q, template %q): name existing ones by CLOUD_VMS", w.Offers.ServiceName, w.Offers.TemplateName)
+	case s.at == isolated && own && w.Offers.Isolated == "":
+		return cannot("no offering of isolated networks with a virtual router as load balancer")
+	case s.at == vpc && own && (w.Offers.VPC == "" || w.Offers.Tier == ""):
+		return cannot("no VPC offering, or no offering of tiers with load balancing")
+	case s.at == project && !w.Can.Projects:
+		return cannot("the role may not make projects")
+	case !own && s.at != isolated:
+		return cannot("CLOUD_VMS names VMs that are where they are")
+	}
+	for _, n := range s.needs {
+		has := map[need]bool{
+			needAdmin: w.Can.Admin, needOwnVMs: own, needExpunge: w.Can.Expunge && own, needInternalLB: w.Offers.InternalTier != "" && own,
+			needCertificate: w.Can.Certificates,
+		}
+		if !has[n] {
+			return cannot("needs %s", n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/guard"
+)
+
+// Cleaner removes what a run has made. It finds it by the run's prefix, so it needs no journal.
+type Cleaner struct {
+	Run   string
+	API   *api.Client
+	Guard *guard.Guard
+	// Log says what is removed; may be nil.
+	Log func(format string, a ...any)
+
+	all api.Params // sees the objects of all accounts, where the caller may
+}
+
+// Runs returns the ids of the runs that have objects in a cloud.
+func Runs(ctx context.Context, c *api.Client) ([]string, error) {
+	found := map[string]bool{}
+	for _, l := range []struct{ command, object string }{
+		{"listDomains", "domain"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listVirtualMachines", "virtualmachine"},
+	} {
+		list, err := c.List(ctx, l.command, l.object, api.Params{"listall": "true"})
+		if err != nil && api.Code(err) != notAllowed {
+			return nil, err
+		}
+		for _, o := range list {
+			rest, ours := strings.CutPrefix(o.Text("name"), Prefix)
+			id, _, _ := strings.Cut(rest, "-")
+			if ours && CheckRun(id) == nil {
+				found[id] = true
+			}
+		}
+	}
+	var all []string
+	for id := range found {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// notAllowed is the code for a command that the role does not have.
+const notAllowed = 432
+
+// Clean removes everything and returns what is left.
+func (c *Cleaner) Clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	domain, err := c.domain(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, project := range append(c.projects(ctx, domain), "") {
+		errs = append(errs, c.contents(ctx, domain, project))
+		if project != "" {
+			errs = append(errs, c.remove(ctx, "project", "deleteProject", project, api.Params{"cleanup": "true"}))
+		}
+	}
+	if domain != "" {
+		errs = append(errs, c.remove(ctx, "domain", "deleteDomain", domain, api.Params{"cleanup": "true"}))
+	}
+	errs = append(errs, c.roles(ctx))
+	return errors.Join(errs...)
+}
+
+func (c *Cleaner) say(format string, a ...any) {
+	if c.Log != nil {
+		c.Log(format, a...)
+	}
+}
+
+// domain returns the id of the run's domain, or "" where it has none.
+func (c *Cleaner) domain(ctx context.Context) (string, error) {
+	list, err := c.API.List(ctx, "listDomains", "domain", api.Params{"listall": "true"})
+	if api.Code(err) == notAllowed {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, o := range list {
+		if o.Text("name") == PrefixOf(c.Run) {
+			c.Guard.Adopt(o.Text("id"), "the domain of the run")
+			return o.Text("id"), nil
+		}
+	}
+	return "", nil
+}
+
+// mine reports whether an object is the run's: it is in the run's domain, or its name has the run's prefix.
+func (c *Cleaner) mine(o api.Object, domain string) bool {
+	return domain != "" && o.Text("domainid") == domain || c.named(o.Text("name"))
+}
+
+// named reports whether a name is of the run: the prefix alone, or followed by a hyphen.
+func (c *Cleaner) named(name string) bool {
+	rest, ok := strings.CutPrefix(name, PrefixOf(c.Run))
+	return ok && (rest == "" || rest[0] == '-')
+}
+
+// list returns the run's objects of a kind.
+func (c *Cleaner) list(ctx context.Context, command, object, domain, project string) ([]api.Object, error) {
+	params := api.Params{"listall": "true"}
+	if project != "" {
+		params = api.Params{"projectid": project}
+	} else if domain != "" {
+		params["domainid"] = domain
+		params["isrecursive"] = "true"
+	}
+	list, err := c.API.List(ctx, command, object, params)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(o api.Object) bool { return !c.mine(o, domain) })
+	for _, o := range list {
+		c.Guard.Adopt(o.Text("id"), "has the prefix of the run, or is in its domain")
+	}
+	return list, nil
+}
+
+func (c *Cleaner) projects(ctx context.Context, domain string) []string {
+	list, err := c.list(ctx, "listProjects", "project", domain, "")
+	if err != nil {
+		return nil // the role knows no projects
+	}
+	var ids []string
+	for _, o := range list {
+		ids = append(ids, o.Text("id"))
+	}
+	return ids
+}
+
+// contents removes VMs, then networks, then VPCs.
+func (c *Cleaner) contents(ctx context.Context, domain, project string) error {
+	vms, err := c.list(ctx, "listVirtualMachines", "virtualmachine", domain, project)
+	if err != nil {
+		return err
+	}
+	expunge := api.Params{"expunge": "true"}
+	if domain == "" {
+		expunge = nil // a plain user may not
+	}
+	if err := c.each(vms, func(o api.Object) error {
+		return c.remove(ctx, "VM "+o.Text("name"), "destroyVirtualMachine", o.Text("id"), expunge)
+	}); err != nil {
+		return err
+	}
+	networks, err := c.list(ctx, "listNetworks", "network", domain, project)
+	if err != nil {
+		return err
+	}
+	if err := c.each(networks, func(o api.Object) error {
+		return c.remove(ctx, "network "+o.Text("name"), "deleteNetwork", o.Text("id"), nil)
+	}); err != nil {
+		return err
+	}
+	vpcs, err := c.list(ctx, "listVPCs", "vpc", domain, project)
+	if err != nil {
+		return err
+	}
+	return c.each(vpcs, func(o api.Object) error {
+		return c.remove(ctx, "VPC "+o.Text("name"), "deleteVPC", o.Text("id"), nil)
+	})
+}
+
+func (c *Cleaner) each(all []api.Object, f func(api.Object) error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, o := range all {
+		wg.Go(func() { errs[i] = f(o) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// remove deletes one object; one that is gone already is deleted.
+func (c *Cleaner) remove(ctx context.Context, what, command, id string, more api.Params) error {
+	c.say("removing %s", what)
+	params := api.Params{"id": id}
+	for k, v := range more {
+		params[k] = v
+	}
+	if _, err := c.API.Do(ctx, command, params); err != nil && api.Code(err) != 431 {
+		return fmt.Errorf("remove %s: %w", what, err)
+	}
+	return nil
+}
+
+// roles removes the roles that csccm has made for the run.
+func (c *Cleaner) roles(ctx context.Context) error {
+	list, err := c.API.List(ctx, "listRoles", "role", nil)
+	if err != nil {
+		return nil //nolint:nilerr // who may list no roles has made none
+	}
+	for _, o := range list {
+		if !c.named(o.Text("name")) {
+			continue
+		}
+		c.Guard.Adopt(o.Text("id"), "has the prefix of the run")
+		if err := c.remove(ctx, "role "+o.Text("name"), "deleteRole", o.Text("id"), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/csccm/csccm/test/cloud/api"
+)
+
+// Network is a guest network of the run.
+type Network struct {
+	ID, Name, ProjectID, VPCID, ACLID string
+}
+
+// VM is a virtual machine of the run, or one that was lent to it.
+type VM struct {
+	ID, Name, Address string
+	// Lent VMs are never stopped or destroyed.
+	Lent bool
+}
+
+// Project makes a project of the account.
+func (w *World) Project(ctx context.Context, what string) (id, name string, err error) {
+	name = w.Name(what)
+	p, err := w.Make(ctx, w.User, "project", "createProject", api.Params{"name": name, "displaytext": name})
+	return p.Text("id"), name, err
+}
+
+// Isolated makes an isolated network, in a project if one is given.
+func (w *World) Isolated(ctx context.Context, what, projectID string) (Network, error) {
+	params := api.Params{"name": w.Name(what), "displaytext": w.Name(what), "zoneid": w.Offers.ZoneID, "networkofferingid": w.Offers.Isolated}
+	if projectID != "" {
+		params["projectid"] = projectID
+	}
+	n, err := w.Make(ctx, w.User, "network", "createNetwork", params)
+	return Network{ID: n.Text("id"), Name: w.Name(what), ProjectID: projectID}, err
+}
+
+// VPC makes a VPC without tiers.
+func (w *World) VPC(ctx context.Context, what string) (string, error) {
+	v, err := w.Make(ctx, w.User, "VPC", "createVPC", api.Params{
+		"name": w.Name(what), "displaytext": w.Name(what), "zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16",
+	})
+	return v.Text("id"), err
+}
+
+// ACLList makes a network ACL list of a VPC.
+func (w *World) ACLList(ctx context.Context, what, vpcID string) (string, error) {
+	l, err := w.Make(ctx, w.User, "ACL list", "createNetworkACLList", api.Params{"name": w.Name(what), "description": w.Name(what), "vpcid": vpcID})
+	return l.Text("id"), err
+}
+
+// Tier makes the n-th tier of a VPC.
+func (w *World) Tier(ctx context.Context, what, vpcID, aclID, offering string, n int) (Network, error) {
+	t, err := w.Make(ctx, w.User, "tier", "createNetwork", api.Params{
+		"name": w.Name(what), "displaytext": w.Name(what), "zoneid": w.Offers.ZoneID, "networkofferingid": offering,
+		"vpcid": vpcID, "aclid": aclID, "gateway": fmt.Sprintf("10.64.%d.1", n), "netmask": "255.255.255.0",
+	})
+	return Network{ID: t.Text("id"), Name: w.Name(what), VPCID: vpcID, ACLID: aclID}, err
+}
+
+// VMs makes virtual machines with a network interface in each network, all at once.
+func (w *World) VMs(ctx context.Context, projectID string, networks []string, names ...string) ([]VM, error) {
+	vms, errs := make([]VM, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { vms[i], errs[i] = w.vm(ctx, projectID, networks, w.Name(name)) })
+	}
+	wg.Wait()
+	return vms, errors.Join(errs...)
+}
+
+func (w *World) vm(ctx context.Context, projectID string, networks []string, name string) (VM, error) {
+	params := api.Params{
+		"name": name, "displayname": name, "zoneid": w.Offers.ZoneID, "serviceofferingid": w.Offers.ServiceOffering, "templateid": w.Offers.Template,
+		"networkids": strings.Join(networks, ","),
+	}
+	if projectID != "" {
+		params["projectid"] = projectID
+	}
+	o, err := w.Make(ctx, w.User, "VM", "deployVirtualMachine", params)
+	if err != nil {
+		return VM{}, err
+	}
+	vm := VM{ID: o.Text("id"), Name: name, Address: address(o)}
+	if vm.Address == "" {
+		return vm, fmt.Errorf("VM %s has no address", name)
+	}
+	return vm, nil
+}
+
+// address is the address of a VM's default network interface.
+func address(vm api.Object) string {
+	for _, n := range vm.Objects("nic") {
+		if n.Flag("isdefault") {
+			return n.Text("ipaddress")
+		}
+	}
+	return ""
+}
+
+// Lent finds VMs of the account that the user lends to the run, by name, and their network.
+func (w *World) Lent(ctx context.Context, names []string) ([]VM, Network, error) {
+	list, err := w.User.List(ctx, "listVirtualMachines", "virtualmachine", nil)
+	if err != nil {
+		return nil, Network{}, err
+	}
+	var vms []VM
+	network := Network{}
+	for _, name := range names {
+		for _, o := range list {
+			if o.Text("name") != name {
+				continue
+			}
+			vms = append(vms, VM{ID: o.Text("id"), Name: name, Address: address(o), Lent: true})
+			w.guard.Lend(o.Text("id"))
+			for _, n := range o.Objects("nic") {
+				if n.Flag("isdefault") {
+					network = Network{ID: n.Text("networkid"), Name: n.Text("networkname"), VPCID: n.Text("vpcid")}
+				}
+			}
+		}
+	}
+	if len(vms) != len(names) {
+		return nil, network, fmt.Errorf("%d of the %d VMs of CLOUD_VMS are in the account", len(vms), len(names))
+	}
+	w.guard.Lend(network.ID)
+	return vms, network, nil
+}

@@ -1,0 +1,164 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/csccm/csccm/test/cloud/api"
+)
+
+// Offers is what a cloud has for VMs and networks. Empty ids are what it does not have.
+type Offers struct {
+	Version                           string
+	ZoneID, Zone                      string
+	ServiceOffering, ServiceName      string
+	Template, TemplateName            string
+	Isolated, VPC, Tier, InternalTier string
+}
+
+// findOffers chooses a zone, the smallest offering and template, and offerings whose balancer is the virtual router.
+func findOffers(ctx context.Context, c *api.Client, zone string) (Offers, error) {
+	var o Offers
+	if caps, err := c.Do(ctx, "listCapabilities", nil); err == nil {
+		o.Version = caps.Text("cloudstackversion")
+	}
+	zones, err := c.List(ctx, "listZones", "zone", api.Params{"available": "true"})
+	if err != nil {
+		return o, err
+	}
+	z := chooseZone(zones, zone)
+	if z == nil && zone != "" {
+		return o, fmt.Errorf("no zone %q: CLOUD_ZONE is a zone's name or id", zone)
+	}
+	if z == nil {
+		return o, errors.New("no enabled advanced zone without security groups")
+	}
+	o.ZoneID, o.Zone = z.Text("id"), z.Text("name")
+	services, err := c.List(ctx, "listServiceOfferings", "serviceoffering", api.Params{"zoneid": o.ZoneID})
+	if err != nil {
+		return o, err
+	}
+	if s := chooseService(services); s != nil {
+		o.ServiceOffering, o.ServiceName = s.Text("id"), s.Text("name")
+	}
+	templates, err := c.List(ctx, "listTemplates", "template", api.Params{"templatefilter": "executable", "zoneid": o.ZoneID})
+	if err != nil {
+		return o, err
+	}
+	if t := chooseTemplate(templates); t != nil {
+		o.Template, o.TemplateName = t.Text("id"), t.Text("name")
+	}
+	networks, err := c.List(ctx, "listNetworkOfferings", "networkoffering", api.Params{"state": "Enabled", "zoneid": o.ZoneID})
+	if err != nil {
+		return o, err
+	}
+	o.Isolated = chooseNetwork(networks, false, "VirtualRouter", "Firewall")
+	o.Tier = chooseNetwork(networks, true, "VpcVirtualRouter", "NetworkACL")
+	o.InternalTier = chooseNetwork(networks, true, "InternalLbVm", "NetworkACL")
+	vpcs, err := c.List(ctx, "listVPCOfferings", "vpcoffering", api.Params{"state": "Enabled"})
+	if err != nil {
+		return o, err
+	}
+	o.VPC = chooseVPC(vpcs)
+	return o, nil
+}
+
+func chooseZone(zones []api.Object, want string) api.Object {
+	for _, z := range zones {
+		if want != "" && (z.Text("name") == want || z.Text("id") == want) {
+			return z
+		}
+		if want == "" && z.Text("networktype") == "Advanced" && !z.Flag("securitygroupsenabled") && z.Text("allocationstate") == "Enabled" {
+			return z
+		}
+	}
+	return nil
+}
+
+// chooseService is the offering with the least memory that needs no further answers.
+func chooseService(all []api.Object) api.Object {
+	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool {
+		return o.Flag("iscustomized") || o.Flag("issystem") || number(o, "memory") < 256
+	})
+	return least(all, func(o api.Object) float64 {
+		return number(o, "memory")*1000 + number(o, "cpunumber")*number(o, "cpuspeed")/1000
+	})
+}
+
+func chooseTemplate(all []api.Object) api.Object {
+	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool { return !o.Flag("isready") || o.Text("templatetype") == "SYSTEM" })
+	return least(all, func(o api.Object) float64 { return number(o, "size") })
+}
+
+func least(all []api.Object, weight func(api.Object) float64) api.Object {
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.MinFunc(all, func(a, b api.Object) int {
+		return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.Text("name"), b.Text("name")))
+	})
+}
+
+func number(o api.Object, key string) float64 {
+	n, _ := o[key].(float64)
+	return n
+}
+
+// chooseNetwork is the id of an isolated offering whose load balancers come from a provider; CloudStack's own come first.
+func chooseNetwork(all []api.Object, vpc bool, provider, filter string) string {
+	var found []api.Object
+	for _, o := range all {
+		if o.Text("guestiptype") != "Isolated" || o.Flag("forvpc") != vpc || o.Flag("specifyvlan") || o.Text("networkmode") == "ROUTED" ||
+			!serves(o, "Lb", provider) || !serves(o, filter, "") || !serves(o, "SourceNat", "") {
+			continue
+		}
+		found = append(found, o)
+	}
+	if o := best(found); o != nil {
+		return o.Text("id")
+	}
+	return ""
+}
+
+func chooseVPC(all []api.Object) string {
+	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool {
+		return !serves(o, "Lb", "VpcVirtualRouter") || o.Text("networkmode") == "ROUTED" || o.Flag("fornsx")
+	})
+	if o := best(all); o != nil {
+		return o.Text("id")
+	}
+	return ""
+}
+
+// best prefers offerings that come with CloudStack, then those that stand first.
+func best(all []api.Object) api.Object {
+	for _, o := range all {
+		if o.Flag("isdefault") {
+			return o
+		}
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// serves reports whether an offering has a service, by a provider if one is named.
+func serves(o api.Object, service, provider string) bool {
+	for _, s := range o.Objects("service") {
+		if s.Text("name") != service {
+			continue
+		}
+		if provider == "" {
+			return true
+		}
+		return slices.ContainsFunc(s.Objects("provider"), func(p api.Object) bool { return p.Text("name") == provider })
+	}
+	return false
+}
