@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// certUpload is what a client sends to have a certificate stored.
+// certUpload holds the parameters of uploadSslCert.
 type certUpload struct {
 	certificate, key, password, chain string
 	hasPassword, hasChain, revocation bool
 }
 
-// errNullPointer stands for the server's null pointer exceptions: they have no text.
+// errNullPointer stands for CloudStack's null pointer exceptions, whose text is empty.
 var errNullPointer = errors.New("")
 
-// parseFailed is the text around errors of the parsers.
+// parseFailed returns an error with the text that CloudStack puts around errors of its parsers.
 func parseFailed(format string, v ...any) error {
 	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the server's own text
 }
 
-// checkCertificate applies the server's checks in their order and returns the SHA-256 fingerprint
-// and, for RSA, what ends TLS with the certificate.
+// checkCertificate runs CloudStack's checks in their order. It returns the SHA-256 fingerprint and, for RSA, the key
+// pair that terminates TLS.
 func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tls.Certificate, err error) {
 	cert, err := parseCertificate(u.certificate)
 	if err != nil {
@@ -58,7 +58,7 @@ func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tl
 		return "", nil, err
 	}
 	if u.hasChain && (u.revocation || !issuedBy(cert, cert) && !issuedBy(cert, issuer)) {
-		// With revocation checks on, the server needs a revocation list, and nothing here serves one.
+		// Revocation checks need a revocation list, which nothing in the simulator serves.
 		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
 	}
 	sum := sha256.Sum256(cert.Raw)
@@ -73,10 +73,10 @@ func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tl
 	return fingerprint, pair, nil
 }
 
-// javaDate prints a time as java.util.Date does.
+// javaDate formats a time like java.util.Date.
 func javaDate(t time.Time) string { return t.UTC().Format("Mon Jan 02 15:04:05 MST 2006") }
 
-// readPEM reads the first PEM object; nil without an error when there is none.
+// readPEM reads the first PEM object. It returns nil without an error if there is none.
 func readPEM(text string) (*pem.Block, error) {
 	_, after, ok := strings.Cut(text, "-----BEGIN ")
 	if !ok {
@@ -125,7 +125,7 @@ func decodeCertificate(der []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// parseChain reads the chain as the server does: only its first certificate counts.
+// parseChain reads the chain like CloudStack, which uses only the first certificate.
 func parseChain(text string) (*x509.Certificate, error) {
 	block, err := readPEM(text)
 	if err != nil {
@@ -144,7 +144,7 @@ func parseChain(text string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// issuedBy tells whether ca signed the certificate.
+// issuedBy reports whether ca signed the certificate.
 func issuedBy(cert, ca *x509.Certificate) bool {
 	if !bytes.Equal(cert.RawIssuer, ca.RawSubject) {
 		return false
@@ -152,14 +152,14 @@ func issuedBy(cert, ca *x509.Certificate) bool {
 	return ca.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
 }
 
-// unsupportedKeys maps PEM types that are no private key to the classes that the server's parser makes of them.
+// unsupportedKeys maps PEM types that are not private keys to the classes that CloudStack's parser returns for them.
 var unsupportedKeys = map[string]string{
 	"CERTIFICATE": "cert.X509CertificateHolder", "X509 CERTIFICATE": "cert.X509CertificateHolder", "PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo",
 	"RSA PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo", "CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest",
 	"NEW CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest", "X509 CRL": "cert.X509CRLHolder", "EC PARAMETERS": "asn1.ASN1ObjectIdentifier",
 }
 
-// parseKey reads a private key: plain or encrypted, in the old format or PKCS#8.
+// parseKey reads a private key: plain or encrypted, in the traditional PEM format or PKCS#8.
 func parseKey(text, password string, hasPassword bool) (any, error) {
 	block, err := readPEM(text)
 	if err != nil {
@@ -216,9 +216,9 @@ func decodeKey(typ string, der []byte) (any, error) {
 	return key, nil
 }
 
-// checkKeyPair compares certificate and key. Only RSA pairs are tried out, DSA
-// ones are believed. The two halves of any other pair carry different algorithm
-// names in the server (EC and ECDSA), which therefore refuses all of them.
+// checkKeyPair compares certificate and key. CloudStack compares the numbers of RSA pairs only and accepts every DSA
+// pair. For any other pair, the two halves report different algorithm names in Java (EC and ECDSA), so CloudStack
+// refuses all of them.
 func checkKeyPair(cert *x509.Certificate, key any) error {
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
