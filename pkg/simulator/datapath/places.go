@@ -23,14 +23,14 @@ const (
 	Loopback = "loopback"
 )
 
-// places says where public addresses are on this machine.
+// places maps public addresses to addresses of this machine.
 type places struct {
 	mode, link string
 
 	mu    sync.Mutex
-	alias map[netip.Addr]netip.Addr // Loopback: of each public address
-	taken map[netip.Addr]bool       // the aliases
-	users map[netip.Addr]int        // Direct with a link: listeners of each address
+	alias map[netip.Addr]netip.Addr // Loopback: alias of each public address
+	taken map[netip.Addr]bool       // the aliases in use
+	users map[netip.Addr]int        // Direct with a link: number of listeners on each address
 }
 
 func newPlaces(mode, link string) (*places, error) {
@@ -43,8 +43,8 @@ func newPlaces(mode, link string) (*places, error) {
 	return &places{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
 }
 
-// at is the address of this machine that stands for a public one: the same
-// address always has the same alias, unless another has taken it.
+// at returns the address of this machine for a public address. A public address always has the same alias, unless
+// another address already uses it.
 func (p *places) at(public netip.Addr) netip.Addr {
 	if p.mode == Direct {
 		return public
@@ -55,7 +55,7 @@ func (p *places) at(public netip.Addr) netip.Addr {
 		return a
 	}
 	b := public.As4()
-	b[0], b[1] = 127, 64+b[1]%64 // far from 127.0.0.1, where everything else is
+	b[0], b[1] = 127, 64+b[1]%64 // away from 127.0.0.1, which other programs use
 	for p.taken[netip.AddrFrom4(b)] {
 		b[1] = 64 + (b[1]+1)%64
 	}
@@ -64,8 +64,7 @@ func (p *places) at(public netip.Addr) netip.Addr {
 	return a
 }
 
-// listen opens a rule's listener. On loopback a port that needs root, or
-// that another simulator has, is replaced by a free one.
+// listen opens a rule's listener. In mode Loopback, it uses a free port if the port needs root or is in use.
 func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
 	at := netip.AddrPortFrom(p.at(public.Addr()), public.Port())
 	if err := p.appear(ctx, public.Addr()); err != nil {
@@ -82,7 +81,7 @@ func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listene
 	return l, nil
 }
 
-// appear gives the link an address with its first listener.
+// appear adds an address to the link for the first listener on it.
 func (p *places) appear(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +95,7 @@ func (p *places) appear(ctx context.Context, a netip.Addr) error {
 	return nil
 }
 
-// vanish takes the address from the link after its last listener.
+// vanish removes an address from the link after the last listener on it is closed.
 func (p *places) vanish(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,14 +114,14 @@ func (p *places) ip(ctx context.Context, verb string, a netip.Addr) error {
 	return nil
 }
 
-// Members says where members are on this machine: an address, or an address
-// with a port, by where it is really reached. What it does not name is dialled as it is.
+// Members maps the addresses of members, with or without port, to the addresses at which this machine reaches them.
+// Members that are not in the map are dialed at their own addresses.
 type Members struct {
 	mu sync.RWMutex
 	to map[string]string
 }
 
-// ParseMembers checks a map such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
+// ParseMembers validates a map such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
 func ParseMembers(to map[string]string) (*Members, error) {
 	m := &Members{}
 	return m, m.Set(to)
@@ -145,14 +144,14 @@ func (m *Members) Set(to map[string]string) error {
 	return nil
 }
 
-// Map is the map as it stands.
+// Map returns a copy of the current map.
 func (m *Members) Map() map[string]string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return maps.Clone(m.to)
 }
 
-// at is what is dialled for a member.
+// at returns the address to dial for a member.
 func (m *Members) at(member netip.AddrPort) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

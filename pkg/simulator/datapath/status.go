@@ -12,12 +12,12 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// Status is what the data path does and has done.
+// Status is the state of a data path.
 type Status struct {
 	Mode    string            `json:"mode"`
 	Rules   []RuleStatus      `json:"rules"`
 	Refused []RefusalStatus   `json:"refused,omitempty"`
-	Members map[string]string `json:"members,omitempty"` // the map of Members
+	Members map[string]string `json:"members,omitempty"` // see Members
 }
 
 // RuleStatus is a rule with its counters since its listener was opened.
@@ -26,7 +26,7 @@ type RuleStatus struct {
 	Name                  string         `json:"name"`
 	Public                string         `json:"public"`
 	Listen                string         `json:"listen"`
-	Mode                  string         `json:"mode"` // what is read of the traffic: tcp or http
+	Mode                  string         `json:"mode"` // HAProxy's mode: tcp or http
 	Algorithm             string         `json:"algorithm"`
 	Connections           int64          `json:"connections"`
 	Active                int64          `json:"active"`
@@ -35,7 +35,7 @@ type RuleStatus struct {
 	RefusedByFirewall     int64          `json:"refusedByFirewall"`
 	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
 	NoMember              int64          `json:"noMember"`
-	BadRequests           int64          `json:"badRequests"` // mode http
+	BadRequests           int64          `json:"badRequests"` // only in mode http
 	Members               []MemberStatus `json:"members"`
 }
 
@@ -45,22 +45,22 @@ type MemberStatus struct {
 	Address     string `json:"address"`
 	Dial        string `json:"dial"`
 	Up          bool   `json:"up"`
-	Check       string `json:"check,omitempty"` // how the last check ended, ok or failed; none yet
+	Check       string `json:"check,omitempty"` // result of the last check: ok or failed; empty before the first
 	Connections int64  `json:"connections"`
-	Failed      int64  `json:"failed"` // tries to connect
+	Failed      int64  `json:"failed"` // failed connection attempts
 	Active      int64  `json:"active"`
 	BytesIn     int64  `json:"bytesIn"`
 	BytesOut    int64  `json:"bytesOut"`
 }
 
-// RefusalStatus is a rule of which this configuration is not in force.
+// RefusalStatus is a rule whose current configuration is not in force.
 type RefusalStatus struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Status reads all counters.
+// Status returns the current state.
 func (p *Path) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *Path) Status() Status {
 	return s
 }
 
-// modes are HAProxy's, by whether it reads HTTP.
+// modes are HAProxy's modes, by whether it parses HTTP.
 var modes = map[bool]string{false: "tcp", true: "http"}
 
 func (r *rule) status() RuleStatus {
@@ -96,7 +96,7 @@ func (r *rule) status() RuleStatus {
 	return s
 }
 
-// Listen is where a public address with port is reached on this machine; false while no rule is in force there.
+// Listen returns the address on this machine for a public address with port, or false if no rule is in force there.
 func (p *Path) Listen(public string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Path) Listen(public string) (string, bool) {
 	return "", false
 }
 
-// Routes are the data path's part of the simulator's controls.
+// Routes returns the data path's part of the admin API.
 func (p *Path) Routes() []simulator.AdminRoute {
 	return []simulator.AdminRoute{
 		{Pattern: "GET /data-path", Answer: func(*http.Request) (any, error) { return p.Status(), nil }},

@@ -12,13 +12,13 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// What a policy SourceBased has without parameters.
+// Defaults of a SourceBased policy.
 const (
 	stickyExpire = 30 * time.Minute
 	stickySize   = 200 << 10
 )
 
-// stick reads a stickiness policy. One that is not known is left out of the router's configuration.
+// stick applies a stickiness policy. CloudStack omits policies with unknown methods from the router's configuration.
 func (l *Listener) stick(p *simulator.RouterSticky) error {
 	switch {
 	case p == nil:
@@ -48,7 +48,7 @@ func (l *Listener) stick(p *simulator.RouterSticky) error {
 	return nil
 }
 
-// span reads a time such as 30m; days are written d.
+// span parses a duration such as 30m; d means days.
 func span(s string) (time.Duration, error) {
 	n, err := scaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
 	return time.Duration(n) * time.Second, err
