@@ -18,12 +18,12 @@ type candidate struct {
 
 // balancer chooses members for clients. The mutex of its rule guards it.
 type balancer struct {
-	turn  uint64
-	stuck map[netip.Addr]stick
+	turn   uint64
+	sticky map[netip.Addr]stickyEntry
 }
 
-// stick is the member that a client sticks to until it has made no connection for the expiry time.
-type stick struct {
+// stickyEntry is the member that a client sticks to until it has made no connection for the expiry time.
+type stickyEntry struct {
 	member netip.AddrPort
 	until  time.Time
 }
@@ -41,7 +41,7 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 		return netip.AddrPort{}, false
 	}
 	if l.Sticky > 0 {
-		if s, ok := b.stuck[client]; ok && now.Before(s.until) {
+		if s, ok := b.sticky[client]; ok && now.Before(s.until) {
 			for _, c := range up {
 				if c.address == s.member {
 					b.remember(l, client, c.address, now)
@@ -94,19 +94,19 @@ func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) 
 
 // remember updates a client's entry. If the table is full, it replaces the oldest entry.
 func (b *balancer) remember(l *Listener, client netip.Addr, member netip.AddrPort, now time.Time) {
-	if b.stuck == nil {
-		b.stuck = map[netip.Addr]stick{}
+	if b.sticky == nil {
+		b.sticky = map[netip.Addr]stickyEntry{}
 	}
-	if _, known := b.stuck[client]; !known && len(b.stuck) >= l.StickySize {
+	if _, known := b.sticky[client]; !known && len(b.sticky) >= l.StickySize {
 		var oldest netip.Addr
-		for a, s := range b.stuck {
-			if !oldest.IsValid() || s.until.Before(b.stuck[oldest].until) {
+		for a, s := range b.sticky {
+			if !oldest.IsValid() || s.until.Before(b.sticky[oldest].until) {
 				oldest = a
 			}
 		}
-		delete(b.stuck, oldest)
+		delete(b.sticky, oldest)
 	}
-	b.stuck[client] = stick{member, now.Add(l.Sticky)}
+	b.sticky[client] = stickyEntry{member, now.Add(l.Sticky)}
 }
 
 // health counts the checks of a member like HAProxy: after three failures in a row the member is down, after two

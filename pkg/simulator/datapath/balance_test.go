@@ -97,8 +97,8 @@ func TestStickiness(t *testing.T) {
 	for i := range 5 {
 		b.pick(l, all, nil, client(10+i), now.Add(time.Duration(i)*time.Second))
 	}
-	require.Len(t, b.stuck, 2, "the table is full")
-	require.Contains(t, b.stuck, client(14))
+	require.Len(t, b.sticky, 2, "the table is full")
+	require.Contains(t, b.sticky, client(14))
 }
 
 func TestHealth(t *testing.T) {

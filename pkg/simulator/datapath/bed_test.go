@@ -130,7 +130,7 @@ func (b *bed) inForce(id string, ok func(Listener) bool) {
 		b.path.mu.Lock()
 		defer b.path.mu.Unlock()
 		r := b.path.rules[id]
-		return r != nil && ok(r.now())
+		return r != nil && ok(r.config())
 	})
 }
 

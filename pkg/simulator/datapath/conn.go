@@ -32,7 +32,7 @@ func (r *rule) handle(c net.Conn) {
 	}
 	defer r.p.forget(c)
 	defer func() { _ = c.Close() }()
-	conf := r.now()
+	conf := r.config()
 	client, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	client = netip.AddrPortFrom(client.Addr().Unmap(), client.Port())
 	switch conf.admit(client.Addr()) {
@@ -97,7 +97,7 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *ups
 func (u *upstream) close() {
 	_ = u.Close()
 	u.r.p.forget(u.Conn)
-	u.m.drops(u.Conn)
+	u.m.removeConn(u.Conn)
 	u.m.active.Add(-1)
 }
 
@@ -124,7 +124,7 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 	m, direct = r.choose(conf, client, asked, nil)
 	for try := 1; m != nil; try++ {
 		back, err := r.p.dial(m, connectTimeout)
-		if err == nil && m.holds(back) {
+		if err == nil && m.addConn(back) {
 			m.connections.Add(1)
 			return m, back, direct
 		}
@@ -136,7 +136,7 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 			m.active.Add(-1)
 			return nil, nil, false
 		}
-		if r.stays(m) && try < tries-1 {
+		if r.worthRetry(m) && try < tries-1 {
 			if !r.p.pause(turnAround) {
 				m.active.Add(-1)
 				return nil, nil, false
@@ -150,8 +150,8 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 	return nil, nil, false
 }
 
-// stays reports whether a member to which a connection has just failed should be tried again.
-func (r *rule) stays(m *member) bool {
+// worthRetry reports whether a member to which a connection has just failed should be tried again.
+func (r *rule) worthRetry(m *member) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.members[m.address] == m && m.isUp()

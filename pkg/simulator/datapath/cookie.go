@@ -53,14 +53,14 @@ func parseCookie(params map[string]string, public netip.AddrPort) (*Cookie, erro
 	}
 	words := strings.Fields(name + " " + mode + " " + strings.Join(rest, " "))
 	if len(words) == 0 {
-		return nil, errors.New("stickiness LbCookie without a name of the cookie")
+		return nil, errors.New("stickiness LbCookie: the cookie has no name")
 	}
 	c := &Cookie{Name: words[0]}
 	for i := 1; i < len(words); i++ {
 		switch w := words[i]; w {
 		case CookieInsert, CookieRewrite, CookiePrefix:
 			if c.Mode != "" && c.Mode != w {
-				return nil, fmt.Errorf("stickiness LbCookie: HAProxy takes one of the modes %s and %s", c.Mode, w)
+				return nil, fmt.Errorf("stickiness LbCookie: HAProxy accepts only one of the modes %s and %s", c.Mode, w)
 			}
 			c.Mode = w
 		case "indirect":
@@ -71,15 +71,15 @@ func parseCookie(params map[string]string, public netip.AddrPort) (*Cookie, erro
 			c.PostOnly = true
 		case "domain":
 			if i++; i == len(words) {
-				return nil, errors.New("stickiness LbCookie: HAProxy wants a name after domain")
+				return nil, errors.New("stickiness LbCookie: HAProxy requires a name after domain")
 			}
 			c.Domain = strings.Join(slices.DeleteFunc([]string{c.Domain, words[i]}, func(s string) bool { return s == "" }), "; domain=")
 		default:
-			return nil, fmt.Errorf("stickiness LbCookie %q: HAProxy has the modes insert, rewrite and prefix, and no such word", w)
+			return nil, fmt.Errorf("stickiness LbCookie %q: HAProxy does not know this word; the modes are insert, rewrite and prefix", w)
 		}
 	}
 	if c.Mode == CookieRewrite && c.Indirect {
-		return nil, errors.New("stickiness LbCookie: HAProxy does not take indirect with the mode rewrite")
+		return nil, errors.New("stickiness LbCookie: HAProxy does not accept indirect with mode rewrite")
 	}
 	return c, nil
 }

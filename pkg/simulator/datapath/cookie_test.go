@@ -25,12 +25,12 @@ func TestParseCookie(t *testing.T) {
 		"a flag of value false": {map[string]string{"cookie-name": "SRV", "indirect": "false"}, Cookie{Name: "SRV", Mode: CookieInsert, Indirect: true}, ""},
 		"words in the mode":     {map[string]string{"cookie-name": "SRV", "mode": "insert indirect"}, Cookie{Name: "SRV", Mode: CookieInsert, Indirect: true}, ""},
 		"no mode":               {map[string]string{"cookie-name": "SRV", "mode": ""}, Cookie{Name: "SRV"}, ""},
-		"an unknown mode":       {map[string]string{"mode": "learn"}, Cookie{}, `stickiness LbCookie "learn": HAProxy has the modes insert, rewrite and prefix, and no such word`},
-		"a blank in the name":   {map[string]string{"cookie-name": "my cookie"}, Cookie{}, `stickiness LbCookie "cookie": HAProxy has the modes insert, rewrite and prefix, and no such word`},
-		"two modes":             {map[string]string{"mode": "insert prefix"}, Cookie{}, "stickiness LbCookie: HAProxy takes one of the modes insert and prefix"},
-		"rewrite and indirect":  {map[string]string{"mode": "rewrite", "indirect": "null"}, Cookie{}, "stickiness LbCookie: HAProxy does not take indirect with the mode rewrite"},
-		"no domain":             {map[string]string{"domain": ""}, Cookie{}, "stickiness LbCookie: HAProxy wants a name after domain"},
-		"nothing at all":        {map[string]string{"cookie-name": "", "mode": ""}, Cookie{}, "stickiness LbCookie without a name of the cookie"},
+		"an unknown mode":       {map[string]string{"mode": "learn"}, Cookie{}, `stickiness LbCookie "learn": HAProxy does not know this word; the modes are insert, rewrite and prefix`},
+		"a blank in the name":   {map[string]string{"cookie-name": "my cookie"}, Cookie{}, `stickiness LbCookie "cookie": HAProxy does not know this word; the modes are insert, rewrite and prefix`},
+		"two modes":             {map[string]string{"mode": "insert prefix"}, Cookie{}, "stickiness LbCookie: HAProxy accepts only one of the modes insert and prefix"},
+		"rewrite and indirect":  {map[string]string{"mode": "rewrite", "indirect": "null"}, Cookie{}, "stickiness LbCookie: HAProxy does not accept indirect with mode rewrite"},
+		"no domain":             {map[string]string{"domain": ""}, Cookie{}, "stickiness LbCookie: HAProxy requires a name after domain"},
+		"nothing at all":        {map[string]string{"cookie-name": "", "mode": ""}, Cookie{}, "stickiness LbCookie: the cookie has no name"},
 	} {
 		got, err := parseCookie(tc.params, public)
 		if tc.err != "" {

@@ -74,7 +74,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 		Filtered: r.Filtered, Filter: r.Filter,
 	}
 	if !slices.Contains([]string{roundRobin, leastConn, bySource}, r.Algorithm) {
-		return l, fmt.Errorf("algorithm %q: HAProxy has roundrobin, leastconn and source", r.Algorithm)
+		return l, fmt.Errorf("algorithm %q is not known; HAProxy supports roundrobin, leastconn and source", r.Algorithm)
 	}
 	switch r.Protocol {
 	case "", "tcp":
@@ -82,7 +82,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 		l.ProxyHeader = true
 	case "ssl":
 		if l.TLS = r.Certificate; l.TLS == nil {
-			return l, fmt.Errorf("protocol ssl without a certificate whose RSA key this simulator was given")
+			return l, fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to this simulator")
 		}
 	default:
 		return l, fmt.Errorf("protocol %q: HAProxy forwards TCP only", r.Protocol)
@@ -91,7 +91,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 	if l.Ranges, err = ranges(r.CIDRList); err != nil {
 		return l, err
 	}
-	if err := l.stick(r.Sticky); err != nil {
+	if err := l.applySticky(r.Sticky); err != nil {
 		return l, err
 	}
 	l.HTTP = l.Public.Port() == httpPort || l.Cookie != nil || l.TLS != nil
@@ -107,7 +107,7 @@ func ranges(list string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range strings.Fields(list) {
 		if strings.Contains(s, ",") {
-			return nil, fmt.Errorf("source ranges %q: HAProxy wants blanks between them", list)
+			return nil, fmt.Errorf("source ranges %q: HAProxy requires blanks as separators", list)
 		}
 		p, err := netip.ParsePrefix(s)
 		if a, bare := netip.ParseAddr(s); bare == nil {

@@ -71,13 +71,13 @@ type exchange struct {
 	answers            *bufio.Reader // from the member
 	toClient, toMember counting
 
-	uploaded atomic.Bool // the body of the request was sent to the member
-	garbage  atomic.Bool // the body of the request is malformed
+	uploaded  atomic.Bool // the body of the request was sent to the member
+	malformed atomic.Bool // the body of the request is malformed
 }
 
 func (x *exchange) run(client netip.AddrPort) {
 	defer x.back.close()
-	x.forwarded(client)
+	x.prepareRequest(client)
 	var body sync.WaitGroup
 	line := fmt.Sprintf("%s %s HTTP/%d.%d", x.req.Method, x.req.RequestURI, x.req.ProtoMajor, x.req.ProtoMinor)
 	if err := writeHead(x.toMember, line, x.req.Header); err == nil {
@@ -87,7 +87,7 @@ func (x *exchange) run(client netip.AddrPort) {
 	switch {
 	case err != nil && x.r.p.ctx.Err() != nil:
 		return // the path is closing its connections in any order, so the error is not the member's
-	case err != nil && x.garbage.Load():
+	case err != nil && x.malformed.Load():
 		x.r.badRequests.Add(1)
 		refuse(x.toClient, http.StatusBadRequest)
 	case err != nil:
@@ -111,14 +111,14 @@ func (x *exchange) run(client netip.AddrPort) {
 	}
 }
 
-// forwarded sets the header fields of the request for the member.
-func (x *exchange) forwarded(client netip.AddrPort) {
+// prepareRequest sets the header fields of the request for the member.
+func (x *exchange) prepareRequest(client netip.AddrPort) {
 	h := x.req.Header
 	if x.req.Host != "" {
 		h["Host"] = []string{x.req.Host}
 	}
-	framed(h, x.req.TransferEncoding, x.req.Trailer)
-	connection(h)
+	restoreFraming(h, x.req.TransferEncoding, x.req.Trailer)
+	setConnection(h)
 	h.Add("X-Forwarded-For", client.Addr().String())
 	if x.conf.TLS != nil {
 		h.Add("X-Forwarded-Proto", "https")
@@ -131,7 +131,7 @@ func (x *exchange) upload() {
 	err := copyBody(x.toMember, body, len(x.req.TransferEncoding) > 0, &x.req.Trailer)
 	x.uploaded.Store(err == nil)
 	if body.failed {
-		x.garbage.Store(true)
+		x.malformed.Store(true)
 		_ = x.back.Close() // the answer is not needed any more
 	}
 }
@@ -145,8 +145,8 @@ func (x *exchange) answer() (*http.Response, error) {
 		}
 		interim := resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols
 		if !interim {
-			framed(resp.Header, resp.TransferEncoding, resp.Trailer)
-			connection(resp.Header)
+			restoreFraming(resp.Header, resp.TransferEncoding, resp.Trailer)
+			setConnection(resp.Header)
 			if x.conf.Cookie != nil {
 				x.conf.Cookie.answer(resp, x.req.Method, x.back.m.address, x.back.direct)
 			}

@@ -24,7 +24,7 @@ const (
 
 var (
 	errHeadTooLarge = fmt.Errorf("the head has more than %d bytes or %d fields", headLimit, fieldLimit)
-	errName         = errors.New("the name of a field has a character that none may have")
+	errName         = errors.New("a field name contains an invalid character")
 	errNotHTTP1     = errors.New("not HTTP/1.0 or HTTP/1.1")
 )
 
@@ -138,8 +138,8 @@ func writeFields(b *bytes.Buffer, h http.Header) {
 	b.WriteString("\r\n")
 }
 
-// framed restores the fields that net/http removes from the head.
-func framed(h http.Header, encoding []string, trailer http.Header) {
+// restoreFraming restores the fields that net/http removes from the head.
+func restoreFraming(h http.Header, encoding []string, trailer http.Header) {
 	if len(encoding) > 0 {
 		h["Transfer-Encoding"] = []string{strings.Join(encoding, ", ")}
 	}
@@ -163,8 +163,8 @@ func upgrades(h http.Header) bool {
 	return false
 }
 
-// connection sets the Connection field like httpclose: to close, or to upgrade if requested.
-func connection(h http.Header) {
+// setConnection sets the Connection field like httpclose: to close, or to upgrade if requested.
+func setConnection(h http.Header) {
 	word := "close"
 	if upgrades(h) {
 		word = "upgrade"

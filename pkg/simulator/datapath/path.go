@@ -42,7 +42,7 @@ const (
 // Path is a running data path.
 type Path struct {
 	o      Options
-	places *places
+	local  *localAddresses
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -51,14 +51,14 @@ type Path struct {
 	mu      sync.Mutex
 	rules   map[string]*rule // by id
 	refused []Refusal
-	again   bool // a listener could not be opened: retry at the next check
+	retry   bool // a listener could not be opened: retry at the next check
 	open    map[net.Conn]struct{}
 	ended   bool
 }
 
 // Start follows the simulator's routers until Close. When it returns, their current configuration is in force.
 func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, error) {
-	places, err := newPlaces(o.Mode, o.Link)
+	local, err := newLocalAddresses(o.Mode, o.Link)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Path{o: o, places: places, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
+	p := &Path{o: o, local: local, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	p.apply(sim.Router()) //nolint:contextcheck // p.ctx rules
 	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
@@ -130,11 +130,11 @@ func (p *Path) apply(router simulator.Router) {
 			p.stop(r)
 		}
 	}
-	p.again = false
+	p.retry = false
 	for _, l := range fresh {
-		listener, err := p.places.listen(p.ctx, l.Public)
+		listener, err := p.local.listen(p.ctx, l.Public)
 		if err != nil {
-			refused, p.again = append(refused, Refusal{l.ID, l.Name, err.Error()}), true
+			refused, p.retry = append(refused, Refusal{l.ID, l.Name, err.Error()}), true
 			continue
 		}
 		r := newRule(p, listener, l)
@@ -143,7 +143,7 @@ func (p *Path) apply(router simulator.Router) {
 	}
 	if !slices.Equal(refused, p.refused) {
 		for _, f := range refused {
-			p.o.Logger.Warn("a rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
+			p.o.Logger.Warn("a load balancer rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
 		}
 	}
 	p.refused = refused
@@ -153,13 +153,13 @@ func (p *Path) confOf(r *rule) Listener {
 	if r == nil {
 		return Listener{}
 	}
-	return r.now()
+	return r.config()
 }
 
 // stop closes a rule's listener; its connections continue.
 func (p *Path) stop(r *rule) {
-	if err := errors.Join(r.listener.Close(), p.places.vanish(context.WithoutCancel(p.ctx), r.now().Public.Addr())); err != nil {
-		p.o.Logger.Warn("close a rule", "rule", r.now().Name, "error", err)
+	if err := errors.Join(r.listener.Close(), p.local.removeAddress(context.WithoutCancel(p.ctx), r.config().Public.Addr())); err != nil {
+		p.o.Logger.Warn("close the listener of a load balancer rule", "rule", r.config().Name, "error", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func (p *Path) checks(sim *simulator.Simulator) {
 		case <-p.ctx.Done():
 			return
 		case <-tick.C():
-			if p.wantsAgain() {
+			if p.mustRetry() {
 				p.apply(sim.Router())
 			}
 			p.check()
@@ -180,10 +180,10 @@ func (p *Path) checks(sim *simulator.Simulator) {
 	}
 }
 
-func (p *Path) wantsAgain() bool {
+func (p *Path) mustRetry() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.again
+	return p.retry
 }
 
 func (p *Path) check() {
@@ -197,7 +197,7 @@ func (p *Path) check() {
 	wg.Wait()
 }
 
-var errStopped = errors.New("its VM does not run")
+var errStopped = errors.New("its VM is not running")
 
 // dial connects to a member.
 func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
@@ -206,7 +206,7 @@ func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
-	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.at(m.address))
+	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.dialAddress(m.address))
 }
 
 // pause waits and returns false if the path is closed meanwhile.

@@ -263,26 +263,26 @@ func TestWrongOptions(t *testing.T) {
 	_, err = Start(t.Context(), sim, Options{Mode: "bridge"})
 	require.EqualError(t, err, `data path "bridge" is not known; use direct or loopback`)
 	_, err = Start(t.Context(), sim, Options{Mode: Loopback, Link: "br0"})
-	require.EqualError(t, err, `the link br0 is for the data path direct only`)
+	require.EqualError(t, err, `link br0: only the data path direct uses a link`)
 	for from, at := range map[string]string{"10.1.1.1": "host", "10.1.1.1:80": "127.0.0.1", "x": "127.0.0.1"} {
 		_, err = ParseMembers(map[string]string{from: at})
 		require.ErrorContains(t, err, "give two addresses")
 	}
 	m, err := ParseMembers(map[string]string{"10.1.1.1": "127.0.1.1"})
 	require.NoError(t, err)
-	require.Equal(t, "127.0.1.1:30080", m.at(addr(1)))
-	require.Equal(t, addr(2).String(), m.at(addr(2)))
+	require.Equal(t, "127.0.1.1:30080", m.dialAddress(addr(1)))
+	require.Equal(t, addr(2).String(), m.dialAddress(addr(2)))
 }
 
 // TestAliases: the same address always has the same alias, two never share one.
 func TestAliases(t *testing.T) {
 	t.Parallel()
-	p, err := newPlaces(Loopback, "")
+	p, err := newLocalAddresses(Loopback, "")
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, a := range []string{"203.0.113.20", "198.0.113.20", "203.64.113.20", "203.128.113.20"} {
-		at := p.at(netip.MustParseAddr(a))
-		require.Equal(t, at, p.at(netip.MustParseAddr(a)))
+		at := p.localAddress(netip.MustParseAddr(a))
+		require.Equal(t, at, p.localAddress(netip.MustParseAddr(a)))
 		require.True(t, at.IsLoopback())
 		seen[at.String()] = true
 	}

@@ -23,8 +23,8 @@ const (
 	Loopback = "loopback"
 )
 
-// places maps public addresses to addresses of this machine.
-type places struct {
+// localAddresses maps public addresses to addresses of this machine.
+type localAddresses struct {
 	mode, link string
 
 	mu    sync.Mutex
@@ -33,19 +33,19 @@ type places struct {
 	users map[netip.Addr]int        // Direct with a link: number of listeners on each address
 }
 
-func newPlaces(mode, link string) (*places, error) {
+func newLocalAddresses(mode, link string) (*localAddresses, error) {
 	switch {
 	case mode != Direct && mode != Loopback:
 		return nil, fmt.Errorf("data path %q is not known; use %s or %s", mode, Direct, Loopback)
 	case mode == Loopback && link != "":
-		return nil, fmt.Errorf("the link %s is for the data path %s only", link, Direct)
+		return nil, fmt.Errorf("link %s: only the data path %s uses a link", link, Direct)
 	}
-	return &places{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
+	return &localAddresses{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
 }
 
-// at returns the address of this machine for a public address. A public address always has the same alias, unless
-// another address already uses it.
-func (p *places) at(public netip.Addr) netip.Addr {
+// localAddress returns the address of this machine for a public address. A public address always has the same alias,
+// unless another address already uses it.
+func (p *localAddresses) localAddress(public netip.Addr) netip.Addr {
 	if p.mode == Direct {
 		return public
 	}
@@ -65,9 +65,9 @@ func (p *places) at(public netip.Addr) netip.Addr {
 }
 
 // listen opens a rule's listener. In mode Loopback, it uses a free port if the port needs root or is in use.
-func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
-	at := netip.AddrPortFrom(p.at(public.Addr()), public.Port())
-	if err := p.appear(ctx, public.Addr()); err != nil {
+func (p *localAddresses) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
+	at := netip.AddrPortFrom(p.localAddress(public.Addr()), public.Port())
+	if err := p.addAddress(ctx, public.Addr()); err != nil {
 		return nil, err
 	}
 	lc := net.ListenConfig{Control: anyAddress}
@@ -76,13 +76,13 @@ func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listene
 		l, err = lc.Listen(ctx, "tcp4", netip.AddrPortFrom(at.Addr(), 0).String())
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.vanish(ctx, public.Addr()))
+		return nil, errors.Join(err, p.removeAddress(ctx, public.Addr()))
 	}
 	return l, nil
 }
 
-// appear adds an address to the link for the first listener on it.
-func (p *places) appear(ctx context.Context, a netip.Addr) error {
+// addAddress adds an address to the link for the first listener on it.
+func (p *localAddresses) addAddress(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users[a]++; p.link == "" || p.users[a] > 1 {
@@ -95,8 +95,8 @@ func (p *places) appear(ctx context.Context, a netip.Addr) error {
 	return nil
 }
 
-// vanish removes an address from the link after the last listener on it is closed.
-func (p *places) vanish(ctx context.Context, a netip.Addr) error {
+// removeAddress removes an address from the link after the last listener on it is closed.
+func (p *localAddresses) removeAddress(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users[a]--; p.link == "" || p.users[a] > 0 {
@@ -106,7 +106,7 @@ func (p *places) vanish(ctx context.Context, a netip.Addr) error {
 	return p.ip(ctx, "delete", a)
 }
 
-func (p *places) ip(ctx context.Context, verb string, a netip.Addr) error {
+func (p *localAddresses) ip(ctx context.Context, verb string, a netip.Addr) error {
 	out, err := exec.CommandContext(ctx, "ip", "address", verb, netip.PrefixFrom(a, a.BitLen()).String(), "dev", p.link).CombinedOutput() // #nosec G204 -- no shell
 	if err != nil {
 		return fmt.Errorf("ip address %s %s dev %s: %w: %s", verb, a, p.link, err, out)
@@ -151,8 +151,8 @@ func (m *Members) Map() map[string]string {
 	return maps.Clone(m.to)
 }
 
-// at returns the address to dial for a member.
-func (m *Members) at(member netip.AddrPort) string {
+// dialAddress returns the address to dial for a member.
+func (m *Members) dialAddress(member netip.AddrPort) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if at, ok := m.to[member.String()]; ok {

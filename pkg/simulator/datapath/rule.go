@@ -58,7 +58,7 @@ func (r *rule) configure(conf Listener) {
 		if !ok {
 			m = &member{address: c.Address, health: newHealth, conns: map[net.Conn]struct{}{}}
 		}
-		m.vmIs(c.VM, c.Running)
+		m.setVM(c.VM, c.Running)
 		if wanted[c.Address] == nil {
 			r.order = append(r.order, c.Address)
 		}
@@ -67,8 +67,8 @@ func (r *rule) configure(conf Listener) {
 	r.members = wanted
 }
 
-// vmIs sets the state of the member's VM. If the VM stops, its connections are closed.
-func (m *member) vmIs(name string, running bool) {
+// setVM sets the state of the member's VM. If the VM stops, its connections are closed.
+func (m *member) setVM(name string, running bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.vm, m.running = name, running
@@ -79,8 +79,8 @@ func (m *member) vmIs(name string, running bool) {
 	}
 }
 
-// holds registers a connection to the member. It returns false if the VM has stopped meanwhile.
-func (m *member) holds(c net.Conn) bool {
+// addConn registers a connection to the member. It returns false if the VM has stopped meanwhile.
+func (m *member) addConn(c net.Conn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running {
@@ -89,7 +89,7 @@ func (m *member) holds(c net.Conn) bool {
 	return m.running
 }
 
-func (m *member) drops(c net.Conn) {
+func (m *member) removeConn(c net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.conns, c)
@@ -106,8 +106,8 @@ const (
 	checkFailed = "failed"
 )
 
-// checked records the result of a check.
-func (m *member) checked(ok bool) {
+// recordCheck records the result of a check.
+func (m *member) recordCheck(ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.health, m.check = m.health.after(ok), checkFailed
@@ -122,8 +122,8 @@ func (m *member) isUp() bool {
 	return m.health.up()
 }
 
-// now returns the current configuration.
-func (r *rule) now() Listener {
+// config returns the current configuration.
+func (r *rule) config() Listener {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.conf
@@ -170,7 +170,7 @@ func (r *rule) serve() {
 			if r.closed() {
 				return
 			}
-			r.p.o.Logger.Warn("accept", "rule", r.now().Name, "error", err)
+			r.p.o.Logger.Warn("accept", "rule", r.config().Name, "error", err)
 			if !r.p.pause(acceptPause) {
 				return
 			}
@@ -184,7 +184,7 @@ func (r *rule) serve() {
 func (r *rule) closed() bool {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.p.rules[r.now().ID] != r
+	return r.p.rules[r.config().ID] != r
 }
 
 // check checks every member once, like HAProxy's option check: it tries to connect.
@@ -197,7 +197,7 @@ func (r *rule) check() {
 				_ = c.Close()
 			}
 			if r.p.ctx.Err() == nil {
-				m.checked(err == nil)
+				m.recordCheck(err == nil)
 			}
 		})
 	}
@@ -213,6 +213,6 @@ func sortedRules(rules map[string]*rule) []*rule {
 	for _, r := range rules {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *rule) int { x, y := a.now(), b.now(); return x.Public.Compare(y.Public) })
+	slices.SortFunc(out, func(a, b *rule) int { x, y := a.config(), b.config(); return x.Public.Compare(y.Public) })
 	return out
 }

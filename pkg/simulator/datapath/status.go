@@ -64,7 +64,7 @@ type RefusalStatus struct {
 func (p *Path) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Status{Mode: p.places.mode, Rules: []RuleStatus{}, Members: p.o.Members.Map()}
+	s := Status{Mode: p.local.mode, Rules: []RuleStatus{}, Members: p.o.Members.Map()}
 	for _, r := range sortedRules(p.rules) {
 		s.Rules = append(s.Rules, r.status())
 	}
@@ -78,7 +78,7 @@ func (p *Path) Status() Status {
 var modes = map[bool]string{false: "tcp", true: "http"}
 
 func (r *rule) status() RuleStatus {
-	conf := r.now()
+	conf := r.config()
 	s := RuleStatus{
 		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[conf.HTTP], Algorithm: conf.Algorithm,
 		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
@@ -89,7 +89,7 @@ func (r *rule) status() RuleStatus {
 		vm, up, check := m.vm, m.health.up(), m.check
 		m.mu.Unlock()
 		s.Members = append(s.Members, MemberStatus{
-			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.at(m.address), Up: up, Check: check, Connections: m.connections.Load(),
+			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.dialAddress(m.address), Up: up, Check: check, Connections: m.connections.Load(),
 			Failed: m.failed.Load(), Active: m.active.Load(), BytesIn: m.bytesIn.Load(), BytesOut: m.bytesOut.Load(),
 		})
 	}
@@ -101,7 +101,7 @@ func (p *Path) Listen(public string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if r.now().Public.String() == public {
+		if r.config().Public.String() == public {
 			return r.listener.Addr().String(), true
 		}
 	}
