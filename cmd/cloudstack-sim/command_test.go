@@ -124,7 +124,7 @@ func TestWrongInput(t *testing.T) {
 		`--world: open nope.yaml`:                                         {"--world", "nope.yaml"},
 		`zone "z": publicRanges is empty`:                                 {"--world", bad},
 		`--listen 256.0.0.1:0`:                                            {"--listen", "256.0.0.1:0"},
-		`there are the worlds fresh and example`:                          {"--print-world=big"},
+		`the world is not known; use fresh or example`:                    {"--print-world=big"},
 		`--admin-listen 0.0.0.0:0: give a loopback address`:               {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
 		`--fault: fault "listZones:slow": kind "slow"`:                    {"--fault", "listZones:slow"},
 		`--fault: fault "listzones:error": command "listzones"`:           {"--fault", "listzones:error"},
