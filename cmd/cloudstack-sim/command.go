@@ -119,7 +119,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	var routes []simulator.AdminRoute
 	if path != nil {
-		defer path.Close() //nolint:contextcheck // addresses are taken from the link after the end of the context
+		defer path.Close() //nolint:contextcheck // Close removes addresses from the link after the context has ended
 		routes = path.Routes()
 	}
 	s, err := listen(ctx, sim, o, routes)

@@ -5,7 +5,7 @@ package simulator
 
 import (
 	"bytes"
-	"crypto/dsa" //nolint:staticcheck // certificates with DSA keys are still told apart
+	"crypto/dsa" //nolint:staticcheck // CloudStack distinguishes DSA keys
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
@@ -28,7 +28,7 @@ var errNullPointer = errors.New("")
 
 // parseFailed returns an error with the text that CloudStack puts around errors of its parsers.
 func parseFailed(format string, v ...any) error {
-	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the server's own text
+	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the text of CloudStack
 }
 
 // checkCertificate runs CloudStack's checks in their order. It returns the SHA-256 fingerprint and, for RSA, the key
@@ -59,7 +59,7 @@ func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tl
 	}
 	if u.hasChain && (u.revocation || !issuedBy(cert, cert) && !issuedBy(cert, issuer)) {
 		// Revocation checks need a revocation list, which nothing in the simulator serves.
-		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
+		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the text of CloudStack
 	}
 	sum := sha256.Sum256(cert.Raw)
 	fingerprint = strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":")
@@ -111,16 +111,16 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 }
 
 func badCertificate(cause string) error {
-	return fmt.Errorf("Invalid Certificate format. Expected X509 certificate. Failed due to %s", cause) //nolint:staticcheck // the server's own text
+	return fmt.Errorf("Invalid Certificate format. Expected X509 certificate. Failed due to %s", cause) //nolint:staticcheck // the text of CloudStack
 }
 
 func decodeCertificate(der []byte) (*x509.Certificate, error) {
 	if len(der) == 0 || der[0] != 0x30 {
-		return nil, errors.New("Could not parse certificate: java.io.IOException: Empty input") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Could not parse certificate: java.io.IOException: Empty input") //nolint:staticcheck // the text of CloudStack
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("Unable to initialize, java.io.IOException: %w", err) //nolint:staticcheck // the server's own text
+		return nil, fmt.Errorf("Unable to initialize, java.io.IOException: %w", err) //nolint:staticcheck // the text of CloudStack
 	}
 	return cert, nil
 }
@@ -135,7 +135,7 @@ func parseChain(text string) (*x509.Certificate, error) {
 		return nil, errNullPointer
 	}
 	if len(block.Bytes) == 0 || block.Bytes[0] != 0x30 {
-		return nil, errors.New("Unable to decode certificate chain") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Unable to decode certificate chain") //nolint:staticcheck // the text of CloudStack
 	}
 	cert, err := decodeCertificate(block.Bytes)
 	if err != nil {
@@ -169,16 +169,16 @@ func parseKey(text, password string, hasPassword bool) (any, error) {
 		return nil, parseFailed("%s", err)
 	}
 	if block == nil {
-		return nil, errors.New("Cannot parse private key") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Cannot parse private key") //nolint:staticcheck // the text of CloudStack
 	}
 	if class, ok := unsupportedKeys[block.Type]; ok {
-		return nil, fmt.Errorf("Unsupported PEM object: class org.bouncycastle.%s", class) //nolint:staticcheck // the server's own text
+		return nil, fmt.Errorf("Unsupported PEM object: class org.bouncycastle.%s", class) //nolint:staticcheck // the text of CloudStack
 	}
 	der := block.Bytes
 	switch {
 	case block.Type == "ENCRYPTED PRIVATE KEY":
 		if !hasPassword {
-			return nil, errors.New("Key is encrypted by PKCS#8 but password is null") //nolint:staticcheck // the server's own text
+			return nil, errors.New("Key is encrypted by PKCS#8 but password is null") //nolint:staticcheck // the text of CloudStack
 		}
 		if der, err = decryptPKCS8(der, password); err != nil {
 			return nil, parseFailed("unable to read encrypted data: %s", err)
@@ -186,7 +186,7 @@ func parseKey(text, password string, hasPassword bool) (any, error) {
 		block.Type = "PRIVATE KEY"
 	case x509.IsEncryptedPEMBlock(block): //nolint:staticcheck // clients still send such keys
 		if !hasPassword {
-			return nil, errors.New("Key is encrypted but password is null") //nolint:staticcheck // the server's own text
+			return nil, errors.New("Key is encrypted but password is null") //nolint:staticcheck // the text of CloudStack
 		}
 		if der, err = x509.DecryptPEMBlock(block, []byte(password)); err != nil { //nolint:staticcheck // clients still send such keys
 			return nil, parseFailed("exception using cipher - please check password and data.")
@@ -227,7 +227,7 @@ func checkKeyPair(cert *x509.Certificate, key any) error {
 			break
 		}
 		if !k.PublicKey.Equal(pub) {
-			return errors.New("Bad public-private key") //nolint:staticcheck // the server's own text
+			return errors.New("Bad public-private key") //nolint:staticcheck // the text of CloudStack
 		}
 		return nil
 	case *dsa.PrivateKey:
@@ -235,5 +235,5 @@ func checkKeyPair(cert *x509.Certificate, key any) error {
 			return nil
 		}
 	}
-	return errors.New("Public and private key have different algorithms") //nolint:staticcheck // the server's own text
+	return errors.New("Public and private key have different algorithms") //nolint:staticcheck // the text of CloudStack
 }

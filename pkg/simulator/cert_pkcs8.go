@@ -6,7 +6,7 @@ package simulator
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des" //nolint:gosec // what old clients encrypted their keys with
+	"crypto/des" //nolint:gosec // old clients encrypted their keys with it
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"

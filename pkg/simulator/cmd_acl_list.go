@@ -4,7 +4,7 @@
 package simulator
 
 import (
-	"crypto/md5" //nolint:gosec // the server's checksum of a list's order, no secret
+	"crypto/md5" //nolint:gosec // CloudStack's checksum of the order, not a secret
 	"encoding/hex"
 	"slices"
 	"time"

@@ -101,7 +101,7 @@ func (c *call) checkEgress(r *fwRule) error {
 		return denied()
 	case !n.provides("Firewall"):
 		return c.internal(4390, "Service Firewall is not supported in the network %s", n.text())
-	case !strings.Contains("tcp,udp,icmp, all", r.protocol) || r.protocol == "": //nolint:gocritic // the server looks for the text inside the list
+	case !strings.Contains("tcp,udp,icmp, all", r.protocol) || r.protocol == "": //nolint:gocritic // CloudStack searches the list as a text
 		return invalid("Protocol %s is not supported in zone %d", c.str("protocol"), n.zone.id)
 	}
 	if err := r.checkICMP(); err != nil {

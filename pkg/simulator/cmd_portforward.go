@@ -202,7 +202,7 @@ func (c *call) checkForward(r *pfRule) error {
 		return invalid("Start port can't be bigger than end port")
 	case !c.access(r.ip.owner):
 		return denied()
-	case r.protocol == "icmp" || r.protocol == "" || !strings.Contains("tcp,udp", r.protocol): //nolint:gocritic // the server looks for the text inside the list
+	case r.protocol == "icmp" || r.protocol == "" || !strings.Contains("tcp,udp", r.protocol): //nolint:gocritic // CloudStack searches the list as a text
 		return invalid("Protocol %s is not supported in zone %d", c.str("protocol"), r.ip.zone.id)
 	case r.privateStart > r.privateEnd:
 		return invalid("Start port can't be bigger than end port")

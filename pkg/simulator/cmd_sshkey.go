@@ -4,7 +4,7 @@
 package simulator
 
 import (
-	"crypto/md5" //nolint:gosec // the fingerprint that SSH has always shown
+	"crypto/md5" //nolint:gosec // the fingerprint format of SSH
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -117,7 +117,7 @@ func (st *state) addKeyPair(c *call, owner *account, public string, blob []byte)
 func rsaBlob(k *rsa.PublicKey) []byte {
 	var out []byte
 	field := func(b []byte) {
-		out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // a key's field is short
+		out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // fields of a key are short
 		out = append(out, b...)
 	}
 	number := func(n *big.Int) {

@@ -118,7 +118,7 @@ func (d *decoder) collectTypes(t reflect.Type, seen map[reflect.Type]bool) {
 		return
 	}
 	seen[t] = true
-	switch t.Kind() { //nolint:exhaustive // the others point to nothing
+	switch t.Kind() { //nolint:exhaustive // other kinds have no element type
 	case reflect.Pointer:
 		if e := t.Elem(); e.Kind() == reflect.Struct && e.PkgPath() == reflect.TypeFor[state]().PkgPath() {
 			d.types[e.Name()] = e

@@ -97,7 +97,7 @@ func (e *encoder) value(v reflect.Value) (any, error) {
 		text, err := x.MarshalText()
 		return string(text), err
 	}
-	switch v.Kind() { //nolint:exhaustive // what is missing is refused
+	switch v.Kind() { //nolint:exhaustive // other kinds return an error
 	case reflect.Bool, reflect.String, reflect.Float64, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return v.Interface(), nil
 	case reflect.Pointer:

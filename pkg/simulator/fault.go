@@ -143,7 +143,7 @@ func (f Fault) checkCommand() error {
 
 // strikes reports whether a fault of this kind can affect the command; nil is login or an unknown command.
 func (f Fault) strikes(a *apiSpec) bool {
-	switch f.Kind { //nolint:exhaustive // the others strike anything
+	switch f.Kind { //nolint:exhaustive // the other kinds can hit every command
 	case FaultJobFails, FaultJobNeverEnds, FaultMaintenance:
 		return a != nil && a.Async
 	case FaultRouterRefuses:

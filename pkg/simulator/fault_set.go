@@ -36,7 +36,7 @@ type faultSet struct {
 }
 
 // seed starts the random sequence for probabilities.
-func (s *faultSet) seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // repeatable, not secret
+func (s *faultSet) seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // must be repeatable, not secret
 
 // inject arms a fault; remove disarms it.
 func (s *faultSet) inject(f Fault) *armedFault {
@@ -45,7 +45,7 @@ func (s *faultSet) inject(f Fault) *armedFault {
 	s.next++
 	a := &armedFault{Fault: f, id: s.next}
 	s.armed = append(s.armed, a)
-	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return a
 }
 
@@ -55,7 +55,7 @@ func (s *faultSet) remove(id int) int {
 	defer s.mu.Unlock()
 	before := len(s.armed)
 	s.armed = slices.DeleteFunc(s.armed, func(a *armedFault) bool { return id == 0 || a.id == id })
-	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return before - len(s.armed)
 }
 

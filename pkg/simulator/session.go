@@ -167,7 +167,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	})
 	ses := s.sessions.start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.id, "sessionkey": ses.key} {
-		http.SetCookie(w, &http.Cookie{ //nolint:gosec // as CloudStack: Secure on https only, and this server speaks http
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
 			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}

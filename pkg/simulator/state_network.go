@@ -174,7 +174,7 @@ func (st *state) sourceNAT(of func(*publicIP) bool) *publicIP {
 	return nil
 }
 
-// startVPC starts the VPC's router, which needs a source NAT address. It reports whether an address was available.
+// startVPC starts the VPC's router. It returns false if the router needs a source NAT address and none is free.
 func (st *state) startVPC(v *vpc, now time.Time) bool {
 	if !v.started && v.offering.needsSourceNAT() && v.sourceNATIP(st) == nil {
 		ip := st.freeIP(v.zone)

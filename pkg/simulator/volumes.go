@@ -36,7 +36,7 @@ type volume struct {
 	diskOffering *diskOffering
 }
 
-// diskOffering is the size of a volume.
+// diskOffering is a disk offering: the size of volumes.
 type diskOffering struct {
 	entity
 	name, display string

@@ -83,7 +83,7 @@ func (x *exchange) run(client netip.AddrPort) {
 	if err := writeHead(x.toMember, line, x.req.Header); err == nil {
 		body.Go(x.upload) // a member that closes early may have answered
 	}
-	resp, err := x.answer() //nolint:bodyclose // its connection is closed
+	resp, err := x.answer() //nolint:bodyclose // the connection is closed
 	switch {
 	case err != nil && x.r.p.ctx.Err() != nil:
 		return // the path is closing its connections in any order, so the error is not the member's
@@ -153,7 +153,7 @@ func (x *exchange) answer() (*http.Response, error) {
 		}
 		line := fmt.Sprintf("HTTP/%d.%d %s", resp.ProtoMajor, resp.ProtoMinor, resp.Status)
 		if err := writeHead(x.toClient, line, resp.Header); err != nil || !interim {
-			return resp, nil //nolint:nilerr // a client that has gone shows when the body is copied
+			return resp, nil //nolint:nilerr // if the client is gone, copying the body fails
 		}
 	}
 }

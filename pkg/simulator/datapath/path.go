@@ -79,9 +79,9 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	}
 	p := &Path{o: o, local: local, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	p.apply(sim.Router()) //nolint:contextcheck // p.ctx rules
+	p.apply(sim.Router()) //nolint:contextcheck // p.ctx is the context of the path
 	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
-	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx rules
+	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx is the context of the path
 	return p, nil
 }
 
