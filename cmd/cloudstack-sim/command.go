@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// options are the flags.
+// options holds the values of the flags.
 type options struct {
 	listen, integration string
 	world, release      string
@@ -39,7 +39,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:           "cloudstack-sim",
-		Short:         "A CloudStack management server in memory",
+		Short:         "An in-memory CloudStack management server",
 		Long:          tutorial,
 		Example:       "  cloudstack-sim --listen 127.0.0.1:0 --ready-file sim.json --profile simulator",
 		Version:       version.String(),
@@ -58,23 +58,23 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	cmd.SetVersionTemplate("cloudstack-sim {{.Version}}\n")
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
-	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without credentials (off when empty)")
-	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's own controls: ledger, faults, dump, restart (off when empty)")
-	f.StringVar(&o.world, "world", "fresh", "what the CloudStack holds: fresh, example or a YAML file")
-	f.StringVar(&o.release, "cloudstack-version", "", "release to be, "+releases()+" (default: the world's)")
-	f.StringVar(&o.profile, "profile", "instant", "how long calls and jobs take: instant, simulator or production")
-	f.DurationVar(&o.latency, "latency", 0, "time that every call takes in addition to the profile")
-	f.StringArrayVar(&o.faults, "fault", nil, "let calls go wrong, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
-	f.Uint64Var(&o.seed, "seed", 0, "start of the sequence that faults with a probability follow")
-	f.StringVar(&o.dataPath, "data-path", "", "forward traffic as the load balancer rules say, listening on the public addresses (direct) or on an alias of each (loopback)")
-	f.StringVar(&o.link, "data-path-link", "", "interface that is given the public addresses (--data-path=direct; needs ip and root)")
-	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to where this machine reaches them")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
+	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without authentication (disabled if empty)")
+	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, dump, restart (disabled if empty)")
+	f.StringVar(&o.world, "world", "fresh", "world to load: fresh, example or a YAML file")
+	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+releases()+" (default: the world's)")
+	f.StringVar(&o.profile, "profile", "instant", "latency of calls and jobs: instant, simulator or production")
+	f.DurationVar(&o.latency, "latency", 0, "latency of every call in addition to the profile")
+	f.StringArrayVar(&o.faults, "fault", nil, "make calls fail, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the random sequence for faults with a probability")
+	f.StringVar(&o.dataPath, "data-path", "", "forward traffic according to the load balancer rules, listening on the public addresses (direct) or on loopback aliases of them (loopback)")
+	f.StringVar(&o.link, "data-path-link", "", "interface to which the public addresses are added (--data-path=direct; requires ip and root)")
+	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to the addresses at which this machine reaches them")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")
 	f.StringVar(&o.keysFile, "keys-file", "", "write the generated API keys to this file (mode 0600) instead of stdout")
-	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) once the server answers")
-	f.StringVar(&o.printWorld, "print-world", "", "print a shipped world, fresh or example, and exit")
+	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) when the server is ready")
+	f.StringVar(&o.printWorld, "print-world", "", "print an embedded world, fresh or example, and exit")
 	f.Lookup("print-world").NoOptDefVal = "fresh"
 	return cmd
 }
@@ -119,7 +119,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	}
 	var routes []simulator.AdminRoute
 	if path != nil {
-		defer path.Close() //nolint:contextcheck // addresses are taken from the link after the end of the context
+		defer path.Close() //nolint:contextcheck // Close removes addresses from the link after the context has ended
 		routes = path.Routes()
 	}
 	s, err := listen(ctx, sim, o, routes)
@@ -133,7 +133,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return s.serve(ctx)
 }
 
-// releases are the first and the last that there are.
+// releases returns the oldest and the newest supported release as text.
 func releases() string {
 	all := simulator.Releases()
 	return all[0] + " to " + all[len(all)-1]
@@ -164,7 +164,7 @@ func printWorld(w io.Writer, name string) error {
 	case "example":
 		text = simulator.ExampleYAML()
 	default:
-		return fmt.Errorf("--print-world=%s: there are the worlds fresh and example", name)
+		return fmt.Errorf("--print-world=%s: the world is not known; use fresh or example", name)
 	}
 	_, err := w.Write(text)
 	return err

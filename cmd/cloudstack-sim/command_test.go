@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// TestServer starts the command on free ports, calls it as its user would and ends it.
+// TestServer starts the command on free ports, uses it like a user and stops it.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// execute runs the command to its end.
+// execute runs the command until it exits.
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -93,7 +93,7 @@ func TestHelpIsOnePage(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--help")
 	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(out, "\n"), 66) // lines of a printed page
+	require.LessOrEqual(t, strings.Count(out, "\n"), 66) // a printed page has 66 lines
 	for _, want := range []string{"--listen", "--world", "--profile", "integration port", "does not simulate"} {
 		require.Contains(t, out, want)
 	}
@@ -124,7 +124,7 @@ func TestWrongInput(t *testing.T) {
 		`--world: open nope.yaml`:                                         {"--world", "nope.yaml"},
 		`zone "z": publicRanges is empty`:                                 {"--world", bad},
 		`--listen 256.0.0.1:0`:                                            {"--listen", "256.0.0.1:0"},
-		`there are the worlds fresh and example`:                          {"--print-world=big"},
+		`the world is not known; use fresh or example`:                    {"--print-world=big"},
 		`--admin-listen 0.0.0.0:0: give a loopback address`:               {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
 		`--fault: fault "listZones:slow": kind "slow"`:                    {"--fault", "listZones:slow"},
 		`--fault: fault "listzones:error": command "listzones"`:           {"--fault", "listzones:error"},

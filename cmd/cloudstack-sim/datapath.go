@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 )
 
-// startDataPath starts what --data-path asks for; nil when nothing is asked for.
+// startDataPath starts the data path that --data-path selects. It returns nil if the flag is not set.
 func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, log *slog.Logger) (*datapath.Path, error) {
 	if o.dataPath == "" {
 		for flag, value := range map[string]string{"link": o.link, "members": o.membersFile} {
@@ -47,11 +47,11 @@ func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, lo
 	return path, nil
 }
 
-// describe says where the rules that are in force now are reached.
+// describe writes the listen addresses of the rules that are in force.
 func describe(w io.Writer, path *datapath.Path) {
 	s := path.Status()
-	_, _ = fmt.Fprintf(w, "data path:        %s, %d rules\n", s.Mode, len(s.Rules)) // w is memory
+	_, _ = fmt.Fprintf(w, "data path:        %s, %d rules\n", s.Mode, len(s.Rules)) // w is a strings.Builder, which never fails
 	for _, r := range s.Rules {
-		_, _ = fmt.Fprintf(w, "  %s is at %s\n", r.Public, r.Listen)
+		_, _ = fmt.Fprintf(w, "  %s listens on %s\n", r.Public, r.Listen)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// direct runs in a network namespace of its own. The simulator's own API is what members answer with.
+// direct runs in its own network namespace. The API of the simulator itself is the backend of the members.
 const direct = `
 ip link set lo up
 ip link add br0 type bridge
@@ -28,7 +28,7 @@ for i in $(seq 1200); do ip -br address show br0 | grep -q 203.0.113.20 || { ech
 kill %1
 `
 
-// TestDirect gives public addresses to an interface while rules use them.
+// TestDirect checks that public addresses are on an interface while rules use them.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -44,6 +44,6 @@ func TestDirect(t *testing.T) {
 	}
 	out := runShell(t, direct, "unshare", "-n")
 	require.Contains(t, out, `"name":"zone-1"`, "through the balancer")
-	require.Equal(t, 1, strings.Count(out, "203.0.113.20/32"), "the two rules of an address give it to the interface once")
+	require.Equal(t, 1, strings.Count(out, "203.0.113.20/32"), "an address with two rules is on the interface once")
 	require.Contains(t, out, "address gone")
 }

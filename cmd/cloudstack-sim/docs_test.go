@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/docs/pages"
 )
 
-// asCommand makes the test binary behave as the command itself.
+// asCommand makes the test binary run the command.
 const asCommand = "CLOUDSTACK_SIM_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -30,13 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// started is put behind every line that starts a server: a reader is slower than a shell.
+// started is inserted after every line that starts a server. A script must wait for the server; a reader types
+// slower.
 const started = `
 for i in $(seq 1200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
 `
 
-// loopback is an address on which nobody else listens: a port that is free there now is free later, too. Elsewhere than on
-// Linux this machine may have but the one.
+// loopback returns a random loopback address on which no other process listens, so that ports that are free now stay
+// free. Systems other than Linux may only have 127.0.0.1.
 func loopback() string {
 	a := net.IPv4(127, byte(128+rand.IntN(127)), byte(rand.IntN(256)), byte(1+rand.IntN(254))).String()
 	l, err := net.Listen("tcp", a+":0")
@@ -47,7 +48,7 @@ func loopback() string {
 	return a
 }
 
-// runShell runs commands of a text in one shell, on free ports. The shell is started by what is given before it.
+// runShell runs commands from a text in one shell, on free ports. before is a command that starts the shell.
 func runShell(t *testing.T, script string, before ...string) string {
 	t.Helper()
 	for _, tool := range []string{"bash", "curl"} {
@@ -60,7 +61,7 @@ func runShell(t *testing.T, script string, before ...string) string {
 	require.NoError(t, err)
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q --listen 127.0.0.1:8080 \"$@\"\n", asCommand, self)
 	host := loopback()
-	var taken []net.Listener // to the last, so that no two are the same
+	var taken []net.Listener // kept open until all ports are chosen, so that they differ
 	for _, port := range []string{"8080", "8096", "8097", "8098", "8099", "8100"} {
 		l, err := net.Listen("tcp", host+":0")
 		require.NoError(t, err)
@@ -93,7 +94,7 @@ func runShell(t *testing.T, script string, before ...string) string {
 	return string(out)
 }
 
-// TestTutorialRuns runs the commands of --help: its lines that are indented further than the text.
+// TestTutorialRuns runs the commands of --help: the lines with a deeper indentation than the text.
 func TestTutorialRuns(t *testing.T) {
 	t.Parallel()
 	var script strings.Builder
@@ -109,7 +110,7 @@ func TestTutorialRuns(t *testing.T) {
 	}
 }
 
-// TestPageRuns runs the blocks marked sh and python of docs/simulator.md.
+// TestPageRuns runs the code blocks of docs/simulator.md that are marked sh or python.
 func TestPageRuns(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
@@ -126,12 +127,12 @@ func TestPageRuns(t *testing.T) {
 	}
 	require.Contains(t, script.String(), "createLoadBalancerRule")
 	out := runShell(t, script.String())
-	require.Equal(t, 1, strings.Count(out, `"jobstatus":2`), "one job fails, by the fault")
+	require.Equal(t, 1, strings.Count(out, `"jobstatus":2`), "the fault makes one job fail")
 	require.Contains(t, out, `"struck":1`)
 }
 
-// TestPageNamesEveryFault wants the page and the help to know the same kinds of faults.
-func TestPageNamesEveryFault(t *testing.T) {
+// TestPageListsEveryFault checks that docs/simulator.md and the help list every kind of fault.
+func TestPageListsEveryFault(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
 	require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestPageNamesEveryFault(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheDocs: each `cloudstack-sim ...` in a Markdown file has flags that exist.
+// TestCommandsOfTheDocs checks that each `cloudstack-sim ...` in a Markdown file uses existing flags.
 func TestCommandsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	root, err := pages.Root()

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cloudstack-sim is a CloudStack management server in memory, for
-// trying out and testing whatever speaks CloudStack's API.
+// Command cloudstack-sim is an in-memory CloudStack management server for trying out and testing clients of the
+// CloudStack API.
 package main
 
 import (

@@ -20,17 +20,17 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 )
 
-// The flags that ask for endpoints.
+// The flags that enable endpoints.
 const (
 	apiFlag         = "--listen"
 	integrationFlag = "--integration-listen"
 	adminFlag       = "--admin-listen"
 )
 
-// graceful is how long calls in flight may take once the server is asked to end.
+// graceful is the time that running calls have to finish after the server is asked to stop.
 const graceful = 5 * time.Second
 
-// server is the API and, if asked for, the integration port and the simulator's own controls.
+// server is the API and, if enabled, the integration port and the admin API.
 type server struct {
 	endpoints []*endpoint
 }
@@ -38,7 +38,7 @@ type server struct {
 // endpoint is one listener.
 type endpoint struct {
 	flag     string
-	path     string // of its URL
+	path     string // path of its URL
 	http     *http.Server
 	listener net.Listener
 }
@@ -63,7 +63,7 @@ func listen(ctx context.Context, sim *simulator.Simulator, o *options, routes []
 		s.endpoints = append(s.endpoints, &endpoint{e.flag, e.path, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second}, l})
 		if a, ok := l.Addr().(*net.TCPAddr); e.flag == adminFlag && (!ok || !a.IP.IsLoopback()) {
 			s.close()
-			return nil, fmt.Errorf("%s %s: give a loopback address, for whoever reaches it may read every key", e.flag, e.addr)
+			return nil, fmt.Errorf("%s %s: give a loopback address, because the admin API gives access to every key", e.flag, e.addr)
 		}
 	}
 	return s, nil
@@ -71,11 +71,11 @@ func listen(ctx context.Context, sim *simulator.Simulator, o *options, routes []
 
 func (s *server) close() {
 	for _, e := range s.endpoints {
-		_ = e.listener.Close() // closed already after a normal end
+		_ = e.listener.Close() // already closed after a graceful shutdown
 	}
 }
 
-// url is the address of the endpoint that the flag has asked for; empty if it has not.
+// url returns the URL of the endpoint that the flag enables, or "" if the flag is not set.
 func (s *server) url(flag string) string {
 	for _, e := range s.endpoints {
 		if e.flag == flag {
@@ -103,7 +103,7 @@ type ready struct {
 	Users          []readyUser `json:"users"`
 }
 
-// announce says where the server is and hands out the keys that it made up.
+// announce prints the URLs of the server and outputs the generated keys.
 func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *options, stdout io.Writer) error {
 	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid()}
 	for _, u := range sim.Users() {
@@ -152,7 +152,7 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *opti
 	return nil
 }
 
-// writePrivate puts a file with mode 0600 in place at once, so that a reader never sees half of it.
+// writePrivate atomically writes a file with mode 0600, so that a reader never sees an incomplete file.
 func writePrivate(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
@@ -168,7 +168,7 @@ func writePrivate(path string, data []byte) error {
 	return nil
 }
 
-// serve answers until the context ends, then lets the calls in flight finish.
+// serve serves requests until the context ends, then waits for running calls.
 func (s *server) serve(ctx context.Context) error {
 	errs := make(chan error, len(s.endpoints))
 	for _, e := range s.endpoints {

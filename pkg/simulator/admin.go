@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// AdminHandler serves the controls of the simulator itself, in JSON:
+// AdminHandler serves the admin API of the simulator, in JSON:
 //
-//	GET    /healthz                        version, profile, numbers of calls and running jobs
+//	GET    /healthz                        version, profile, number of calls and of running jobs
 //	GET    /ledger?command=&caller=        the calls since the last reset; command may be a pattern with *
-//	DELETE /ledger                         forgets them
-//	GET    /faults                         the armed faults with what they have struck
+//	DELETE /ledger                         clears the ledger
+//	GET    /faults                         the armed faults, each with its number of hits
 //	POST   /faults {"fault":"TEXT"}        arms a fault (ParseFault)
-//	DELETE /faults, /faults/ID             disarms all, or one
-//	GET    /world?secrets=true             the world as it is now, as YAML (Dump)
+//	DELETE /faults, /faults/ID             disarms all faults, or one
+//	GET    /world?secrets=true             the current world as YAML (Dump)
 //	POST   /restart {"away":"20s"}         Restart
-//	POST   /clock {"step":"1h"}            moves the clock, where it is not the real one
+//	POST   /clock {"step":"1h"}            advances the clock, unless it is the real clock
 //
-// and what routes add. It has no credentials: bind it to a loopback address. Requests that a page in
-// a browser could send are refused (a foreign Host, a POST that is not JSON).
+// and the given routes. The API has no authentication: bind it to a loopback address. Requests that a web page in a
+// browser could send are refused (a foreign Host header, a POST that is not JSON).
 func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
@@ -52,13 +52,13 @@ func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 	return mux
 }
 
-// AdminRoute is a control that somebody else has; what Answer refuses is the client's mistake.
+// AdminRoute is an additional route of the admin API. An error from Answer becomes status 400.
 type AdminRoute struct {
 	Pattern string
 	Answer  func(r *http.Request) (any, error)
 }
 
-// adminError is a request that cannot be done.
+// adminError is an error with its HTTP status.
 type adminError struct {
 	status int
 	text   string
@@ -70,7 +70,7 @@ func badRequest(format string, v ...any) error {
 	return adminError{http.StatusBadRequest, fmt.Sprintf(format, v...)}
 }
 
-// adminAnswer runs a control and writes what it returns: nothing, a YAML text or a JSON object.
+// adminAnswer runs an admin handler and writes its result: no body, a YAML text or a JSON object.
 func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (int, any, error)) {
 	status, body, err := 0, any(nil), adminAllowed(r)
 	if err == nil {
@@ -98,10 +98,10 @@ func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // the client has gone
+	_ = enc.Encode(body) // the client may have closed the connection
 }
 
-// adminAllowed refuses what a web page could make a browser send.
+// adminAllowed refuses requests that a web page could make a browser send.
 func adminAllowed(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -117,10 +117,10 @@ func adminAllowed(r *http.Request) error {
 	return nil
 }
 
-// maxAdminBody bounds a request's body.
+// maxAdminBody limits the size of a request body, in bytes.
 const maxAdminBody = 1 << 16
 
-// readAdmin decodes a body; an empty one leaves into as it is.
+// readAdmin decodes the request body; an empty body leaves into unchanged.
 func readAdmin(r *http.Request, into any) error {
 	dec := json.NewDecoder(io.LimitReader(r.Body, maxAdminBody))
 	dec.DisallowUnknownFields()
@@ -208,7 +208,7 @@ func (s *Simulator) adminRestart(r *http.Request) (int, any, error) {
 	return http.StatusNoContent, nil, nil
 }
 
-// duration reads the one member of a body that is a time.
+// duration reads a body whose only member is a duration of at least least; the member may be absent if least is 0.
 func duration(r *http.Request, name string, least time.Duration) (time.Duration, error) {
 	var body map[string]string
 	if err := readAdmin(r, &body); err != nil {
@@ -228,7 +228,7 @@ func duration(r *http.Request, name string, least time.Duration) (time.Duration,
 	return d, nil
 }
 
-// stepper is a clock that can be moved, such as a test's.
+// stepper is a clock that can be advanced, such as a fake clock in tests.
 type stepper interface{ Step(d time.Duration) }
 
 func (s *Simulator) adminClock(r *http.Request) (int, any, error) {

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// identify finds out who calls and runs the checks that come before the
-// command's parameters, in the server's order. The caller holds s.mu for reading.
+// identify authenticates the caller and runs the checks that precede the parameter checks, in CloudStack's order. The
+// caller holds s.mu for reading.
 func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiError {
 	if c.api == nil || s.st.registered(c.api) {
 		return s.identifyCaller(c, r, integration)
 	}
-	c.api = nil // as if there were no such command
+	c.api = nil // handled like a command that does not exist
 	err := s.identifyCaller(c, r, integration)
 	if err != nil && err.key == "" {
 		err.key = "errorresponse"
@@ -112,14 +112,14 @@ func (s *Simulator) identifyKey(c *call) *apiError {
 	return nil
 }
 
-// maxAhead is how far in the future expires may lie under enforcement.
+// maxAhead is the latest allowed expiry, counted from now, under enforce.post.requests.and.timestamps.
 const maxAhead = 15 * time.Minute
 
-// readPrefixes begin the names of commands that may come by GET under enforcement.
+// readPrefixes are the command name prefixes that may be sent by GET under enforce.post.requests.and.timestamps.
 var readPrefixes = []string{"get", "list", "query", "find"}
 
-// enforcePost applies enforce.post.requests.and.timestamps: version 3, expires
-// soon, and POST for whatever changes something.
+// enforcePost applies enforce.post.requests.and.timestamps: it requires signature version 3, an expiry within
+// maxAhead, and POST for every command that changes state.
 func enforcePost(c *call) *apiError {
 	v := c.req.values
 	if v["signatureversion"] != "3" || fresh("3", v["expires"], c.now.Add(maxAhead)) {
@@ -143,7 +143,7 @@ func unknownCommand(name string) *apiError {
 	return e
 }
 
-// notFoundPage is Jetty's answer to any other path.
+// notFoundPage is Jetty's response for paths that the server does not serve.
 func notFoundPage(w http.ResponseWriter, r *http.Request) {
 	htmlPage(w, http.StatusNotFound, "Not Found", r.URL.Path)
 }

@@ -15,17 +15,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// builder turns a World into the state that serves it. Every error names the
-// object, what is wrong with it and what would be right.
+// builder builds the server state from a World. Every error names the object, the problem and a valid value.
 type builder struct {
 	w   *World
 	st  *state
 	now time.Time
-	// made counts the ids made from one kind and name: names need not be unique.
+	// made counts the generated ids per kind and name, because names need not be unique.
 	made map[string]int
 }
 
-// Validate tells what is wrong with the world; nil if it can be served.
+// Validate returns the first error in the world, or nil if the world can be served.
 func (w *World) Validate() error {
 	cat, err := w.catalogue()
 	if err != nil {
@@ -60,8 +59,8 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 		o.created = b.now
 	}
 	b.st.addVPCOfferings(stableID, entity{created: b.now})
-	b.st.vms.next = 3        // the first two are the zone's system VMs
-	b.st.networks.next = 204 // those before are the server's own
+	b.st.vms.next = 3        // the zone's two system VMs come first
+	b.st.networks.next = 204 // the lower ids belong to CloudStack's own networks
 	b.st.addDiskOfferings(b.base)
 	for _, n := range commonOSTypes {
 		b.st.osTypeNamed(n)
@@ -78,7 +77,7 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	return b.st, nil
 }
 
-// buildDump restores the state of a dumped world.
+// buildDump restores the state from a dumped world.
 func buildDump(w *World, now time.Time) (*state, error) {
 	if len(w.Zones)+len(w.Accounts)+len(w.Networks)+len(w.VirtualMachines)+len(w.PublicIPs)+len(w.VPCs)+len(w.Projects) > 0 {
 		return nil, errors.New("world: it has rows, as a dump, and other objects beside them; make those by API calls")
@@ -95,7 +94,7 @@ func buildDump(w *World, now time.Time) (*state, error) {
 	return st, nil
 }
 
-// version is what listCapabilities shows.
+// version returns the full version that listCapabilities shows.
 func (w *World) version() (string, error) {
 	version, err := FullVersion(orName(w.Version, "4.22"))
 	if err != nil {
@@ -104,7 +103,7 @@ func (w *World) version() (string, error) {
 	return version, nil
 }
 
-// catalogue has the commands of the world's release.
+// catalogue returns the commands that exist in the world's release.
 func (w *World) catalogue() (*catalogue, error) {
 	cat, err := loadCatalogue()
 	if err != nil {
@@ -121,19 +120,19 @@ func (w *World) catalogue() (*catalogue, error) {
 	return cat.at(r), nil
 }
 
-// namespace of the ids that are made from names.
+// namespace is the UUID namespace of the ids that are derived from names.
 var namespace = uuid.MustParse("6f1f8a3e-5d0b-5f2e-9b44-0c8f8a3f7c11")
 
-// stableID is the same in every run of the same world.
+// stableID derives an id from kind and name, so that it is the same in every run of the same world.
 func stableID(kind, name string) string {
 	return uuid.NewSHA1(namespace, []byte(kind+"\x00"+name)).String()
 }
 
-// stableKey is a generated API key: long and URL-safe as the real ones, random.
+// newKeys returns a random API key and secret key, long and URL-safe like CloudStack's.
 func newKeys() (apiKey, secretKey string) { return randomKey(64), randomKey(64) }
 
-// entity is the base of a row; an empty id is made from kind and name, and from
-// the count where a name comes again.
+// entity returns the base of a row. An empty id is derived from kind and name, plus a counter if the name is
+// repeated.
 func (b *builder) entity(kind, id, name string) entity {
 	if id == "" {
 		id = stableID(kind, name)
@@ -146,10 +145,10 @@ func (b *builder) entity(kind, id, name string) entity {
 	return entity{uuid: id, created: b.now}
 }
 
-// base is entity for objects without an id of their own in the world.
+// base is entity for objects whose id the world cannot set.
 func (b *builder) base(kind, name string) entity { return b.entity(kind, "", name) }
 
-// checkID refuses ids that are no UUIDs or are given twice.
+// checkID refuses ids that are not UUIDs or that are used twice.
 func checkID[T row](t *table[T], kind, name, id string) error {
 	if id == "" {
 		return nil
@@ -207,7 +206,7 @@ func (b *builder) zones() error {
 	return nil
 }
 
-// maxRange bounds a public range: a /16 is more than any test needs.
+// maxRange limits the number of addresses of a public range: a /16 is more than any test needs.
 const maxRange = 1 << 16
 
 func (b *builder) publicRange(z *zone, ranges []string) error {
@@ -335,7 +334,7 @@ func (b *builder) roles() error {
 	return nil
 }
 
-// tags renders a map of the world as tags, in a fixed order.
+// tagsOf converts a map of the world to tags, sorted by key.
 func tagsOf(m map[string]string) tagged {
 	var t tagged
 	for _, k := range slices.Sorted(maps.Keys(m)) {

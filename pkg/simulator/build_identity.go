@@ -12,19 +12,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Accounts that every installation has beside admin: the owner of the server's
-// own objects, and that of a plugin.
+// Accounts that every installation has in addition to admin: the owner of CloudStack's own objects, and the account
+// of the baremetal plugin.
 const (
 	systemAccount    = "system"
 	baremetalAccount = "baremetal-system-account"
 )
 
-// system tells whether the account is the owner of the server's own objects, which no list of accounts shows.
+// system reports whether the account owns CloudStack's own objects. No list of accounts shows it.
 func (a *account) system() bool {
 	return a.project == nil && a.domain.parent == nil && a.name == systemAccount
 }
 
-// accounts makes those of the world; the server's own come first, as their internal ids show.
+// accounts adds the world's accounts. The built-in accounts come first, so that they get the lowest internal ids.
 func (b *builder) accounts() error {
 	root := b.st.root()
 	admin, ok := b.st.roles.find(func(r *role) bool { return r.name == "Root Admin" })
@@ -203,7 +203,7 @@ func (b *builder) projects() error {
 	return nil
 }
 
-// raiseDomainLimits makes room in the domains for the limits that the world gives accounts and projects.
+// raiseDomainLimits raises the limits of domains where the world gives accounts or projects higher ones.
 func (b *builder) raiseDomainLimits() error {
 	for _, a := range b.st.accounts.rows {
 		for key, n := range a.limits {
@@ -243,7 +243,8 @@ func (st *state) newProject(name, display string, owner *account, e entity) *pro
 	return p
 }
 
-// accountNamed finds an account by name, written "domain/account" where several domains have the name.
+// accountNamed finds an account by name. The name may be "domain/account" if several domains have an account of that
+// name.
 func (b *builder) accountNamed(what, name string) (*account, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%s: give the account or project that owns it", what)
@@ -273,7 +274,7 @@ func (b *builder) accountNamed(what, name string) (*account, error) {
 	return nil, fmt.Errorf("%s: several domains have an account %q; write it as DOMAIN/ACCOUNT", what, name)
 }
 
-// owner finds the account behind the members account and project of an object.
+// owner returns the account that an object's account or project field names.
 func (b *builder) owner(what, accountName, projectName string) (*account, error) {
 	switch {
 	case accountName != "" && projectName != "":
@@ -288,7 +289,7 @@ func (b *builder) owner(what, accountName, projectName string) (*account, error)
 	return b.accountNamed(what, accountName)
 }
 
-// orInt is n, or def where that is 0.
+// orInt returns n, or def if n is 0.
 func orInt(n, def int) int {
 	if n == 0 {
 		return def

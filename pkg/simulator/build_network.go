@@ -24,7 +24,7 @@ func (b *builder) defaultACLs() {
 	}
 }
 
-// zoneNamed finds a zone; an empty name is the first one.
+// zoneNamed finds a zone by name; an empty name means the first zone.
 func (b *builder) zoneNamed(what, name string) (*zone, error) {
 	if name == "" {
 		return b.st.zones.rows[0], nil
@@ -66,7 +66,7 @@ func (b *builder) vpcs() error {
 	return nil
 }
 
-// fingerprintDomain is the part of a network domain that CloudStack makes from the account.
+// fingerprintDomain returns the part of the network domain that CloudStack derives from the account.
 func fingerprintDomain(a *account) string { return fmt.Sprintf("%x", a.id) }
 
 func (b *builder) aclList(v *vpc, l *ACLList) error {
@@ -99,7 +99,7 @@ func (b *builder) aclList(v *vpc, l *ACLList) error {
 	return nil
 }
 
-// defaultOfferings are the usual network offerings by type.
+// defaultOfferings maps a network type to its default network offering.
 var defaultOfferings = map[string]string{
 	typeIsolated: "DefaultIsolatedNetworkOfferingWithSourceNatService", typeShared: "DefaultSharedNetworkOffering",
 	typeL2: "DefaultL2NetworkOffering", "vpc": "DefaultIsolatedNetworkOfferingForVpcNetworks",
@@ -225,7 +225,7 @@ func (b *builder) aclNamed(v *vpc, name string) (*aclList, error) {
 	return l, nil
 }
 
-// networkNamed finds a network that the owner can use, by name or id.
+// networkNamed finds a network that the owner may use, by name or id.
 func (b *builder) networkNamed(name string, owner *account) (*network, error) {
 	var hits []*network
 	for _, n := range b.st.networks.rows {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// vmStates are the states that a VM of a world can be in.
+// vmStates are the valid states of a VM in a world.
 var vmStates = setOf(vmRunning, vmStopped, vmDestroyed, vmExpunging, vmError, vmStarting, vmStopping, "Migrating", "Unknown", "Shutdown")
 
 func (b *builder) machines() error {
@@ -88,7 +88,7 @@ func (b *builder) machine(v *VirtualMachine) error {
 	return nil
 }
 
-// userOf is the user that resources of the account show: a member's, for projects.
+// userOf returns the user that resources of the account show: for a project, a user of its first member.
 func (b *builder) userOf(a *account) *user {
 	if a.project != nil {
 		a = a.project.members[0].account
@@ -99,7 +99,7 @@ func (b *builder) userOf(a *account) *user {
 	return a.users[0]
 }
 
-// hostFor spreads VMs over the hosts of a zone.
+// hostFor distributes VMs over the hosts of a zone.
 func (st *state) hostFor(z *zone, n int) *host {
 	var hosts []*host
 	for _, h := range st.hosts.rows {
@@ -145,7 +145,7 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 	return nil
 }
 
-// freeGuestIP is the first address of the network that no NIC has.
+// freeGuestIP returns the lowest address of the guest range that no NIC uses, or "" if there is none.
 func (st *state) freeGuestIP(n *network) string {
 	taken := map[string]bool{n.gateway: true}
 	for _, s := range n.lbSources {
@@ -323,7 +323,7 @@ func (b *builder) fwRule(ip *publicIP, r *FirewallRule, n int) error {
 	return nil
 }
 
-// sourceNATs gives every implemented network and every VPC its source NAT address.
+// sourceNATs gives every implemented network and every VPC a source NAT address.
 func (b *builder) sourceNATs() error {
 	for i, n := range b.st.networks.rows {
 		want := b.w.Networks[i].SourceNAT
@@ -357,9 +357,8 @@ func (b *builder) sourceNATs() error {
 	return nil
 }
 
-// systemVMs gives the zones' system VMs the addresses of the account named
-// system, or the lowest ones that the world leaves free. In a world that does
-// not name the account all addresses are left to the users.
+// systemVMs assigns public addresses to the zones' system VMs: those of the account named system, or else the lowest
+// free ones. In a world without that account, all public addresses are left to the users.
 func (b *builder) systemVMs() error {
 	if !slices.ContainsFunc(b.w.Accounts, func(a Account) bool { return a.Name == systemAccount }) {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// caller is who sends a request.
+// caller is the authenticated sender of a request.
 type caller struct {
 	user    *user
 	account *account
 	session *session // nil for API keys and the integration port
-	byKey   bool     // called with API keys
+	byKey   bool     // authenticated with an API key
 }
 
 func (c caller) rootAdmin() bool { return c.account.rootAdmin() }
 
-// call is one request on its way through the server.
+// call is one request while the server processes it.
 type call struct {
 	s      *Simulator
 	st     *state
@@ -29,7 +29,7 @@ type call struct {
 	caller caller
 	faults []*Fault
 
-	args  map[string]string // parameters by lower-case name, those reserved to admins dropped
+	args  map[string]string // parameters by lower-case name, without those reserved to admins
 	refs  map[string]ref
 	lists map[string][]ref
 	maps  map[string][]mapEntry
@@ -39,7 +39,7 @@ func (c *call) has(name string) bool { _, ok := c.args[name]; return ok }
 
 func (c *call) str(name string) string { return c.args[name] }
 
-// boolean is true for "true" in any case; everything else is false.
+// boolean returns true for "true" in any case; any other value is false.
 func (c *call) boolean(name string) bool { return strings.EqualFold(c.args[name], "true") }
 
 // boolOr is boolean with a default for an absent parameter.
@@ -50,7 +50,7 @@ func (c *call) boolOr(name string, def bool) bool {
 	return c.boolean(name)
 }
 
-// optBool is nil when the parameter is absent.
+// optBool returns nil if the parameter is absent.
 func (c *call) optBool(name string) *bool {
 	if !c.has(name) {
 		return nil
@@ -58,7 +58,7 @@ func (c *call) optBool(name string) *bool {
 	return ptr(c.boolean(name))
 }
 
-// integer returns a number that the parameter phase has already checked; 0 when absent.
+// integer returns a numeric parameter, which the parameter checks have already validated, or 0 if it is absent.
 func (c *call) integer(name string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(c.args[name]))
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *call) optInt(name string) *int {
 	return ptr(c.integer(name))
 }
 
-// list splits a comma separated value; an empty value is an empty list, and blanks stay.
+// list splits a comma-separated value. An empty value is an empty list; blanks are kept.
 func (c *call) list(name string) []string { return elements(c.args[name]) }
 
-// arg returns the object that a uuid parameter names: nil when absent or dangling.
+// arg returns the object that a uuid parameter refers to, or nil if the parameter is absent or refers to no object.
 func arg[T row](c *call, name string) T {
 	if v, ok := c.refs[name].obj.(T); ok {
 		return v
@@ -86,10 +86,10 @@ func arg[T row](c *call, name string) T {
 	return zero
 }
 
-// given tells whether a uuid parameter was sent, whatever it resolved to.
+// given reports whether a uuid parameter was sent, even if it refers to no object.
 func (c *call) given(name string) bool { _, ok := c.refs[name]; return ok }
 
-// matches filters by a uuid parameter: true when it is absent or names v.
+// matches is a list filter: it reports whether a uuid parameter is absent or refers to v.
 func matches[T row](c *call, name string, v T) bool {
 	if !c.given(name) {
 		return true
@@ -99,7 +99,7 @@ func matches[T row](c *call, name string, v T) bool {
 	return got != zero && got == v
 }
 
-// tagFilter reads tags[i].key/.value.
+// tagFilter returns the tags of the parameters tags[i].key and tags[i].value.
 func (c *call) tagFilter() []tag {
 	var out []tag
 	for _, e := range c.maps["tags"] {
@@ -108,7 +108,7 @@ func (c *call) tagFilter() []tag {
 	return out
 }
 
-// access is the server's check that the caller may touch what the account owns.
+// access reports whether CloudStack lets the caller use objects of the account.
 func (c *call) access(owner *account) bool {
 	a := c.caller.account
 	switch {

@@ -11,10 +11,9 @@ import (
 	"sync"
 )
 
-// catalogueJSON is what listApis of a CloudStack 4.22 answers to a root admin,
-// with a mark on what a User sees: every command with its parameters (type,
-// length, required, since) and the shape of its answer. It is the declarative
-// parameter table of all commands, implemented or not.
+// catalogueJSON is the answer of listApis of CloudStack 4.22 to a root admin, with a mark on each command that role type
+// User may call. It lists every command, implemented or not, with its parameters (type, length, required, since) and
+// the structure of its answer.
 //
 //go:embed catalogue.json
 var catalogueJSON []byte
@@ -25,7 +24,7 @@ type apiParam struct {
 	Length   int    `json:"length"` // 0: the default of 255
 	Required bool   `json:"required"`
 	Since    string `json:"since"`
-	Admin    bool   `json:"admin"` // silently dropped for everyone but root admins
+	Admin    bool   `json:"admin"` // silently dropped for callers other than root admins
 }
 
 func (p *apiParam) maxLength() int {
@@ -39,13 +38,13 @@ type apiSpec struct {
 	Name   string     `json:"name"`
 	Async  bool       `json:"async"`
 	Since  string     `json:"since"`
-	User   bool       `json:"user"` // allowed to role type User
+	User   bool       `json:"user"` // allowed for role type User
 	Params []apiParam `json:"params"`
 	Shape  int        `json:"shape"`
 
 	lower  string
-	cmd    *command // nil: known, not implemented
-	absent []string // lower-case parameters of newer releases, which are ignored
+	cmd    *command // nil: not implemented
+	absent []string // lower-case names of parameters of newer releases, which are ignored
 }
 
 type apiField struct {
@@ -59,13 +58,13 @@ type catalogue struct {
 	Shapes [][]apiField `json:"shapes"`
 
 	byName map[string]*apiSpec
-	// hides are the fields of newer releases by the object's name in answers; nil: none.
+	// hides lists the fields that newer releases added, by the object's key in answers; nil: none.
 	hides map[string][]string
-	// routerTLS is set where virtual routers can end TLS.
+	// routerTLS is set if virtual routers of the release can terminate TLS.
 	routerTLS bool
 }
 
-// loadCatalogue decodes the catalogue once and ties the implemented commands to it.
+// loadCatalogue decodes the catalogue once and links the implemented commands to it.
 var loadCatalogue = sync.OnceValues(func() (*catalogue, error) {
 	var c catalogue
 	if err := json.Unmarshal(catalogueJSON, &c); err != nil {
@@ -105,7 +104,7 @@ func (a *apiSpec) param(name string) *apiParam {
 	return nil
 }
 
-// reorder puts the named parameters first: the order in which the server processes them.
+// reorder moves the named parameters to the front, in the order in which CloudStack processes them.
 func (a *apiSpec) reorder(names []string) {
 	if len(names) == 0 {
 		return
@@ -125,28 +124,28 @@ func (a *apiSpec) reorder(names []string) {
 	a.Params = out
 }
 
-// command is one implemented command. Exactly one of run and submit is set.
+// command is an implemented command. Exactly one of run and submit is set.
 type command struct {
 	name string
-	// refs says what kind of object each uuid (or list of uuid) parameter names.
+	// refs maps each parameter of type uuid (or list of uuid) to the kind of object that it refers to.
 	refs map[string]refKind
 	// order lists the parameters whose processing order is known.
 	order []string
 	// write is set when run changes state.
 	write bool
-	// lock names the row that the create phase locks, as the server does.
+	// lock returns the name of the row that the create phase locks, as CloudStack does.
 	lock func(*call) string
-	// run answers a synchronous command; its result is put under the envelope's key as it is.
+	// run answers a synchronous command; its result is the value of the answer's top-level key.
 	run func(*call) (any, error)
-	// submit checks an asynchronous command, does its create phase and returns the job.
+	// submit validates an asynchronous command, runs its create phase and returns the job.
 	submit func(*call) (*jobSpec, error)
 	// class is the last part of the Java class name that jobs show.
 	class string
-	// wrapper is the envelope's key where it is not the command's name.
+	// wrapper is the top-level key of the answer, if it is not the command's name.
 	wrapper string
 }
 
-// commands is the table of the implemented commands, family by family.
+// commands is the table of the implemented commands, grouped by family.
 var commands = func() []command {
 	var all []command
 	for _, family := range [][]command{

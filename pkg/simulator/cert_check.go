@@ -5,7 +5,7 @@ package simulator
 
 import (
 	"bytes"
-	"crypto/dsa" //nolint:staticcheck // certificates with DSA keys are still told apart
+	"crypto/dsa" //nolint:staticcheck // CloudStack distinguishes DSA keys
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// certUpload is what a client sends to have a certificate stored.
+// certUpload holds the parameters of uploadSslCert.
 type certUpload struct {
 	certificate, key, password, chain string
 	hasPassword, hasChain, revocation bool
 }
 
-// errNullPointer stands for the server's null pointer exceptions: they have no text.
+// errNullPointer stands for CloudStack's null pointer exceptions, whose text is empty.
 var errNullPointer = errors.New("")
 
-// parseFailed is the text around errors of the parsers.
+// parseFailed returns an error with the text that CloudStack puts around errors of its parsers.
 func parseFailed(format string, v ...any) error {
-	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the server's own text
+	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the text of CloudStack
 }
 
-// checkCertificate applies the server's checks in their order and returns the SHA-256 fingerprint
-// and, for RSA, what ends TLS with the certificate.
+// checkCertificate runs CloudStack's checks in their order. It returns the SHA-256 fingerprint and, for RSA, the key
+// pair that terminates TLS.
 func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tls.Certificate, err error) {
 	cert, err := parseCertificate(u.certificate)
 	if err != nil {
@@ -58,8 +58,8 @@ func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tl
 		return "", nil, err
 	}
 	if u.hasChain && (u.revocation || !issuedBy(cert, cert) && !issuedBy(cert, issuer)) {
-		// With revocation checks on, the server needs a revocation list, and nothing here serves one.
-		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the server's own text
+		// Revocation checks need a revocation list, which nothing in the simulator serves.
+		return "", nil, errors.New("Invalid certificate chain") //nolint:staticcheck // the text of CloudStack
 	}
 	sum := sha256.Sum256(cert.Raw)
 	fingerprint = strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":")
@@ -73,10 +73,10 @@ func checkCertificate(u certUpload, now time.Time) (fingerprint string, pair *tl
 	return fingerprint, pair, nil
 }
 
-// javaDate prints a time as java.util.Date does.
+// javaDate formats a time like java.util.Date.
 func javaDate(t time.Time) string { return t.UTC().Format("Mon Jan 02 15:04:05 MST 2006") }
 
-// readPEM reads the first PEM object; nil without an error when there is none.
+// readPEM reads the first PEM object. It returns nil without an error if there is none.
 func readPEM(text string) (*pem.Block, error) {
 	_, after, ok := strings.Cut(text, "-----BEGIN ")
 	if !ok {
@@ -111,21 +111,21 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 }
 
 func badCertificate(cause string) error {
-	return fmt.Errorf("Invalid Certificate format. Expected X509 certificate. Failed due to %s", cause) //nolint:staticcheck // the server's own text
+	return fmt.Errorf("Invalid Certificate format. Expected X509 certificate. Failed due to %s", cause) //nolint:staticcheck // the text of CloudStack
 }
 
 func decodeCertificate(der []byte) (*x509.Certificate, error) {
 	if len(der) == 0 || der[0] != 0x30 {
-		return nil, errors.New("Could not parse certificate: java.io.IOException: Empty input") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Could not parse certificate: java.io.IOException: Empty input") //nolint:staticcheck // the text of CloudStack
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("Unable to initialize, java.io.IOException: %w", err) //nolint:staticcheck // the server's own text
+		return nil, fmt.Errorf("Unable to initialize, java.io.IOException: %w", err) //nolint:staticcheck // the text of CloudStack
 	}
 	return cert, nil
 }
 
-// parseChain reads the chain as the server does: only its first certificate counts.
+// parseChain reads the chain like CloudStack, which uses only the first certificate.
 func parseChain(text string) (*x509.Certificate, error) {
 	block, err := readPEM(text)
 	if err != nil {
@@ -135,7 +135,7 @@ func parseChain(text string) (*x509.Certificate, error) {
 		return nil, errNullPointer
 	}
 	if len(block.Bytes) == 0 || block.Bytes[0] != 0x30 {
-		return nil, errors.New("Unable to decode certificate chain") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Unable to decode certificate chain") //nolint:staticcheck // the text of CloudStack
 	}
 	cert, err := decodeCertificate(block.Bytes)
 	if err != nil {
@@ -144,7 +144,7 @@ func parseChain(text string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// issuedBy tells whether ca signed the certificate.
+// issuedBy reports whether ca signed the certificate.
 func issuedBy(cert, ca *x509.Certificate) bool {
 	if !bytes.Equal(cert.RawIssuer, ca.RawSubject) {
 		return false
@@ -152,14 +152,14 @@ func issuedBy(cert, ca *x509.Certificate) bool {
 	return ca.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
 }
 
-// unsupportedKeys maps PEM types that are no private key to the classes that the server's parser makes of them.
+// unsupportedKeys maps PEM types that are not private keys to the classes that CloudStack's parser returns for them.
 var unsupportedKeys = map[string]string{
 	"CERTIFICATE": "cert.X509CertificateHolder", "X509 CERTIFICATE": "cert.X509CertificateHolder", "PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo",
 	"RSA PUBLIC KEY": "asn1.x509.SubjectPublicKeyInfo", "CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest",
 	"NEW CERTIFICATE REQUEST": "pkcs.PKCS10CertificationRequest", "X509 CRL": "cert.X509CRLHolder", "EC PARAMETERS": "asn1.ASN1ObjectIdentifier",
 }
 
-// parseKey reads a private key: plain or encrypted, in the old format or PKCS#8.
+// parseKey reads a private key: plain or encrypted, in the traditional PEM format or PKCS#8.
 func parseKey(text, password string, hasPassword bool) (any, error) {
 	block, err := readPEM(text)
 	if err != nil {
@@ -169,16 +169,16 @@ func parseKey(text, password string, hasPassword bool) (any, error) {
 		return nil, parseFailed("%s", err)
 	}
 	if block == nil {
-		return nil, errors.New("Cannot parse private key") //nolint:staticcheck // the server's own text
+		return nil, errors.New("Cannot parse private key") //nolint:staticcheck // the text of CloudStack
 	}
 	if class, ok := unsupportedKeys[block.Type]; ok {
-		return nil, fmt.Errorf("Unsupported PEM object: class org.bouncycastle.%s", class) //nolint:staticcheck // the server's own text
+		return nil, fmt.Errorf("Unsupported PEM object: class org.bouncycastle.%s", class) //nolint:staticcheck // the text of CloudStack
 	}
 	der := block.Bytes
 	switch {
 	case block.Type == "ENCRYPTED PRIVATE KEY":
 		if !hasPassword {
-			return nil, errors.New("Key is encrypted by PKCS#8 but password is null") //nolint:staticcheck // the server's own text
+			return nil, errors.New("Key is encrypted by PKCS#8 but password is null") //nolint:staticcheck // the text of CloudStack
 		}
 		if der, err = decryptPKCS8(der, password); err != nil {
 			return nil, parseFailed("unable to read encrypted data: %s", err)
@@ -186,7 +186,7 @@ func parseKey(text, password string, hasPassword bool) (any, error) {
 		block.Type = "PRIVATE KEY"
 	case x509.IsEncryptedPEMBlock(block): //nolint:staticcheck // clients still send such keys
 		if !hasPassword {
-			return nil, errors.New("Key is encrypted but password is null") //nolint:staticcheck // the server's own text
+			return nil, errors.New("Key is encrypted but password is null") //nolint:staticcheck // the text of CloudStack
 		}
 		if der, err = x509.DecryptPEMBlock(block, []byte(password)); err != nil { //nolint:staticcheck // clients still send such keys
 			return nil, parseFailed("exception using cipher - please check password and data.")
@@ -216,9 +216,9 @@ func decodeKey(typ string, der []byte) (any, error) {
 	return key, nil
 }
 
-// checkKeyPair compares certificate and key. Only RSA pairs are tried out, DSA
-// ones are believed. The two halves of any other pair carry different algorithm
-// names in the server (EC and ECDSA), which therefore refuses all of them.
+// checkKeyPair compares certificate and key. CloudStack compares the numbers of RSA pairs only and accepts every DSA
+// pair. For any other pair, the two halves report different algorithm names in Java (EC and ECDSA), so CloudStack
+// refuses all of them.
 func checkKeyPair(cert *x509.Certificate, key any) error {
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
@@ -227,7 +227,7 @@ func checkKeyPair(cert *x509.Certificate, key any) error {
 			break
 		}
 		if !k.PublicKey.Equal(pub) {
-			return errors.New("Bad public-private key") //nolint:staticcheck // the server's own text
+			return errors.New("Bad public-private key") //nolint:staticcheck // the text of CloudStack
 		}
 		return nil
 	case *dsa.PrivateKey:
@@ -235,5 +235,5 @@ func checkKeyPair(cert *x509.Certificate, key any) error {
 			return nil
 		}
 	}
-	return errors.New("Public and private key have different algorithms") //nolint:staticcheck // the server's own text
+	return errors.New("Public and private key have different algorithms") //nolint:staticcheck // the text of CloudStack
 }

@@ -6,7 +6,7 @@ package simulator
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des" //nolint:gosec // what old clients encrypted their keys with
+	"crypto/des" //nolint:gosec // old clients encrypted their keys with it
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -34,7 +34,7 @@ type pbkdf2Params struct {
 	PRF        pkix.AlgorithmIdentifier `asn1:"optional"`
 }
 
-// maxIterations bounds the work that an upload can ask for.
+// maxIterations limits the work of one upload.
 const maxIterations = 1_000_000
 
 var (
@@ -56,8 +56,8 @@ var (
 	}
 )
 
-// decryptPKCS8 returns the plain PKCS#8 structure of a key encrypted with
-// PBES2, which is what openssl writes: PBKDF2 with AES or triple DES in CBC mode.
+// decryptPKCS8 decrypts a PKCS#8 key that is encrypted with PBES2 (the default of openssl): PBKDF2 with AES or triple
+// DES in CBC mode.
 func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	var info encryptedKeyInfo
 	var scheme pbes2Params

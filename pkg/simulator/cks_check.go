@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// The checks of a CloudManaged cluster before it is made.
+// The checks of a CloudManaged cluster before it is created.
 
 // Ports of a cluster.
 const (
 	apiPort     = 6443
-	nodeSSHPort = 2222 // the first of those that lead to the nodes' port 22
+	nodeSSHPort = 2222 // the first of the public ports that are forwarded to port 22 of the nodes
 	etcdSSHPort = 50000
 	sshPort     = 22
 )
 
-// labelName is a label of a DNS name that may name a host.
+// labelName matches a DNS label that may be a host name.
 var labelName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 func (c *call) checkClusterSize(k *kubernetesCluster) error {
@@ -55,7 +55,7 @@ func (c *call) checkClusterZone(k *kubernetesCluster) error {
 	return nil
 }
 
-// clusterNetworkOffering is cloud.kubernetes.cluster.network.offering.
+// clusterNetworkOffering is the value of cloud.kubernetes.cluster.network.offering.
 const clusterNetworkOffering = "DefaultNetworkOfferingforKubernetesService"
 
 func (st *state) clusterNetworkOffering() *networkOffering {
@@ -63,7 +63,7 @@ func (st *state) clusterNetworkOffering() *networkOffering {
 	return o
 }
 
-// checkClusterOffering looks at the offering of the network: nodes must reach the world.
+// checkClusterOffering checks that the network offering gives nodes access to the internet.
 func (c *call) checkClusterOffering(k *kubernetesCluster) error {
 	o := c.st.clusterNetworkOffering()
 	if k.network != nil {
@@ -81,7 +81,8 @@ func (c *call) checkClusterOffering(k *kubernetesCluster) error {
 	return nil
 }
 
-// checkClusterVersion: the version must be enabled, for the zone, and new enough for several control nodes.
+// checkClusterVersion checks that the version is enabled, available in the zone, and new enough for several control
+// nodes.
 func (c *call) checkClusterVersion(k *kubernetesCluster) error {
 	v := k.version
 	switch {
@@ -114,17 +115,17 @@ func (c *call) checkNodeOfferings(k *kubernetesCluster) error {
 	return nil
 }
 
-// exceptionText is how exceptions print a service offering.
+// exceptionText formats a service offering like CloudStack's exceptions.
 func (o *serviceOffering) exceptionText() string {
 	return fmt.Sprintf(`Service offering {"id":%d,"name":"%s","uuid":"%s"}.`, o.id, o.name, o.uuid)
 }
 
-// text is how exceptions print a version.
+// text formats a version like CloudStack's exceptions.
 func (v *kubernetesVersion) text() string {
 	return fmt.Sprintf(`KubernetesSupportedVersion {"id":%d,"name":"%s","uuid":"%s"}`, v.id, v.name, v.uuid)
 }
 
-// fits tells what keeps VMs of the offering from being nodes of this version.
+// fits returns an error if VMs of the offering are too small for nodes of this version.
 func (v *kubernetesVersion) fits(o *serviceOffering) error {
 	const text = "Kubernetes cluster cannot be created with service offering ID: %s, "
 	switch {
@@ -138,7 +139,7 @@ func (v *kubernetesVersion) fits(o *serviceOffering) error {
 	return nil
 }
 
-// checkKeyPair wants a key pair of the cluster's owner.
+// checkKeyPair checks that the SSH key pair belongs to the cluster's owner.
 func (c *call) checkKeyPair(k *kubernetesCluster) error {
 	if strings.TrimSpace(k.keyPair) == "" {
 		return nil
@@ -162,7 +163,7 @@ func (c *call) checkExternalLB(k *kubernetesCluster) error {
 	return nil
 }
 
-// checkClusterNetwork looks at a network that the caller has given.
+// checkClusterNetwork checks the network that the caller specified.
 func (c *call) checkClusterNetwork(k *kubernetesCluster) error {
 	n := k.network
 	if n == nil {
@@ -210,7 +211,7 @@ func (c *call) checkClusterServices(n *network, nodes int) error {
 	return c.checkClusterPorts(n, ip, nodes)
 }
 
-// checkClusterPorts refuses rules on the ports that the cluster needs.
+// checkClusterPorts refuses existing rules on the ports that the cluster needs.
 func (c *call) checkClusterPorts(n *network, ip *publicIP, nodes int) error {
 	check := func(kind string, first, last int) error {
 		var what string
@@ -244,7 +245,7 @@ func (c *call) checkClusterPorts(n *network, ip *publicIP, nodes int) error {
 	return nil
 }
 
-// sourceNATOf is the network's source NAT address; nil if it has none.
+// sourceNATOf returns the network's source NAT address, or nil if it has none.
 func (st *state) sourceNATOf(n *network) *publicIP {
 	if n.vpc != nil {
 		return nil
@@ -252,7 +253,7 @@ func (st *state) sourceNATOf(n *network) *publicIP {
 	return n.sourceNATIP(st)
 }
 
-// clusterLimits refuses n more nodes than the owner may have.
+// clusterLimits refuses n more nodes if they exceed the owner's limits.
 func (c *call) clusterLimits(k *kubernetesCluster, n int) error {
 	need := demand{vms: int64(n), volumes: int64(n)}
 	for kind, count := range map[string]int{nodeWorker: k.size, nodeControl: k.control, nodeEtcd: k.etcd} {

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// kubeadmin is what the server calls the users whose keys clusters work with.
+// kubeadmin is part of the names that CloudStack gives the users whose API keys clusters use.
 const kubeadmin = "kubeadmin"
 
-// serviceUser returns the user whose keys the cloud provider of the cluster
-// gets: <account>-kubeadmin of the owner, or that of the project's own account.
+// serviceUser returns the user whose API keys the cloud provider of the cluster uses: the user <account>-kubeadmin of
+// the owner, or of the project's service account.
 func (st *state) serviceUser(owner *account, now time.Time) *user {
 	if owner.project != nil {
 		owner = st.projectServiceAccount(owner.project, now)
@@ -41,14 +41,14 @@ func (st *state) addUser(a *account, u *user, now time.Time) *user {
 	return u
 }
 
-// serviceAccountName is the name of the account that works for a project's clusters.
+// serviceAccountName returns the name of the service account for a project's clusters.
 func serviceAccountName(p *project) string {
 	first, _, _ := strings.Cut(p.uuid, "-")
 	return kubeadmin + "-" + first
 }
 
-// projectServiceAccount returns the account that works for a project's
-// clusters; the first cluster makes it, with the role that CKS has for it.
+// projectServiceAccount returns the service account for a project's clusters. The first cluster creates it, with the
+// role that CKS defines for it.
 func (st *state) projectServiceAccount(p *project, now time.Time) *account {
 	name := serviceAccountName(p)
 	if a, ok := st.accountIn(p.domain, name); ok && p.find(a, nil) != nil {
@@ -60,7 +60,7 @@ func (st *state) projectServiceAccount(p *project, now time.Time) *account {
 	return a
 }
 
-// projectServiceRole finds the role of such accounts, or makes it again after it was deleted.
+// projectServiceRole returns the role of such accounts. It recreates a role that was deleted.
 func (st *state) projectServiceRole(now time.Time) *role {
 	if r, ok := st.roles.find(func(r *role) bool { return r.name == cksProjectRole }); ok {
 		return r
@@ -73,7 +73,7 @@ func (st *state) projectServiceRole(now time.Time) *role {
 	return st.roles.add(r)
 }
 
-// dropServiceAccount removes a project's service account with its last cluster.
+// dropServiceAccount removes a project's service account when the project has no clusters left.
 func (st *state) dropServiceAccount(owner *account) {
 	p := owner.project
 	if p == nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// kubeconfigText is the file that kubeadm leaves on the first control node.
+// kubeconfigText has the format of the file that kubeadm writes on the first control node.
 const kubeconfigText = `apiVersion: v1
 clusters:
 - cluster:
@@ -38,8 +38,8 @@ users:
     client-key-data: %s
 `
 
-// newKubeconfig makes the kubeconfig of a cluster whose API is at server, with
-// a certificate authority and a client certificate of its own. Nothing listens there.
+// newKubeconfig returns the kubeconfig of a cluster whose API server address is server, with a new certificate
+// authority and client certificate. Nothing listens at that address.
 func newKubeconfig(server string, now time.Time) (string, error) {
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotBefore: now, NotAfter: now.AddDate(10, 0, 0),
@@ -72,7 +72,7 @@ func newKubeconfig(server string, now time.Time) (string, error) {
 	return fmt.Sprintf(kubeconfigText, kubeconfigPEM("CERTIFICATE", caDER), server, kubeconfigPEM("CERTIFICATE", der), kubeconfigPEM("EC PRIVATE KEY", keyDER)), nil
 }
 
-// kubeconfigPEM is a PEM block as kubeconfig files carry it.
+// kubeconfigPEM encodes a PEM block in base64, as in kubeconfig files.
 func kubeconfigPEM(kind string, der []byte) string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

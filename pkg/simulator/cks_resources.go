@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// What a cluster makes besides itself: its network, its VMs, their address.
-// Each kind of object is made in one function here.
+// The resources that a cluster creates: its network, its VMs and their address. One function here creates each kind
+// of object.
 
 func networkDenied(n *network) error {
 	return errf(codeAccount, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)
 }
 
-// checkNetworkUse tells whether the caller may put something into the network:
-// its owner, the members of its project and, for a domain's network, the domain.
+// checkNetworkUse refuses callers who may not create objects in the network. The network's owner, the members of its
+// project and, for a domain's network, the accounts of the domain may.
 func (c *call) checkNetworkUse(n *network) error {
 	me := c.caller.account
 	switch {
@@ -37,7 +37,7 @@ func (c *call) checkNetworkUse(n *network) error {
 	return networkDenied(n)
 }
 
-// createClusterNetwork makes the network of a cluster that was given none.
+// createClusterNetwork creates the network of a cluster for which the caller specified none.
 func (c *call) createClusterNetwork(k *kubernetesCluster) (*network, error) {
 	n, err := c.isolatedNetwork(k.owner, k.zone, c.st.clusterNetworkOffering(), k.name+"-network", k.owner.name+"-network")
 	if err != nil {
@@ -46,8 +46,8 @@ func (c *call) createClusterNetwork(k *kubernetesCluster) (*network, error) {
 	return n, nil
 }
 
-// clusterAddress starts the network and returns the address of the cluster's
-// API; nil with an empty text where VMs are reached directly.
+// clusterAddress implements the network and sets the public address of the cluster's API. On a Shared network, where
+// VMs are reached directly, it sets none.
 func (c *call) clusterAddress(k *kubernetesCluster, now time.Time) error {
 	c.st.implement(k.network, now)
 	none := invalid("Failed to start Kubernetes cluster : %s as no public IP found for the cluster", k.name)
@@ -70,12 +70,12 @@ func (c *call) clusterAddress(k *kubernetesCluster, now time.Time) error {
 	return nil
 }
 
-// maxNodePrefix leaves room for the rest of a node's name.
+// maxNodePrefix limits the prefix of a node's name, in bytes, so that the suffix fits.
 const maxNodePrefix = 43
 
 var notLabel = regexp.MustCompile(`[^a-z0-9-]`)
 
-// nodePrefix begins the names of the cluster's nodes.
+// nodePrefix returns the prefix of the cluster's node names.
 func (k *kubernetesCluster) nodePrefix() string {
 	p := strings.ToLower(k.name)
 	if !labelName.MatchString(p) {
@@ -88,7 +88,8 @@ func (k *kubernetesCluster) nodePrefix() string {
 	return p[:min(len(p), maxNodePrefix)]
 }
 
-// nodeName names a new node by the time in milliseconds, which no other VM of the owner has.
+// nodeName returns a name for a new node that ends in the time in milliseconds, increased until no node of the
+// cluster has it.
 func (c *call) nodeName(k *kubernetesCluster, kind string, now time.Time) string {
 	for ms := now.UnixMilli(); ; ms++ {
 		suffix := strconv.FormatInt(ms, 16)
@@ -106,14 +107,14 @@ func (c *call) nodeName(k *kubernetesCluster, kind string, now time.Time) string
 	}
 }
 
-// systemTemplate is what nodes run from unless the caller names a template:
-// the zone's system VM template, which no list shows to users.
+// systemTemplate is the template of nodes for which the caller names none: the zone's system VM template, which list
+// commands hide from users.
 var systemTemplate = &template{
 	entity: entity{uuid: stableID("template", "systemvm")}, name: "SystemVM Template (simulator)", display: "SystemVM Template (simulator)",
 	osName: "Debian GNU/Linux 12 (64-bit)", format: "VHD", typ: "SYSTEM", guestOSID: stableID("guestos", "Debian GNU/Linux 12 (64-bit)"), forCKS: true,
 }
 
-// deployNode makes and starts one VM of the cluster.
+// deployNode creates and starts one VM of the cluster.
 func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) error {
 	o := k.offerings[kind]
 	if o == nil {
@@ -144,7 +145,7 @@ func (c *call) deployNode(k *kubernetesCluster, kind string, now time.Time) erro
 	return nil
 }
 
-// clusterUser is the user that the cluster's VMs show: the caller, or the owner's first.
+// clusterUser returns the user that the cluster's VMs show: the caller, or the first user of the owner.
 func (c *call) clusterUser(k *kubernetesCluster) *user {
 	if k.owner != c.caller.account {
 		if users := k.owner.accountUsers(); len(users) > 0 {
@@ -154,7 +155,7 @@ func (c *call) clusterUser(k *kubernetesCluster) *user {
 	return c.caller.user
 }
 
-// removeNode destroys a node's VM for good.
+// removeNode expunges a node's VM.
 func (st *state) removeNode(k *kubernetesCluster, n *clusterNode) {
 	st.dropForwards(k, func(r *pfRule) bool { return r.vm == n.vm })
 	k.nodes = slices.DeleteFunc(k.nodes, func(o *clusterNode) bool { return o == n })

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// The rules that let the world reach a cluster's API and the SSH ports of its
-// nodes: firewall, port forwarding and load balancer rules of an isolated
-// network, ACL items in place of firewall rules on a tier of a VPC.
+// The rules that open a cluster's API and the SSH ports of its nodes to the internet: firewall, port forwarding and
+// load balancer rules of an isolated network, or ACL items instead of firewall rules on a VPC tier.
 
-// openCluster makes the rules of a new cluster.
+// openCluster creates the rules of a new cluster.
 func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 	n := k.network
 	if k.address == nil {
@@ -22,7 +21,7 @@ func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 	if n.vpc != nil {
 		if n.acl != nil && n.acl.name != "default_allow" {
 			if n.acl.vpc == nil {
-				return failed // the default lists cannot be changed
+				return failed // the default lists are read-only
 			}
 			for _, port := range []int{apiPort, sshPort} {
 				c.st.allowAtTop(k, port)
@@ -48,7 +47,7 @@ func (c *call) openCluster(k *kubernetesCluster, now time.Time) error {
 	return nil
 }
 
-// forward makes the port forwarding rule from a port of the cluster's address to one of a node.
+// forward creates a port forwarding rule from a port of the cluster's address to a port of a node.
 func (st *state) forward(k *kubernetesCluster, v *vm, public, private int, now time.Time) {
 	card := v.nicIn(k.network)
 	if card == nil {
@@ -63,7 +62,8 @@ func (st *state) forward(k *kubernetesCluster, v *vm, public, private int, now t
 	k.forwards = append(k.forwards, r)
 }
 
-// dropForwards removes the cluster's port forwarding rules that satisfy gone; others may have been deleted by their owner.
+// dropForwards removes the cluster's port forwarding rules for which gone returns true. The owner may have deleted
+// others.
 func (st *state) dropForwards(k *kubernetesCluster, gone func(*pfRule) bool) {
 	for _, r := range k.forwards {
 		if gone(r) {
@@ -73,7 +73,7 @@ func (st *state) dropForwards(k *kubernetesCluster, gone func(*pfRule) bool) {
 	k.forwards = slices.DeleteFunc(k.forwards, func(r *pfRule) bool { return r.removed })
 }
 
-// openPorts makes a firewall rule for everybody.
+// openPorts creates a firewall rule that allows every source address.
 func (c *call) openPorts(k *kubernetesCluster, first, last int, now time.Time) {
 	r := &fwRule{
 		entity: entity{created: now}, ip: k.address, network: k.network, protocol: "tcp", startPort: ptr(first), endPort: ptr(last),
@@ -83,7 +83,7 @@ func (c *call) openPorts(k *kubernetesCluster, first, last int, now time.Time) {
 	k.firewall = append(k.firewall, r)
 }
 
-// sshNodes are the nodes whose SSH ports share one firewall rule, then those added later.
+// sshNodes returns the nodes whose SSH ports share one firewall rule, and the nodes added later.
 func (k *kubernetesCluster) sshNodes() (made, added []*clusterNode) {
 	for _, n := range k.nodes {
 		switch {
@@ -97,7 +97,7 @@ func (k *kubernetesCluster) sshNodes() (made, added []*clusterNode) {
 	return made, added
 }
 
-// openSSH makes the firewall rules of the nodes' SSH ports.
+// openSSH creates the firewall rules of the nodes' SSH ports.
 func (c *call) openSSH(k *kubernetesCluster, now time.Time) {
 	made, added := k.sshNodes()
 	c.openPorts(k, nodeSSHPort, nodeSSHPort+len(made)-1, now)
@@ -114,7 +114,7 @@ func (c *call) forwardSSH(k *kubernetesCluster, now time.Time) {
 	}
 }
 
-// reopenSSH follows a change of the nodes: the SSH rules are removed and made anew.
+// reopenSSH deletes and recreates the SSH rules after the set of nodes changed.
 func (c *call) reopenSSH(k *kubernetesCluster, now time.Time) {
 	if k.address == nil {
 		return
@@ -132,7 +132,7 @@ func (c *call) reopenSSH(k *kubernetesCluster, now time.Time) {
 	c.forwardSSH(k, now)
 }
 
-// balanceAPI makes the load balancer rule of the API.
+// balanceAPI creates the load balancer rule of the API.
 func (c *call) balanceAPI(k *kubernetesCluster, control []*clusterNode, now time.Time) {
 	r := &lbRule{
 		entity: entity{created: now}, name: "api-lb", description: "LB rule for API access", algorithm: "roundrobin", protocol: "tcp", hasProtocol: true,
@@ -145,7 +145,7 @@ func (c *call) balanceAPI(k *kubernetesCluster, control []*clusterNode, now time
 	k.balancer = r
 }
 
-// allowAtTop puts an item for a TCP port at the top of the tier's ACL list; those that are in its way move down.
+// allowAtTop inserts an item for a TCP port at the top of the tier's ACL list; items whose number it needs move down.
 func (st *state) allowAtTop(k *kubernetesCluster, port int) {
 	list := k.network.acl
 	item := &aclItem{
@@ -167,8 +167,8 @@ func (st *state) allowAtTop(k *kubernetesCluster, port int) {
 	k.aclItems = append(k.aclItems, st.aclItems.add(item))
 }
 
-// closeCluster removes the cluster's rules from a network that stays, and the
-// address that it took on a tier of a VPC.
+// closeCluster removes the cluster's rules from a network that remains, and releases the address that it acquired on
+// a VPC tier.
 func (st *state) closeCluster(k *kubernetesCluster) {
 	took := k.address != nil && k.address.vpc != nil && k.address.network == k.network
 	for _, r := range k.firewall {

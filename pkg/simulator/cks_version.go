@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Versions of Kubernetes from which a feature is there.
+// The first Kubernetes versions with a feature.
 const (
 	minKubernetes            = "1.11.0"
 	minKubernetesHA          = "1.16.0"
@@ -18,8 +18,8 @@ const (
 
 var dottedNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`)
 
-// compareVersions compares two versions of at least three numbers each. The
-// error is the server's IllegalArgumentException, which no command turns into another one.
+// compareVersions compares two versions of at least three numbers each. The error is CloudStack's
+// IllegalArgumentException, which every command returns unchanged.
 func compareVersions(a, b string) (int, error) {
 	for _, v := range []string{a, b} {
 		if !dottedNumber.MatchString(v) || strings.Count(v, ".") < 2 {
@@ -49,13 +49,13 @@ func versionPart(parts []string, i int) int {
 	return n
 }
 
-// atLeast is compareVersions for a version that has been checked.
+// atLeast is compareVersions for a validated version.
 func (v *kubernetesVersion) atLeast(other string) bool {
 	n, err := compareVersions(v.semantic, other)
 	return err == nil && n >= 0
 }
 
-// checkUpgrade allows the next minor version and newer patches.
+// checkUpgrade allows the next minor version and newer patch versions.
 func checkUpgrade(from, to string) error {
 	diff, err := compareVersions(to, from)
 	if err != nil {

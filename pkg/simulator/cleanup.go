@@ -32,7 +32,7 @@ func (st *state) purgeDomain(d *domain, now time.Time) {
 	d.removed, d.limits = true, nil
 }
 
-// purgeProject deletes a project with all that it owns.
+// purgeProject deletes a project with everything that it owns.
 func (st *state) purgeProject(p *project, now time.Time) {
 	p.state = projectDisabled
 	st.purgeAccount(p.account, now)
@@ -44,7 +44,7 @@ func (st *state) purgeProject(p *project, now time.Time) {
 	}
 }
 
-// purgeAccount deletes an account with its users, memberships and all that it owns.
+// purgeAccount deletes an account with its users, its memberships and everything that it owns.
 func (st *state) purgeAccount(a *account, now time.Time) {
 	a.state, a.removed = "removed", true
 	for _, u := range a.accountUsers() {
@@ -95,7 +95,7 @@ func purgeOwned[T row](t *table[T], a *account, owner func(T) *account) {
 	}
 }
 
-// purgeNetwork deletes a network; VMs of others that are still in it lose their NIC there.
+// purgeNetwork deletes a network. VMs of other owners that are still in it lose their NIC there.
 func (st *state) purgeNetwork(n *network) {
 	for _, card := range slices.Clone(n.used) {
 		st.leaveNetwork(card)
@@ -104,7 +104,7 @@ func (st *state) purgeNetwork(n *network) {
 	st.destroyNetwork(n)
 }
 
-// purgeVPC deletes a VPC with the tiers that others have in it.
+// purgeVPC deletes a VPC with its tiers, including those of other owners.
 func (st *state) purgeVPC(v *vpc) {
 	for _, n := range st.tiers(v) {
 		st.purgeNetwork(n)
@@ -112,7 +112,7 @@ func (st *state) purgeVPC(v *vpc) {
 	st.destroyVPC(v)
 }
 
-// removeUser deletes a user; its keys are dead at once.
+// removeUser deletes a user; its API keys become invalid immediately.
 func (st *state) removeUser(u *user) {
 	delete(st.apiKeys, u.apiKey)
 	u.removed = true

@@ -22,7 +22,7 @@ var accountCommands = []command{
 	{name: "deleteAccount", refs: accountRefs, submit: deleteAccount, class: "admin.account.DeleteAccountCmd"},
 }
 
-// accountView is the object account.
+// accountView is the API object account.
 type accountView struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -33,7 +33,7 @@ type accountView struct {
 	DomainID    string `json:"domainid"`
 	Domain      string `json:"domain"`
 	DomainPath  string `json:"domainpath"`
-	Received    *int   `json:"receivedbytes,omitempty"` // there once the account has had networks
+	Received    *int   `json:"receivedbytes,omitempty"` // shown once the account has had networks
 	Sent        *int   `json:"sentbytes,omitempty"`
 	*counters
 	State         string            `json:"state"`
@@ -57,7 +57,7 @@ func (c *call) viewAccount(a *account) accountView {
 	return v
 }
 
-// plainAccount is the view without the counters.
+// plainAccount returns the view without the resource counters.
 func (c *call) plainAccount(a *account) accountView {
 	v := accountView{
 		ID: a.uuid, Name: a.name, AccountType: a.typ(), RoleID: a.role.uuid, RoleType: a.role.kind, RoleName: a.role.name, DomainID: a.domain.uuid,
@@ -71,7 +71,8 @@ func (c *call) plainAccount(a *account) accountView {
 	return v
 }
 
-// accountScope is the filter of listAccounts: users see their own account, admins theirs, or with a domain or listall those below.
+// accountScope returns the filter of listAccounts: users see their own account; admins see their own, or with a
+// domain or listall the accounts of the domain.
 func (c *call) accountScope() (scope, *apiError) {
 	me := c.caller.account
 	if c.given("id") {
@@ -209,7 +210,7 @@ type accountAnswer struct {
 	Account accountView `json:"account"`
 }
 
-// newAccountRole is the role of a new account: roleid, else the default role of the account type.
+// newAccountRole returns the role of a new account: roleid, or else the default role of the account type.
 func (c *call) newAccountRole() (*role, error) {
 	r := arg[*role](c, "roleid")
 	if c.given("roleid") {
@@ -224,7 +225,7 @@ func (c *call) newAccountRole() (*role, error) {
 	return r, nil
 }
 
-// checkNewID refuses an id that the caller chose for a new object, if it is malformed or taken.
+// checkNewID refuses an id that the caller specifies for a new object if the id is malformed or in use.
 func (c *call) checkNewID(param string) error {
 	id, ok := c.args[param]
 	if !ok {
@@ -241,7 +242,7 @@ func (c *call) checkNewID(param string) error {
 	return nil
 }
 
-// mapArg flattens a map parameter: details[0].key=value.
+// mapArg converts a map parameter such as details[0].key=value to a map.
 func (c *call) mapArg(name string) map[string]string {
 	entries := c.maps[name]
 	if entries == nil {
@@ -260,7 +261,7 @@ func (c *call) mapArg(name string) map[string]string {
 	return out
 }
 
-// checkEscalation refuses to give a role that allows more than the caller's own.
+// checkEscalation refuses to assign a role that allows more than the caller's own role.
 func (c *call) checkEscalation(r *role) error {
 	me := c.caller.account
 	if r == me.role || me.rootAdmin() && me.role.id == 1 {
@@ -275,12 +276,12 @@ func (c *call) checkEscalation(r *role) error {
 	return nil
 }
 
-// text is how exceptions print a domain.
+// text formats a domain like CloudStack's exceptions.
 func (d *domain) text() string {
 	return fmt.Sprintf(`Domain {"id":%d,"name":"%s","path":"%s","uuid":"%s"}`, d.id, d.name, strings.ReplaceAll(d.path(), "/", `\/`), d.uuid)
 }
 
-// builtinRole is the default role of an account type.
+// builtinRole returns the default role of an account type.
 func (st *state) builtinRole(typ int) *role {
 	for _, r := range st.roles.rows {
 		if r.builtin && accountTypes[r.kind] == typ {
@@ -290,7 +291,7 @@ func (st *state) builtinRole(typ int) *role {
 	return nil
 }
 
-// newUser adds the user that createAccount and createUser describe.
+// newUser adds the user that the parameters of createAccount or createUser describe.
 func (st *state) newUser(c *call, a *account) *user {
 	u := &user{
 		entity: entity{uuid: c.str("userid"), created: c.now}, username: c.str("username"), password: c.str("password"), firstName: c.str("firstname"),

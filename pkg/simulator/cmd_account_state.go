@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// namedAccount is the account of a command: by id, else by account and domainid.
-// missing is the text for one that is not there.
+// namedAccount returns the account that id, or else account and domainid, refer to. missing is the error text if
+// there is no such account.
 func (c *call) namedAccount(missing string) (*account, error) {
 	a := arg[*account](c, "id")
 	if !c.given("id") {
@@ -37,10 +37,11 @@ func (c *call) namedAccount(missing string) (*account, error) {
 
 const missingAccount = "Unable to find account by accountId: %s OR by name: %s in domain %s"
 
-// roleRank orders role types: a caller may only change accounts of its own rank and those below.
+// roleRank orders role types, the most powerful first: a caller may change only accounts of its own rank or a lower
+// one.
 var roleRank = map[string]int{roleAdmin: 1, roleResourceAdmin: 2, roleDomainAdmin: 4, roleUser: 8}
 
-// checkPrivilege is the server's check that the caller stands above the account, or above its user.
+// checkPrivilege refuses callers whose rank is lower than that of the account, or who may not change its user.
 func (c *call) checkPrivilege(a *account, u *user) error {
 	me := c.caller.account
 	if a.project != nil || me.builtin() {
@@ -63,15 +64,15 @@ func (c *call) checkPrivilege(a *account, u *user) error {
 	return c.checkEscalation(a.role)
 }
 
-// builtin marks the first admin, which nobody may delete.
+// builtin reports whether the account is the first admin or the system account, which cannot be deleted.
 func (a *account) builtin() bool {
 	return a.system() || a.project == nil && a.domain.parent == nil && a.name == "admin" && a.role.kind == roleAdmin
 }
 
-// admin tells whether the account is of any kind of administrator.
+// admin reports whether the account has an administrator role of any type.
 func (a *account) admin() bool { return a.project == nil && a.role.kind != roleUser }
 
-// mayOperate checks access and privilege on an account.
+// mayOperate checks access and privilege for an account.
 func (c *call) mayOperate(a *account) error {
 	if !c.access(a) {
 		return denied()
@@ -127,7 +128,7 @@ func updateAccount(c *call) (any, error) {
 	return accountAnswer{c.viewAccount(a)}, nil
 }
 
-// checkRoleChange applies the rules for giving an account another role.
+// checkRoleChange applies the rules for changing an account's role.
 func (c *call) checkRoleChange(a *account, r *role) error {
 	me := c.caller.account
 	if r == nil || r.removed || r.kind == roleAdmin && !me.rootAdmin() {
@@ -170,7 +171,7 @@ func lockAccount(c *call) (any, error) {
 	return accountAnswer{c.viewAccount(a)}, nil
 }
 
-// lock locks an enabled account.
+// lock locks an enabled account and reports whether the account is locked.
 func (a *account) lock() bool {
 	if a.state == stateEnabled {
 		a.state = stateLocked
@@ -207,7 +208,7 @@ func disableAccount(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// stopVMs stops what an account that is disabled has running.
+// stopVMs stops the running VMs of an account that is being disabled.
 func (st *state) stopVMs(a *account, now time.Time) {
 	for _, v := range st.vms.rows {
 		if v.owner == a && !v.removed && v.state == vmRunning {

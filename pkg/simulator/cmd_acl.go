@@ -28,7 +28,7 @@ var aclCommands = []command{
 	{name: "replaceNetworkACLList", submit: replaceNetworkACLList, class: "user.network.ReplaceNetworkACLListCmd"},
 }
 
-// aclItemView is the object networkacl. Its ports are strings, unlike those of firewall rules.
+// aclItemView is the API object networkacl. Its ports are strings, unlike those of firewall rules.
 type aclItemView struct {
 	ID          string    `json:"id"`
 	Protocol    string    `json:"protocol"`
@@ -48,7 +48,7 @@ type aclItemView struct {
 	Reason      string    `json:"reason,omitempty"`
 }
 
-// listAccess tells whether the caller may see an ACL list; the default lists are everybody's.
+// listAccess reports whether the caller may see an ACL list. Everybody may see the global lists.
 func (c *call) listAccess(l *aclList) bool { return l.vpc == nil || c.access(l.vpc.owner) }
 
 func listNetworkACLs(c *call) (any, error) {
@@ -105,7 +105,7 @@ func (c *call) viewACLItem(it *aclItem) aclItemView {
 	return v
 }
 
-// aclListView is the object networkacllist.
+// aclListView is the API object networkacllist.
 type aclListView struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`

@@ -14,10 +14,11 @@ type aclItemAnswer struct {
 	Item aclItemView `json:"networkacl"`
 }
 
-// isDefault tells whether the list is default_deny or default_allow, the first two of every installation.
+// isDefault reports whether the list is default_deny or default_allow, the first two lists of every installation.
 func (l *aclList) isDefault() bool { return l.vpc == nil && l.id <= 2 }
 
-// mayChange checks that the caller may change the list or its items; text is for users who meet a global list.
+// mayChange checks that the caller may change the list or its items; text is the error for users who try to change a
+// global list.
 func (c *call) mayChange(l *aclList, text string) error {
 	switch {
 	case l.vpc == nil && !c.caller.rootAdmin():
@@ -89,7 +90,7 @@ func createNetworkACL(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// listForItem is the list that a new item goes to. A tier without a list gets one of its own, which fresh stores.
+// listForItem returns the list of a new item. For a tier without a list it returns a new list, which fresh stores.
 func (c *call) listForItem() (l *aclList, fresh func(), err error) {
 	if l = arg[*aclList](c, "aclid"); l != nil {
 		return l, nil, nil
@@ -122,7 +123,7 @@ func trafficType(s string, given bool) (string, error) {
 	return "", invalid("Invalid traffic type %s", s)
 }
 
-// placeItem checks number and action of a new item; without a number it comes last.
+// placeItem checks the number and the action of a new item. An item without a number becomes the last.
 func (c *call) placeItem(it *aclItem) error {
 	it.number = c.integer("number")
 	if !c.has("number") {
@@ -159,7 +160,7 @@ func aclAction(s string, given bool) (string, error) {
 	return "", invalid("Invalid action [%s]. Permitted actions are Allow and Deny", s)
 }
 
-// checkItem checks ports, ranges and protocol of an item.
+// checkItem checks the ports, CIDRs and protocol of an item.
 func (c *call) checkItem(it *aclItem) error {
 	if it.startPort != nil || it.endPort != nil {
 		switch {
@@ -232,14 +233,15 @@ func updateNetworkACLItem(c *call) (*jobSpec, error) {
 		}
 		*it = changed
 		setCustomID(c, c.st.aclItems, it)
-		it.state = ruleAdd // the answer shows it before the router has it
+		it.state = ruleAdd // CloudStack builds the answer before the router has the item
 		ans := aclItemAnswer{c.viewACLItem(it)}
 		it.state = ruleActive
 		return ans, nil
 	}}, nil
 }
 
-// changeItem takes the parameters over. Unless partialupgrade is false an absent one leaves the item as it is.
+// changeItem copies the parameters to the item. Unless partialupgrade is false, absent parameters leave the item
+// unchanged.
 func (c *call) changeItem(it, to *aclItem) error {
 	if c.has("number") {
 		if to.number = c.integer("number"); c.numberTaken(it, to.number) {

@@ -4,7 +4,7 @@
 package simulator
 
 import (
-	"crypto/md5" //nolint:gosec // the server's checksum of a list's order, no secret
+	"crypto/md5" //nolint:gosec // CloudStack's checksum of the order, not a secret
 	"encoding/hex"
 	"slices"
 	"time"
@@ -34,7 +34,7 @@ func createNetworkACLList(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// listJob is a job on a list: the list may have gone while it waited.
+// listJob returns a job on a list, which may have been deleted while the job waited.
 func (c *call) listJob(run func(l *aclList) (any, error)) (*jobSpec, error) {
 	l := arg[*aclList](c, "id")
 	if l == nil {
@@ -107,7 +107,7 @@ func replaceNetworkACLList(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// moveNetworkACLItem puts an item between two others of its list; others move down where numbers would meet.
+// moveNetworkACLItem moves an item between two others of its list; items whose number is then taken move down.
 func moveNetworkACLItem(c *call) (*jobSpec, error) {
 	return &jobSpec{run: func(time.Time) (any, error) {
 		before, after := c.str("previousaclruleid"), c.str("nextaclruleid")
@@ -145,7 +145,7 @@ func moveNetworkACLItem(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// itemsOf are the items of a list by number.
+// itemsOf returns the items of a list, sorted by number.
 func (st *state) itemsOf(l *aclList) []*aclItem {
 	var out []*aclItem
 	for _, it := range st.aclItems.rows {
@@ -157,7 +157,7 @@ func (st *state) itemsOf(l *aclList) []*aclItem {
 	return out
 }
 
-// orderHash is what a client sends to show which order it has seen.
+// orderHash returns the hash by which a client states the order of the items that it has seen.
 func orderHash(items []*aclItem) string {
 	h := md5.New()
 	for _, it := range items {

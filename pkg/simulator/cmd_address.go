@@ -22,7 +22,7 @@ var addressCommands = []command{
 	{name: "disassociateIpAddress", refs: map[string]refKind{"id": refIP}, submit: disassociateIPAddress, class: "user.address.DisassociateIPAddrCmd"},
 }
 
-// ipView is the object publicipaddress (ipaddress in job results).
+// ipView is the API object publicipaddress (ipaddress in job results).
 type ipView struct {
 	ID        string     `json:"id"`
 	IPAddress string     `json:"ipaddress"`
@@ -131,7 +131,7 @@ func (c *call) ipMatches(ip *publicIP) bool {
 	return true
 }
 
-// addressOwnerKey names the account whose row associateIpAddress locks.
+// addressOwnerKey returns the id of the account whose row associateIpAddress locks.
 func (c *call) addressOwnerKey() string {
 	if o, err := c.addressOwner(); err == nil {
 		return o.uuid
@@ -139,9 +139,9 @@ func (c *call) addressOwnerKey() string {
 	return c.caller.account.uuid
 }
 
-// addressOwner is the account that a new address will belong to.
+// addressOwner returns the account that will own a new address.
 func (c *call) addressOwner() (*account, error) {
-	if c.str("account") != "" && c.given("domainid") { // one without the other is not looked at
+	if c.str("account") != "" && c.given("domainid") { // one without the other is ignored
 		return c.newOwner()
 	}
 	if c.given("projectid") {
@@ -155,7 +155,7 @@ func (c *call) addressOwner() (*account, error) {
 		return p.account, nil
 	}
 	if n := arg[*network](c, "networkid"); n != nil {
-		if n.owner == nil { // a domain's network belongs to the system account
+		if n.owner == nil { // a domain's network is owned by the system account
 			return nil, denied()
 		}
 		return n.owner, nil
@@ -178,7 +178,7 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.access(owner) { // with every command that creates something, before it looks at anything
+	if !c.access(owner) { // CloudStack checks this first for every command that creates an object
 		return nil, denied()
 	}
 	switch {
@@ -213,11 +213,11 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	return &jobSpec{
 		objectID: ip.uuid, instanceType: "IpAddress", instanceID: ip.uuid,
 		run: func(time.Time) (any, error) {
-			if ip.owner != owner || ip.state != ipAllocating { // released while the job waited
+			if ip.owner != owner || ip.state != ipAllocating { // released while the job was pending
 				return nil, errf(codeInternal, csRuntime, "Failed to assign ip address")
 			}
 			if v == nil && n.vpc == nil && n.owner != owner {
-				// The address stays in state Allocating, where no default list shows it.
+				// The address stays in state Allocating, and list commands do not show it by default.
 				stranded = true
 				return nil, errf(codeInternal, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)
 			}
@@ -231,7 +231,7 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// onlyNetwork is the owner's one isolated network of the zone.
+// onlyNetwork returns the owner's only isolated network in the zone.
 func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
 	var hits []*network
 	for _, n := range c.st.networks.rows {
@@ -248,7 +248,7 @@ func (c *call) onlyNetwork(owner *account, z *zone) (*network, error) {
 	return nil, invalid("Account has more than one isolated network in the zone")
 }
 
-// reserveAddress is the create phase: it takes an address for the owner.
+// reserveAddress is the create phase: it allocates an address to the owner.
 func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	full := errf(codeCapacity, csGeneric, "Insufficient address capacity")
 	if c.boolean("isportable") {
@@ -258,11 +258,11 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	if want, ok := c.args["ipaddress"]; ok {
 		ip, _ = c.st.addressNamed(z, want)
 	}
-	mine := ip != nil && ip.state == ipReserved && ip.owner == owner // it counts already
+	mine := ip != nil && ip.state == ipReserved && ip.owner == owner // already counted
 	if ip == nil || ip.state != ipFree && !mine || pick(c.faults, FaultCapacity) != nil {
 		return nil, full
 	}
-	if !mine { // the server counts once it has found an address
+	if !mine { // CloudStack checks the limit after it has found an address
 		if err := c.checkLimit(owner, "publicIPs", 1); err != nil {
 			return nil, err
 		}
@@ -272,7 +272,7 @@ func (c *call) reserveAddress(owner *account, z *zone) (*publicIP, error) {
 	return ip, nil
 }
 
-// freeIP is the lowest free address of the zone.
+// freeIP returns the lowest free address of the zone.
 func (st *state) freeIP(z *zone) *publicIP {
 	var best *publicIP
 	for _, ip := range st.ips.rows {
@@ -283,12 +283,12 @@ func (st *state) freeIP(z *zone) *publicIP {
 	return best
 }
 
-// takeIP gives a free address to an owner, in state Allocating.
+// takeIP allocates a free address to an owner, in state Allocating.
 func (st *state) takeIP(ip *publicIP, owner *account, now time.Time) {
 	ip.state, ip.owner, ip.allocated = ipAllocating, owner, now
 }
 
-// addressServices tells whether a shared network of the offering can have public addresses.
+// addressServices reports whether a shared network of the offering can have public addresses.
 func (o *networkOffering) addressServices() bool {
 	return slices.ContainsFunc([]string{"SourceNat", "StaticNat", "Firewall", "PortForwarding", "Lb"}, o.has)
 }
@@ -297,7 +297,7 @@ type ipAnswer struct {
 	IP ipView `json:"ipaddress"`
 }
 
-// attachAddress is the job of associateIpAddress; an error frees the address again.
+// attachAddress is the job of associateIpAddress. If it fails, the address is released.
 func (c *call) attachAddress(ip *publicIP, n *network, v *vpc) (any, error) {
 	switch {
 	case n != nil && n.vpc != nil && v == nil:
@@ -316,7 +316,7 @@ func (c *call) attachAddress(ip *publicIP, n *network, v *vpc) (any, error) {
 	}
 	ip.network = n
 	ip.sourceNAT = n.sourceNATIP(c.st) == nil
-	ans := ipAnswer{c.viewIP(ip)} // built before the final state is stored: it says Allocating
+	ans := ipAnswer{c.viewIP(ip)} // built before the final state is stored, so it shows Allocating
 	ip.state = ipAllocated
 	return ans, nil
 }

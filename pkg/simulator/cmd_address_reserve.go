@@ -5,7 +5,7 @@ package simulator
 
 import "time"
 
-// updateIPAddress changes what only root admins can: whether users see the address, and its id.
+// updateIPAddress changes what only root admins can change: the visibility of the address to users, and its id.
 func updateIPAddress(c *call) (*jobSpec, error) {
 	ip := arg[*publicIP](c, "id")
 	if ip == nil {
@@ -23,7 +23,7 @@ func updateIPAddress(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// reserveIPAddress keeps a free address for an owner who takes it into use later.
+// reserveIPAddress reserves a free address for an owner, who allocates it later.
 func reserveIPAddress(c *call) (any, error) {
 	ip := arg[*publicIP](c, "id")
 	if ip == nil {
@@ -51,7 +51,7 @@ func reserveIPAddress(c *call) (any, error) {
 	return ipAnswer{c.viewIP(ip)}, nil
 }
 
-// releaseIPAddress gives a reserved address back; one in use is only released by disassociateIpAddress.
+// releaseIPAddress releases a reserved address. Only disassociateIpAddress releases an address that is in use.
 func releaseIPAddress(c *call) (any, error) {
 	ip := arg[*publicIP](c, "id")
 	switch {

@@ -24,7 +24,7 @@ var adminCommands = []command{
 
 var managementRefs = map[string]refKind{"id": refManagement}
 
-// managementView is the object managementserver; the metrics show more of it.
+// managementView is the API object managementserver. The metrics command shows more of its fields.
 type managementView struct {
 	*managementMetrics
 	ID        string     `json:"id"`
@@ -46,7 +46,7 @@ type managementView struct {
 	Pending   *int       `json:"pendingjobscount,omitempty"`
 }
 
-// managementMetrics are figures of the process: this one's own.
+// managementMetrics are the metrics of the management server; the values are those of the simulator's process.
 type managementMetrics struct {
 	Processors    int        `json:"availableprocessors"`
 	AgentCount    int        `json:"agentcount"`
@@ -56,7 +56,7 @@ type managementMetrics struct {
 	Blocked       int        `json:"threadsblockedcount"`
 	Daemon        int        `json:"threadsdaemoncount"`
 	Runnable      int        `json:"threadsrunnablecount"`
-	Terminated    int        `json:"threadsteminatedcount"` // as the server spells it
+	Terminated    int        `json:"threadsteminatedcount"` // spelled as in CloudStack
 	Threads       int        `json:"threadstotalcount"`
 	Waiting       int        `json:"threadswaitingcount"`
 	MemoryTotal   string     `json:"systemmemorytotal"`
@@ -72,7 +72,7 @@ type managementMetrics struct {
 	Collected     *timestamp `json:"collectiontime"`
 }
 
-// managementServer describes this server. What it runs on is nobody's business.
+// managementServer describes this server. It does not disclose the operating system or runtime of the machine.
 func (c *call) managementServer() managementView {
 	started := stamp(c.st.root().created)
 	return managementView{
@@ -115,7 +115,7 @@ func (c *call) managementServers(view func() managementView) (any, error) {
 	return page(c, "managementserver", out, func(m managementView) managementView { return m })
 }
 
-// managementRows finds this server by its id.
+// managementRows resolves the id of this server.
 type managementRows struct{ st *state }
 
 func (m managementRows) findUUID(v string) (any, int64) {
@@ -127,20 +127,20 @@ func (m managementRows) findUUID(v string) (any, int64) {
 
 func (managementRows) findID(int64) any { return nil }
 
-// apiLimitView is the object apilimit. Its names are of mixed case on the real server too.
+// apiLimitView is the API object apilimit. Its mixed-case names are those of CloudStack.
 type apiLimitView struct {
 	AccountID string `json:"accountid"`
 	Account   string `json:"account"`
 	Issued    int    `json:"apiIssued"`
 	Allowed   int    `json:"apiAllowed"`
-	Expire    int64  `json:"expireAfter"` // ms
+	Expire    int64  `json:"expireAfter"` // in milliseconds
 }
 
 func getAPILimit(c *call) (any, error) {
 	a := c.caller.account
 	id := a.uuid
 	if c.caller.byKey {
-		id = uuid.NewString() // the server knows callers with keys without their account's id
+		id = uuid.NewString() // for callers with API keys, CloudStack answers an id that is not the account's
 	}
 	n, left := c.s.throttle.used(a, c.st.settings.throttleInterval(), c.now)
 	return struct {

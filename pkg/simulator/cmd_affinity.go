@@ -21,10 +21,10 @@ const (
 	hostAffinity = "host affinity"
 )
 
-// affinityTypes are the types that users can choose.
+// affinityTypes are the affinity group types that users can choose.
 var affinityTypes = []string{antiAffinity, hostAffinity, "non-strict host affinity", "non-strict host anti-affinity"}
 
-// affinityGroup keeps VMs on one host or apart.
+// affinityGroup keeps VMs on the same host or on different hosts.
 type affinityGroup struct {
 	entity
 	name, typ, description string
@@ -104,7 +104,7 @@ func (st *state) affinityNamed(owner *account, name string) (*affinityGroup, boo
 	return st.affinity.find(func(g *affinityGroup) bool { return g.owner == owner && strings.EqualFold(g.name, name) })
 }
 
-// affinityArg reads affinitygroupids or affinitygroupnames for a VM of the owner.
+// affinityArg returns the groups of affinitygroupids or affinitygroupnames for a VM of the owner.
 func (c *call) affinityArg(owner *account) ([]*affinityGroup, error) {
 	var out []*affinityGroup
 	for _, r := range c.lists["affinitygroupids"] {

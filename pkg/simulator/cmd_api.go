@@ -34,8 +34,7 @@ type apiFieldView struct {
 	Response []apiFieldView `json:"response,omitempty"`
 }
 
-// listAPIs shows the commands that the caller's role allows, each with the
-// parameters that the caller may use.
+// listAPIs returns the commands that the caller's role allows, each with the parameters that the caller may use.
 func listAPIs(c *call) (any, error) {
 	role := c.caller.account.role
 	var out []*apiSpec
@@ -62,7 +61,7 @@ func listAPIs(c *call) (any, error) {
 	}), nil
 }
 
-// shape expands the description of an answer.
+// shape returns the fields of an answer, with nested objects expanded.
 func (cat *catalogue) shape(n int) []apiFieldView {
 	out := make([]apiFieldView, 0, len(cat.Shapes[n]))
 	for _, f := range cat.Shapes[n] {
@@ -75,7 +74,7 @@ func (cat *catalogue) shape(n int) []apiFieldView {
 	return out
 }
 
-// capabilityAnswer is the body of listCapabilities: one object, no count.
+// capabilityAnswer is the answer of listCapabilities: one object without a count.
 type capabilityAnswer struct {
 	Capability struct {
 		SecurityGroups     bool   `json:"securitygroupsenabled"`

@@ -24,7 +24,7 @@ var certCommands = []command{
 	{name: "removeCertFromLoadBalancer", refs: certRefs, submit: removeCertFromLoadBalancer, class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd"},
 }
 
-// certView is the object sslcert. A project's certificate names the project and its hidden account.
+// certView is the API object sslcert. A project's certificate shows the project and its hidden account.
 type certView struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
@@ -61,7 +61,7 @@ type certAnswer struct {
 	Cert certView `json:"sslcert"`
 }
 
-// uploadSSLCert answers every refusal with 530 and the text of its cause, whoever asks.
+// uploadSSLCert answers every refusal with status 530 and the text of the cause, regardless of the caller.
 func uploadSSLCert(c *call) (any, error) {
 	owner, err := c.certOwner()
 	if err != nil {
@@ -81,7 +81,7 @@ func uploadSSLCert(c *call) (any, error) {
 	return certAnswer{c.viewCert(cert)}, nil
 }
 
-// certOwner is the caller, unless account and domain, or a project, are named.
+// certOwner returns the caller's account, unless the parameters name an account and domain, or a project.
 func (c *call) certOwner() (*account, error) {
 	if !c.given("projectid") && (c.str("account") == "" || !c.given("domainid")) {
 		return c.caller.account, nil
@@ -99,14 +99,14 @@ func (c *call) certOwner() (*account, error) {
 	return owner, nil
 }
 
-// Java names of the exceptions that wrapped texts begin with.
+// Java class names with which the texts of wrapped exceptions begin.
 const (
 	javaInvalid = "com.cloud.exception.InvalidParameterValueException"
 	javaDenied  = "com.cloud.exception.PermissionDeniedException"
 	javaRuntime = "com.cloud.utils.exception.CloudRuntimeException"
 )
 
-// wrapped is an exception inside another one: 530 without a code, its text for root admins alone.
+// wrapped returns an exception inside another one: status 530 without a code. Only root admins see the text.
 func (c *call) wrapped(class string, cause *apiError) *apiError {
 	e := c.internal(0, "%s: %s", class, cause.text)
 	e.csZero = true
@@ -151,7 +151,7 @@ func listSSLCerts(c *call) (any, error) {
 	default:
 		return nil, c.wrapped(javaInvalid, invalid("Invalid parameters either certificate ID or Account ID or Loadbalancer ID or Project ID required"))
 	}
-	if len(certs) > 0 && !c.access(certs[0].owner) { // no certificate, no check
+	if len(certs) > 0 && !c.access(certs[0].owner) { // without certificates, CloudStack does not check access
 		return nil, c.wrapped(javaDenied, denied())
 	}
 	return whole("sslcert", certs, c.viewCert), nil

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// CloudStack Kubernetes Service: clusters. The server really builds a cluster
-// inside the VMs of a CloudManaged one; here its VMs, addresses and rules are
-// made, and what runs inside them is taken to work.
+// CloudStack Kubernetes Service: clusters. CloudStack installs Kubernetes inside the VMs of a CloudManaged cluster.
+// The simulator creates the VMs, addresses and rules, and assumes that the installation inside the VMs succeeds.
 
 var clusterRefs = map[string]refKind{"id": refKubernetesCluster, "kubernetesversionid": refKubernetesVersion, "nodeids": refVM}
 
@@ -39,13 +38,12 @@ var cksCommands = []command{
 	{name: "getKubernetesClusterConfig", refs: clusterRefs, run: getKubernetesClusterConfig},
 }
 
-// registered tells whether the server knows the command: those of a plugin
-// that is switched off do not exist.
+// registered reports whether the command exists: the commands of a disabled plugin do not.
 func (st *state) registered(a *apiSpec) bool {
 	return !st.settings.KubernetesDisabled || !strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
 }
 
-// kubernetesClusterView is the object kubernetescluster.
+// kubernetesClusterView is the API object kubernetescluster.
 type kubernetesClusterView struct {
 	ID                string `json:"id"`
 	Name              string `json:"name"`
@@ -79,7 +77,7 @@ type kubernetesClusterView struct {
 	VMs            []nodeView         `json:"virtualmachines"`
 	IPAddress      string             `json:"ipaddress,omitempty"`
 	IPAddressID    string             `json:"ipaddressid,omitempty"`
-	EtcdIPs        *map[string]string `json:"etcdips,omitempty"` // there, if empty, once there are nodes
+	EtcdIPs        *map[string]string `json:"etcdips,omitempty"` // present, even if empty, once the cluster has nodes
 	Autoscaling    bool               `json:"autoscalingenabled"`
 	CSI            bool               `json:"csienabled"`
 	MinSize        *int               `json:"minsize,omitempty"`
@@ -89,16 +87,15 @@ type kubernetesClusterView struct {
 	HasAnnotations bool               `json:"hasannotations"`
 }
 
-// nodeView is a VM as a cluster shows it: copied member by member by the
-// server, which loses some of them.
+// nodeView is a VM as a cluster shows it. CloudStack copies the VM field by field and omits some.
 type nodeView struct {
 	External bool   `json:"isexternalnode"`
 	Etcd     bool   `json:"isetcdnode"`
 	Version  string `json:"kubernetesnodeversion,omitempty"`
 	vmView
-	DomainPath     string `json:"domainpath,omitempty"`     // hides that of vmView
-	IPAddress      string `json:"ipaddress,omitempty"`      // likewise
-	HasAnnotations *bool  `json:"hasannotations,omitempty"` // likewise
+	DomainPath     string `json:"domainpath,omitempty"`     // hides the field of vmView
+	IPAddress      string `json:"ipaddress,omitempty"`      // hides the field of vmView
+	HasAnnotations *bool  `json:"hasannotations,omitempty"` // hides the field of vmView
 }
 
 func (c *call) viewCluster(k *kubernetesCluster) kubernetesClusterView {
@@ -140,7 +137,7 @@ func (c *call) viewCluster(k *kubernetesCluster) kubernetesClusterView {
 	return v
 }
 
-// etcdIPs is the public address of the first etcd node's SSH port.
+// etcdIPs returns the public address that forwards to the SSH port of the first etcd node.
 func (k *kubernetesCluster) etcdIPs() map[string]string {
 	out := map[string]string{}
 	for _, f := range k.forwards {
@@ -155,7 +152,7 @@ type clusterAnswer struct {
 	Cluster kubernetesClusterView `json:"kubernetescluster"`
 }
 
-// clusterKind checks clustertype.
+// clusterKind validates clustertype.
 func clusterKind(s string) error {
 	if s != cloudManaged && s != externalManaged {
 		return invalid("Unable to resolve cluster type %s to a supported value (CloudManaged, ExternalManaged)", s)
@@ -186,7 +183,7 @@ func listKubernetesClusters(c *call) (any, error) {
 	return page(c, "kubernetescluster", out, c.viewCluster)
 }
 
-// clusterConfig is the object clusterconfig.
+// clusterConfig is the API object clusterconfig.
 type clusterConfig struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -212,8 +209,8 @@ func getKubernetesClusterConfig(c *call) (any, error) {
 	return nil, cksError(invalid("Config not found for Kubernetes cluster : %s", k.name))
 }
 
-// clusterJob is a job on a cluster. The server checks when the job begins, at
-// once after the call; so err, the result of the checks, is how the job ends.
+// clusterJob returns a job on a cluster. CloudStack runs the checks when the job starts, immediately after the call.
+// Therefore the job fails with err, the result of the checks.
 func (c *call) clusterJob(err error, run func(now time.Time) (any, error)) *jobSpec {
 	return &jobSpec{run: func(now time.Time) (any, error) {
 		if err != nil {
@@ -224,7 +221,7 @@ func (c *call) clusterJob(err error, run func(now time.Time) (any, error)) *jobS
 	}}
 }
 
-// nodeTime is when a job that starts or removes n VMs one after the other ends.
+// nodeTime returns when a job ends that starts or removes n VMs one after the other.
 func (c *call) nodeTime(command string, n int) time.Time {
 	return c.now.Add(c.s.latency.job(c.api.Name) + time.Duration(n)*c.s.latency.job(command))
 }

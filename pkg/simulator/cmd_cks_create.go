@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// defaultRootDisk is the size of a node's root disk in GB.
+// defaultRootDisk is the default size of a node's root disk, in GB.
 const defaultRootDisk = 8
 
-// createKubernetesCluster stores a cluster; the job of a CloudManaged one makes its VMs.
+// createKubernetesCluster stores a cluster. The job of a CloudManaged cluster creates its VMs.
 func createKubernetesCluster(c *call) (*jobSpec, error) {
 	owner, err := c.ownerToUse()
 	if err != nil {
@@ -94,7 +94,7 @@ func liveVersion(v *kubernetesVersion) *kubernetesVersion {
 	return v
 }
 
-// completeExternal applies the few checks of an ExternalManaged cluster.
+// completeExternal runs the checks of an ExternalManaged cluster.
 func (c *call) completeExternal(k *kubernetesCluster) error {
 	if err := c.readRootDisk(k); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (c *call) completeExternal(k *kubernetesCluster) error {
 	return nil
 }
 
-// completeManaged applies the checks of a CloudManaged cluster, in their order, and reads what only it has.
+// completeManaged runs the checks of a CloudManaged cluster in CloudStack's order, and reads the parameters that only
+// such clusters have.
 func (c *call) completeManaged(k *kubernetesCluster) error {
 	if k.version == nil {
 		return invalid("Unable to find given Kubernetes version in supported versions")
@@ -178,7 +179,7 @@ func (c *call) readNodeMaps(k *kubernetesCluster) error {
 	return nil
 }
 
-// nodeOfferings reads the offerings by kind of node.
+// nodeOfferings returns the offerings of nodeofferings by kind of node.
 func (c *call) nodeOfferings() (map[string]*serviceOffering, error) {
 	out := map[string]*serviceOffering{}
 	for _, e := range c.maps["nodeofferings"] {
@@ -203,7 +204,7 @@ func validNodeKind(s string) bool {
 	return s == nodeWorker || s == nodeControl || s == nodeEtcd || s == nodeDefault
 }
 
-// javaText is how Java prints a member that may be missing.
+// javaText formats an entry's value like Java: a missing value is "null".
 func javaText(e mapEntry, key string) string {
 	if v, ok := e[key]; ok {
 		return v
@@ -216,7 +217,7 @@ func validIP(s string) bool {
 	return err == nil
 }
 
-// checkRegistry wants all parameters of a private registry or none.
+// checkRegistry requires either all parameters of a private registry or none.
 func (c *call) checkRegistry() error {
 	u, p, address := c.str("dockerregistryusername"), c.str("dockerregistrypassword"), c.str("dockerregistryurl")
 	if u == "" && p == "" && address == "" {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// VMs that somebody else made join and leave clusters: as plain members of an
-// ExternalManaged one, as nodes of a CloudManaged one.
+// Commands that add existing VMs to clusters and remove them: as VMs of an ExternalManaged cluster, or as nodes of a
+// CloudManaged cluster.
 
 var clusterNodeRefs = map[string]refKind{"id": refKubernetesCluster, "nodeids": refVM}
 
@@ -27,7 +27,7 @@ var cksNodeCommands = []command{
 	},
 }
 
-// externalTarget returns the cluster of a call that only ExternalManaged clusters take.
+// externalTarget returns the cluster of a command that is only for ExternalManaged clusters.
 func (c *call) externalTarget(refusal string) (*kubernetesCluster, error) {
 	k := c.clusterTarget()
 	switch {
@@ -66,7 +66,7 @@ func addVMsToCluster(c *call) (any, error) {
 	return success{true}, nil
 }
 
-// removedVM is one result of removeVirtualMachinesFromKubernetesCluster.
+// removedVM is the result of removeVirtualMachinesFromKubernetesCluster for one VM.
 type removedVM struct {
 	ID      string `json:"id"`
 	Success bool   `json:"success"`
@@ -106,7 +106,7 @@ func removeVMsFromCluster(c *call) (any, error) {
 	return whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), func(v removedVM) removedVM { return v }), nil
 }
 
-// nodesTarget returns the cluster of a call that adds or removes nodes.
+// nodesTarget returns the cluster of a command that adds or removes nodes.
 func (c *call) nodesTarget() (*kubernetesCluster, error) {
 	k := c.clusterTarget()
 	switch {
@@ -118,7 +118,7 @@ func (c *call) nodesTarget() (*kubernetesCluster, error) {
 	return k, nil
 }
 
-// nodesJob is a job that changes a cluster's nodes; its errors carry a prefix.
+// nodesJob returns a job that changes a cluster's nodes; prefix is the beginning of its errors.
 func (c *call) nodesJob(k *kubernetesCluster, state, prefix string, err error, work func(now time.Time)) *jobSpec {
 	before := ""
 	if err == nil {

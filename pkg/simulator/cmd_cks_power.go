@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// deployCluster is the job of a new CloudManaged cluster: its address, its VMs
-// in the server's order and its rules. A failure leaves what there is behind, in state Error.
+// deployCluster is the job of a new CloudManaged cluster. It creates the address, the VMs in CloudStack's order, and
+// the rules. If it fails, the cluster remains in state Error with everything created so far.
 func (c *call) deployCluster(k *kubernetesCluster, now time.Time) error {
 	c.st.serviceUser(k.owner, now)
 	if err := c.clusterAddress(k, now); err != nil {
@@ -45,7 +45,7 @@ func (c *call) deployCluster(k *kubernetesCluster, now time.Time) error {
 	return nil
 }
 
-// measure sets the cluster's CPUs and memory to what its nodes have together, or will have.
+// measure sets the cluster's CPUs and memory to the sum over its nodes, or over the planned nodes if it has none yet.
 func (k *kubernetesCluster) measure() {
 	k.cores, k.memMB = 0, 0
 	add := func(o *serviceOffering, n int) {
@@ -64,7 +64,7 @@ func (k *kubernetesCluster) measure() {
 	}
 }
 
-// clusterTarget returns the cluster that the call names; nil when it is gone.
+// clusterTarget returns the cluster that the command names, or nil if it is deleted.
 func (c *call) clusterTarget() *kubernetesCluster {
 	k := arg[*kubernetesCluster](c, "id")
 	if k == nil || k.removed {
@@ -80,7 +80,7 @@ func notExternal(k *kubernetesCluster, verb string) error {
 	return nil
 }
 
-// setVMs moves the cluster's VMs from one state to another.
+// setVMs changes the state of the cluster's VMs that are in state from.
 func (k *kubernetesCluster) setVMs(from, to string, now time.Time) {
 	for _, n := range k.nodes {
 		if n.vm.state == from {
@@ -89,7 +89,7 @@ func (k *kubernetesCluster) setVMs(from, to string, now time.Time) {
 	}
 }
 
-// clusterToSwitch is the cluster that the call starts or stops.
+// clusterToSwitch returns the cluster that the command starts or stops.
 func (c *call) clusterToSwitch(verb, missing string) (*kubernetesCluster, error) {
 	k := c.clusterTarget()
 	if k == nil {
@@ -240,8 +240,8 @@ func (c *call) checkClusterDelete(k *kubernetesCluster) error {
 	return nil
 }
 
-// destroyCluster removes a cluster with what was made for it. VMs of an
-// ExternalManaged one stay, unless they are to be destroyed, or expunged too.
+// destroyCluster removes a cluster and its resources. The VMs of an ExternalManaged cluster remain, unless destroy or
+// expunge is set.
 func (st *state) destroyCluster(k *kubernetesCluster, destroy, expunge bool, now time.Time) {
 	if k.kind == externalManaged {
 		for _, n := range k.nodes {

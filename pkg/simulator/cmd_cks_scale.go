@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// scaling is what a scaleKubernetesCluster call asks for.
+// scaling holds the parameters of scaleKubernetesCluster.
 type scaling struct {
-	size        *int // of the workers
+	size        *int // number of workers
 	remove      []*clusterNode
 	offering    *serviceOffering            // of all nodes
 	offerings   map[string]*serviceOffering // by kind of node
@@ -55,7 +55,7 @@ func scaleKubernetesCluster(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// readScaling reads and checks the call, in the server's order.
+// readScaling reads and validates the parameters in CloudStack's order.
 func (c *call) readScaling(k *kubernetesCluster) (*scaling, error) {
 	if k == nil {
 		return nil, invalid("Invalid Kubernetes cluster ID")
@@ -112,7 +112,7 @@ func (c *call) checkAutoscaling(k *kubernetesCluster, s *scaling) error {
 	}
 }
 
-// checkScaleNodes finds the nodes that the call wants removed.
+// checkScaleNodes finds the nodes to remove.
 func (c *call) checkScaleNodes(k *kubernetesCluster, s *scaling) error {
 	if !c.has("nodeids") {
 		return nil
@@ -174,7 +174,7 @@ func (c *call) checkScaleSize(k *kubernetesCluster, s *scaling) error {
 		return nil
 	}
 	switch {
-	case k.state() == vmStopped: // only its offering can change
+	case k.state() == vmStopped: // only the offering of a stopped cluster can change
 		return invalid("Kubernetes cluster : %s is in %s state", k.name, k.state())
 	case *s.size < 1:
 		return invalid("Kubernetes cluster : %s cannot be scaled for size, %d", k.name, *s.size)
@@ -182,7 +182,7 @@ func (c *call) checkScaleSize(k *kubernetesCluster, s *scaling) error {
 	return c.checkTotal(*s.size + k.control)
 }
 
-// scaleCluster does what the call asks for.
+// scaleCluster applies the changes.
 func (c *call) scaleCluster(k *kubernetesCluster, s *scaling, now time.Time) error {
 	if s.autoscaling != nil {
 		k.autoscaling, k.minSize, k.maxSize = *s.autoscaling, c.optInt("minsize"), c.optInt("maxsize")
@@ -210,7 +210,7 @@ func (c *call) scaleCluster(k *kubernetesCluster, s *scaling, now time.Time) err
 	return nil
 }
 
-// resizeCluster adds workers, or removes the named nodes or the youngest workers.
+// resizeCluster adds workers, or removes the named nodes or the newest workers.
 func (c *call) resizeCluster(k *kubernetesCluster, s *scaling, now time.Time) error {
 	remove := s.remove
 	if s.size != nil && *s.size < k.size {

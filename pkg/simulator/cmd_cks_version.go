@@ -25,13 +25,13 @@ var cksVersionCommands = []command{
 	},
 }
 
-// Least size of a node.
+// Minimum size of a node: CPUs, and memory in MB.
 const (
 	minNodeCPU = 2
 	minNodeMem = 2048
 )
 
-// kubernetesVersionView is the object kubernetessupportedversion.
+// kubernetesVersionView is the API object kubernetessupportedversion.
 type kubernetesVersionView struct {
 	ID             string     `json:"id"`
 	Name           string     `json:"name"`
@@ -97,7 +97,7 @@ type kubernetesVersionAnswer struct {
 	Version kubernetesVersionView `json:"kubernetessupportedversion"`
 }
 
-// cpuArchs are the architectures that an ISO can have.
+// cpuArchs are the valid architectures of an ISO.
 var cpuArchs = []string{"x86_64", "aarch64"}
 
 func addKubernetesSupportedVersion(c *call) (any, error) {
@@ -185,9 +185,8 @@ func deleteKubernetesSupportedVersion(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// cksError is how the commands of CloudStack Kubernetes Service pass an error
-// on: whatever its kind, it becomes an internal error with its own text, for
-// normal users too. What the server throws as IllegalArgumentException passes as it is.
+// cksError converts an error like the commands of CloudStack Kubernetes Service: an error of any kind becomes an
+// internal error with the same text, which normal users see too. An IllegalArgumentException is returned unchanged.
 func cksError(err error) error {
 	if err == nil {
 		return nil

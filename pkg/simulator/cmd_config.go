@@ -14,7 +14,7 @@ var configCommands = []command{
 	{name: "resetConfiguration", write: true, run: resetConfiguration},
 }
 
-// configView is the object configuration.
+// configView is the API object configuration.
 type configView struct {
 	Category    string `json:"category"`
 	Group       string `json:"group"`
@@ -73,7 +73,7 @@ type configAnswer struct {
 	Config configView `json:"configuration"`
 }
 
-// configArg is the setting that a change names, with its scope.
+// configArg returns the setting that a command changes, with its scope.
 func (c *call) configArg() (*config, *scopeOf, error) {
 	in, err := c.configScope()
 	if err != nil {

@@ -21,7 +21,7 @@ var domainCommands = []command{
 	{name: "deleteDomain", refs: domainRefs, submit: deleteDomain, class: "admin.domain.DeleteDomainCmd"},
 }
 
-// domainView is the object domain.
+// domainView is the API object domain.
 type domainView struct {
 	ID            string     `json:"id"`
 	Name          string     `json:"name"`
@@ -53,7 +53,7 @@ func (c *call) viewDomain(d *domain) domainView {
 	return v
 }
 
-// fullDomain is the view with the counters.
+// fullDomain returns the view with the resource counters.
 func (c *call) fullDomain(d *domain) domainView {
 	v := c.viewDomain(d)
 	v.counters = ptr(c.st.countDomain(d))
@@ -68,7 +68,7 @@ func (d *domain) level() int {
 	return n
 }
 
-// children are the domains right below.
+// children returns the direct subdomains.
 func (st *state) children(d *domain) []*domain {
 	var out []*domain
 	for _, o := range st.domains.rows {
@@ -79,7 +79,7 @@ func (st *state) children(d *domain) []*domain {
 	return out
 }
 
-// resourceDetails reads details=all, resource or min: whether the counters show.
+// resourceDetails reads details (all, resource or min) and reports whether the answer shows the resource counters.
 func (c *call) resourceDetails() (counted bool, err *apiError) {
 	wanted := c.list("details")
 	for _, d := range wanted {
@@ -152,7 +152,7 @@ type domainAnswer struct {
 	Domain domainView `json:"domain"`
 }
 
-// badNetworkDomain is what all but createDomain say about an invalid network domain.
+// badNetworkDomain is the error of all commands except createDomain for an invalid network domain.
 func badNetworkDomain() *apiError {
 	return invalid("Invalid network domain. Total length shouldn't exceed 190 chars. Each domain label must be between 1 and 63 characters long, " +
 		"can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); can't start or end with \"-\"")
@@ -160,7 +160,7 @@ func badNetworkDomain() *apiError {
 
 var domainLabel = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
-// validDomainName tells whether s is a DNS domain that networks may carry.
+// validDomainName reports whether s is a valid network domain.
 func validDomainName(s string) bool {
 	if len(s) < 1 || len(s) > 190 {
 		return false
@@ -284,7 +284,7 @@ func deleteDomain(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// domainNetworks counts the networks that the domain itself owns.
+// domainNetworks counts the networks that belong to the domain itself, not to an account.
 func (st *state) domainNetworks(d *domain) int {
 	n := 0
 	for _, o := range st.networks.rows {

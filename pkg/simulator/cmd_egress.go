@@ -63,7 +63,7 @@ func createEgressFirewallRule(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// checkEgress applies the validations of the create phase in the server's order.
+// checkEgress runs the checks of the create phase in CloudStack's order.
 func (c *call) checkEgress(r *fwRule) error {
 	n := r.network
 	for i, s := range r.cidrs {
@@ -101,7 +101,7 @@ func (c *call) checkEgress(r *fwRule) error {
 		return denied()
 	case !n.provides("Firewall"):
 		return c.internal(4390, "Service Firewall is not supported in the network %s", n.text())
-	case !strings.Contains("tcp,udp,icmp, all", r.protocol) || r.protocol == "": //nolint:gocritic // the server looks for the text inside the list
+	case !strings.Contains("tcp,udp,icmp, all", r.protocol) || r.protocol == "": //nolint:gocritic // CloudStack searches the list as a text
 		return invalid("Protocol %s is not supported in zone %d", c.str("protocol"), n.zone.id)
 	}
 	if err := r.checkICMP(); err != nil {
@@ -118,14 +118,14 @@ func (c *call) checkEgress(r *fwRule) error {
 	}
 	if err := r.conflictWith(peers); err != nil {
 		if e := asAPIError(err); e.status == codeConflict {
-			return errf(codeConflict, csGeneric, "%s", e.text) // this command hands it on as an API error
+			return errf(codeConflict, csGeneric, "%s", e.text) // this command wraps the error
 		}
 		return err
 	}
 	return nil
 }
 
-// updateFirewallRule changes what only root admins may: whether the rule is shown, and its UUID.
+// updateFirewallRule changes what only root admins can change: the visibility of the rule, and its UUID.
 func updateFirewallRule(c *call) (*jobSpec, error) {
 	r := arg[*fwRule](c, "id")
 	return &jobSpec{run: func(time.Time) (any, error) {
@@ -140,7 +140,7 @@ func updateFirewallRule(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// firewallTable is where a rule is kept.
+// firewallTable returns the table that holds the rule.
 func (st *state) firewallTable(r *fwRule) *table[*fwRule] {
 	if r.ip == nil {
 		return st.egress

@@ -21,7 +21,7 @@ var eventCommands = []command{
 	{name: "listAlerts", run: listAlerts},
 }
 
-// eventView is the object event.
+// eventView is the API object event.
 type eventView struct {
 	ID           string `json:"id"`
 	Username     string `json:"username"`
@@ -55,10 +55,10 @@ func (c *call) viewEvent(e *event) eventView {
 	return v
 }
 
-// dateFormats are how dates may be sent.
+// dateFormats are the accepted formats of dates.
 var dateFormats = []string{"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05Z", "2006-01-02 15:04:05", "2006-01-02"}
 
-// date reads a date parameter. A date without a time means its first moment, with end its last.
+// date reads a date parameter. A date without a time means the start of the day, or its end if end is set.
 func (c *call) date(name string, end bool) (time.Time, *apiError) {
 	v, ok := c.args[name]
 	if !ok {
@@ -77,7 +77,7 @@ func (c *call) date(name string, end bool) (time.Time, *apiError) {
 	return time.Time{}, paramError("Unable to parse date %s for command %s, please pass dates in the format yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.api.lower)
 }
 
-// dates reads startdate and enddate; zero times are open ends.
+// dates reads startdate and enddate; a zero time means no limit.
 func (c *call) dates() (from, to time.Time, err *apiError) {
 	if from, err = c.date("startdate", false); err == nil {
 		to, err = c.date("enddate", true)
@@ -85,7 +85,8 @@ func (c *call) dates() (from, to time.Time, err *apiError) {
 	return from, to, err
 }
 
-// inDates tells whether t lies between the two; the answers have whole seconds, so the filter has too.
+// inDates reports whether t is between the two times. It ignores fractions of a second, because answers do not show
+// them.
 func inDates(t, from, to time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
@@ -114,7 +115,7 @@ func listEvents(c *call) (any, error) {
 		case c.has("resourceid") && !strings.EqualFold(c.str("resourceid"), e.resource.uuid):
 		case c.has("resourcetype") && !strings.EqualFold(c.str("resourcetype"), e.resource.kind):
 		case c.has("keyword") && !like(e.kind, c.str("keyword")) && !like(e.text, c.str("keyword")) && !like(e.level, c.str("keyword")):
-		case c.has("entrytime") && c.has("duration"): // answers nothing on the real server too
+		case c.has("entrytime") && c.has("duration"): // CloudStack answers nothing either
 		default:
 			out = append(out, e)
 		}
@@ -122,7 +123,7 @@ func listEvents(c *call) (any, error) {
 	return page(c, "event", out, c.viewEvent)
 }
 
-// checkEventResource checks resourceid and resourcetype, which go together.
+// checkEventResource checks resourceid and resourcetype, which must be used together.
 func (c *call) checkEventResource() *apiError {
 	if c.has("resourcetype") && !resourceKinds()[strings.ToLower(c.str("resourcetype"))] {
 		return invalid("Invalid resourcetype")
@@ -140,7 +141,7 @@ func (c *call) checkEventResource() *apiError {
 	return nil
 }
 
-// resourceKinds are the kinds of objects that events are about, in lower case.
+// resourceKinds returns the kinds of objects that events refer to, in lower case.
 func resourceKinds() map[string]bool {
 	kinds := map[string]bool{"none": true, "host": true, "storagepool": true, "domainrouter": true, "systemvm": true, "pod": true, "cluster": true}
 	for _, s := range eventSpecs {
@@ -157,7 +158,7 @@ func listEventTypes(*call) (any, error) {
 	return whole("eventtype", eventTypes(), func(s string) nameItem { return nameItem{s} }), nil
 }
 
-// sweepEvents archives or deletes events: those of ids, of a type, or up to a date.
+// sweepEvents archives or deletes events by ids, by type, or up to a date.
 func (c *call) sweepEvents(what string) (any, error) {
 	if !c.has("ids") && !c.has("type") && !c.has("enddate") {
 		return nil, invalid("either ids, type or enddate must be specified")
@@ -195,7 +196,7 @@ func (c *call) sweepEvents(what string) (any, error) {
 	return success{true}, nil
 }
 
-// mayClear tells whether an event is the caller's own, or one below an admin.
+// mayClear reports whether the caller may archive or delete an event: their own, or for admins one of their domain.
 func (c *call) mayClear(e *event) bool {
 	me := c.caller.account
 	if me.normal() {
@@ -204,7 +205,7 @@ func (c *call) mayClear(e *event) bool {
 	return c.access(e.owner)
 }
 
-// listAlerts is empty: nothing ever alarms this server.
+// listAlerts answers an empty list, because the simulator has no alerts.
 func listAlerts(c *call) (any, error) {
 	return page(c, "alert", []nameItem(nil), func(v nameItem) nameItem { return v })
 }

@@ -19,7 +19,7 @@ var firewallCommands = []command{
 	{name: "deleteFirewallRule", refs: map[string]refKind{"id": refRule}, submit: deleteFirewallRule, class: "user.firewall.DeleteFirewallRuleCmd"},
 }
 
-// fwView is the object firewallrule. Its ports are numbers, unlike those of other rules.
+// fwView is the API object firewallrule. Its ports are numbers, unlike those of other rules.
 type fwView struct {
 	ID          string    `json:"id"`
 	Protocol    string    `json:"protocol"`
@@ -108,7 +108,7 @@ type fwAnswer struct {
 	FW fwView `json:"firewallrule"`
 }
 
-// checkFWRule applies the validations of the create phase and completes the rule.
+// checkFWRule runs the checks of the create phase and sets defaults of the rule.
 func (c *call) checkFWRule(r *fwRule) error {
 	ip := r.ip
 	for _, s := range r.cidrs {
@@ -162,7 +162,8 @@ func (r *fwRule) checkPortRange() error {
 	return nil
 }
 
-// checkICMP keeps ports and ICMP types apart; without types a rule is for all of them.
+// checkICMP refuses ports with ICMP and ICMP types with other protocols. Without type and code, an ICMP rule matches
+// all.
 func (r *fwRule) checkICMP() error {
 	switch {
 	case r.protocol != "icmp" && (r.icmpType != nil || r.icmpCode != nil):
@@ -180,8 +181,8 @@ func (r *fwRule) checkICMP() error {
 	return nil
 }
 
-// conflictWith compares a new rule with the others of its address or network. Only
-// rules of one protocol that have a range in common, as text, can meet.
+// conflictWith compares a new rule with the other rules of its address or network. Two rules can conflict only if
+// they have the same protocol and a CIDR in common; CIDRs are compared as text.
 func (r *fwRule) conflictWith(others []*fwRule) error {
 	for _, o := range others {
 		if o.state == ruleRevoke || r.protocol != o.protocol || !shareText(r.cidrs, o.cidrs) || !shareText(r.destCIDRs, o.destCIDRs) {
@@ -203,7 +204,7 @@ func (r *fwRule) conflictWith(others []*fwRule) error {
 	return nil
 }
 
-// shareText tells whether two lists have an element in common; two empty ones do.
+// shareText reports whether the lists have an element in common or are both empty.
 func shareText(a, b []string) bool {
 	return len(a) == 0 && len(b) == 0 || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
@@ -221,7 +222,7 @@ func deleteFirewallRule(c *call) (*jobSpec, error) {
 		if !c.access(r.account) {
 			return &jobSpec{run: func(time.Time) (any, error) { return nil, denied() }}, nil
 		}
-		r.state = ruleRevoke // while the router is told, and for good if it refuses
+		r.state = ruleRevoke // while the router applies it, and permanently if the router refuses
 		return &jobSpec{refused: "Failed to delete firewall rule", run: func(time.Time) (any, error) {
 			c.st.dropFWRule(r)
 			return success{true}, nil
@@ -234,7 +235,7 @@ func deleteFirewallRule(c *call) (*jobSpec, error) {
 	return nil, c.badRef("id", c.str("id"))
 }
 
-// wrongPurpose is the job that finds out that an id names another kind of rule.
+// wrongPurpose returns a job that fails because the id refers to another kind of rule.
 func wrongPurpose(id int64) *jobSpec {
 	return &jobSpec{run: func(time.Time) (any, error) {
 		return nil, invalid("Unable to find %d having purpose Firewall", id)

@@ -15,14 +15,14 @@ var hostCommands = []command{
 	{name: "listHypervisors", run: listHypervisors},
 }
 
-// What the simulator's hypervisor reports of every host.
+// Resources that CloudStack's simulator hypervisor reports for every host.
 const (
 	hostCPUs   = 4
 	hostSpeed  = 8000 // MHz
 	hostMemory = 8 * gib
 )
 
-// gpuGroup is a graphics card as hosts show it.
+// gpuGroup is a GPU as hosts show it.
 type gpuGroup struct {
 	Name string `json:"gpugroupname"`
 	VGPU []vgpu `json:"vgpu"`
@@ -39,7 +39,7 @@ type vgpu struct {
 	Capacity  int    `json:"maxcapacity"`
 }
 
-// simulatedGPUs are the cards that the simulator's hypervisor reports.
+// simulatedGPUs are the GPUs that CloudStack's simulator hypervisor reports.
 var simulatedGPUs = []gpuGroup{
 	{"Simulator Graphics Card Basic", []vgpu{{"passthrough", 8192, 1, 4096, 2160, 1, 4, 4}}},
 	{"Simulator Graphics Card Pro", []vgpu{
@@ -48,7 +48,7 @@ var simulatedGPUs = []gpuGroup{
 	}},
 }
 
-// hostView is the object host.
+// hostView is the API object host.
 type hostView struct {
 	ID             string     `json:"id"`
 	Name           string     `json:"name"`
@@ -124,7 +124,7 @@ func listHosts(c *call) (any, error) {
 func (c *call) hostMatches(h *host) bool {
 	is := func(param, value string) bool { return !c.has(param) || strings.EqualFold(c.str(param), value) }
 	if m := arg[*vm](c, "virtualmachineid"); c.given("virtualmachineid") && (m == nil || m.host == h) {
-		return false // the parameter asks for hosts that the VM can move to
+		return false // the parameter asks for hosts to which the VM can migrate
 	}
 	return matches(c, "id", h) && matches(c, "zoneid", h.zone) && matches(c, "clusterid", h.cluster) && matches(c, "podid", h.cluster.pod) &&
 		is("name", h.name) && is("type", "Routing") && is("state", "Up") && is("resourcestate", "Enabled") && is("hypervisor", "Simulator") &&
@@ -133,7 +133,7 @@ func (c *call) hostMatches(h *host) bool {
 		(!c.has("managementserverid") || strings.EqualFold(c.str("managementserverid"), c.st.msID))
 }
 
-// allocated is what the VMs of a host have been given: MHz and bytes.
+// allocated returns the resources allocated to the VMs of a host, in MHz and bytes.
 func (st *state) allocated(h *host) (mhz int, memory int64) {
 	for _, v := range st.vms.rows {
 		if v.host == h && v.placed() {
@@ -165,10 +165,10 @@ func (c *call) viewHost(h *host) hostView {
 	}
 }
 
-// hypervisorNames are those that a server knows without the ones of its own zones.
+// hypervisorNames are the hypervisors that CloudStack knows in addition to those of its zones.
 var hypervisorNames = []string{"Hyperv", "KVM", "XenServer", "VMware", "BareMetal", "Ovm", "LXC", "Ovm3", "External"}
 
-// knownHypervisor tells whether the server knows the name; it ignores filters by others.
+// knownHypervisor reports whether CloudStack knows the hypervisor; it ignores filters for unknown ones.
 func knownHypervisor(name string) bool {
 	return strings.EqualFold(name, "Simulator") || slices.ContainsFunc(hypervisorNames, func(s string) bool { return strings.EqualFold(s, name) })
 }

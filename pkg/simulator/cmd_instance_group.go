@@ -14,7 +14,7 @@ var groupCommands = []command{
 	{name: "deleteInstanceGroup", refs: map[string]refKind{"id": refInstanceGroup}, write: true, run: deleteInstanceGroup},
 }
 
-// instanceGroup is a name that VMs share.
+// instanceGroup is a named group of VMs.
 type instanceGroup struct {
 	entity
 	name  string
@@ -50,7 +50,7 @@ func listInstanceGroups(c *call) (any, error) {
 	return page(c, "instancegroup", out, viewGroup)
 }
 
-// groupNamed finds the owner's group of a name, or makes it.
+// groupNamed returns the owner's group with the name. It creates the group if necessary.
 func (st *state) groupNamed(owner *account, name string, now time.Time) *instanceGroup {
 	g, ok := st.groups.find(func(g *instanceGroup) bool { return g.owner == owner && strings.EqualFold(g.name, name) })
 	if !ok {

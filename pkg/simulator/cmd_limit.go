@@ -11,7 +11,7 @@ var limitCommands = []command{
 	{name: "updateResourceCount", write: true, run: updateResourceCount, order: []string{"account", "domainid", "resourcetype", "projectid"}},
 }
 
-// limitView is the object resourcelimit, and resourcecount with Count.
+// limitView is the API object resourcelimit, or resourcecount if Count is set.
 type limitView struct {
 	ownerView
 	Type     string `json:"resourcetype"`
@@ -20,7 +20,7 @@ type limitView struct {
 	Count    *int64 `json:"resourcecount,omitempty"`
 }
 
-// limitHolder is whose limits a command is about: an account or a domain.
+// limitHolder is the account or domain that a limit applies to.
 type limitHolder struct {
 	account *account
 	domain  *domain
@@ -110,7 +110,7 @@ func listResourceLimits(c *call) (any, error) {
 	if kind != nil {
 		out = append(out, kind)
 	} else {
-		for _, own := range []bool{true, false} { // limits of its own come first
+		for _, own := range []bool{true, false} { // limits that are set explicitly come first
 			for i := range limitKinds {
 				if _, ok := h.limits()[limitKinds[i].key]; ok == own {
 					out = append(out, &limitKinds[i])
@@ -119,12 +119,12 @@ func listResourceLimits(c *call) (any, error) {
 		}
 	}
 	if c.has("id") || c.has("tag") {
-		out = nil // rows by their number, and limits of host or storage tags, are not kept
+		out = nil // the simulator stores neither row numbers nor limits of host or storage tags
 	}
 	return whole("resourcelimit", out, func(k *limitKind) limitView { return c.viewLimit(h, k) }), nil
 }
 
-// limitKindArg reads resourcetypename and resourcetype; the name wins.
+// limitKindArg reads resourcetypename and resourcetype; the name has precedence.
 func (c *call) limitKindArg() (*limitKind, error) {
 	if name, ok := c.args["resourcetypename"]; ok {
 		for i := range limitKinds {

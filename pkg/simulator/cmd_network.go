@@ -21,7 +21,7 @@ var networkCommands = []command{
 	{name: "restartNetwork", refs: map[string]refKind{"id": refNetwork}, submit: restartNetwork, class: "user.network.RestartNetworkCmd"},
 }
 
-// capabilitiesJSON maps provider and service to the capabilities that listNetworks shows.
+// capabilitiesJSON maps a provider and a service to the capabilities that listNetworks shows.
 //
 //go:embed capabilities.json
 var capabilitiesJSON []byte
@@ -34,19 +34,19 @@ var providerCapabilities = sync.OnceValues(func() (map[string]map[string][]capab
 	return m, nil
 })
 
-// serviceOfNetwork is a service with all capabilities of its provider.
+// serviceOfNetwork is a service with the capabilities of its providers.
 type serviceOfNetwork struct {
 	Name         string           `json:"name"`
 	Provider     []nameView       `json:"provider"`
 	Capabilities []capabilityView `json:"capability"`
 }
 
-// networkServices renders the services of an offering once; networks share the result.
+// networkServices builds the services of an offering once; all networks of the offering share the result.
 func (o *networkOffering) networkServices() []serviceOfNetwork {
 	o.once.Do(func() {
 		caps, err := providerCapabilities()
 		if err != nil {
-			return // a test decodes the file
+			return // cannot happen: a test decodes the embedded file
 		}
 		o.rendered = []serviceOfNetwork{}
 		for _, s := range o.services {
@@ -60,7 +60,7 @@ func (o *networkOffering) networkServices() []serviceOfNetwork {
 	return o.rendered
 }
 
-// networkView is the object network.
+// networkView is the API object network.
 type networkView struct {
 	ID              string `json:"id"`
 	Name            string `json:"name"`
@@ -120,7 +120,7 @@ type networkView struct {
 	HasAnnotations  bool               `json:"hasannotations"`
 }
 
-// networkFilters are the permitted values of networkfilter.
+// networkFilters are the valid values of networkfilter.
 var networkFilters = []string{"account", "domain", "accountdomain", "shared", "all"}
 
 func listNetworks(c *call) (any, error) {
@@ -131,8 +131,8 @@ func listNetworks(c *call) (any, error) {
 	if a := c.str("acltype"); a != "" && !strings.EqualFold(a, "Account") && !strings.EqualFold(a, "Domain") {
 		return nil, invalid("Invalid ACL type %s", a)
 	}
-	// Unlike other lists an id does not widen what an admin sees.
-	// Domain admins always see their whole domain here.
+	// Unlike in other list commands, an id does not extend what an admin sees, and domain admins always see their
+	// whole domain.
 	in, err := c.ownerScope(c.caller.account.domainAdmin() && !c.given("projectid"))
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func listNetworks(c *call) (any, error) {
 	var out []*network
 	for _, n := range slices.Backward(c.st.networks.rows) {
 		visible := n.owner != nil && in(n.owner) && (n.owner.project == nil || c.given("projectid"))
-		if n.owner == nil { // a shared network of the domain
+		if n.owner == nil { // a domain's shared network
 			visible = (wide || c.domainNetwork(n)) && !ownOnly
 		}
 		if n.removed || !visible || !matches(c, "id", n) || !c.networkMatches(n) {
@@ -161,7 +161,7 @@ func listNetworks(c *call) (any, error) {
 	return page(c, "network", out, c.viewNetwork)
 }
 
-// domainNetwork tells whether a domain's network reaches the caller (or the project asked for).
+// domainNetwork reports whether the caller (or the requested project) has access to a domain's network.
 func (c *call) domainNetwork(n *network) bool {
 	d := c.caller.account.domain
 	if p := arg[*project](c, "projectid"); p != nil {
@@ -252,12 +252,12 @@ func (c *call) viewNetwork(n *network) networkView {
 	return v
 }
 
-// autoScaling tells whether the load balancer of the offering can scale groups of VMs.
+// autoScaling reports whether the load balancer of the offering supports autoscaling VM groups.
 func (o *networkOffering) autoScaling() bool {
 	return o.providedBy("Lb", "VirtualRouter", "VpcVirtualRouter")
 }
 
-// vlanText is the network's VLAN as answers show it; "" as long as it has none.
+// vlanText returns the network's VLAN as answers show it, or "" if it has none yet.
 func (n *network) vlanText() string {
 	switch {
 	case n.vlan != 0:
@@ -268,7 +268,7 @@ func (n *network) vlanText() string {
 	return ""
 }
 
-// reservedRange is the part of the network's range that guests do not get.
+// reservedRange returns the part of the network's CIDR that is not available to VMs.
 func reservedRange(whole string, guests netip.Prefix) string {
 	p, err := netip.ParsePrefix(whole)
 	if err != nil {

@@ -13,8 +13,7 @@ type networkAnswer struct {
 	Network networkView `json:"network"`
 }
 
-// createNetwork makes an isolated, shared or L2 network, or a tier of a VPC.
-// The checks stand in the server's order.
+// createNetwork creates an isolated, shared or L2 network, or a VPC tier. The checks run in CloudStack's order.
 func createNetwork(c *call) (any, error) {
 	z, o := arg[*zone](c, "zoneid"), arg[*networkOffering](c, "networkofferingid")
 	if o == nil || o.removed {
@@ -33,7 +32,7 @@ func createNetwork(c *call) (any, error) {
 	}
 	var err error
 	n.owner = c.caller.account
-	if c.given("domainid") && c.str("account") != "" || c.given("projectid") { // an account alone names nobody
+	if c.given("domainid") && c.str("account") != "" || c.given("projectid") { // account without domainid is ignored
 		if n.owner, err = c.newOwner(); err != nil {
 			return nil, err
 		}
@@ -51,7 +50,8 @@ func createNetwork(c *call) (any, error) {
 	return networkAnswer{c.viewNetwork(n)}, nil
 }
 
-// storeNetwork is the end of every creation of a network: one from a persistent offering is brought up at once.
+// storeNetwork is the last step of every network creation. A network of a persistent offering is implemented
+// immediately.
 func (c *call) storeNetwork(n *network) error {
 	c.st.networks.add(n)
 	if err := c.giveSourceNAT(n); err != nil {
@@ -64,7 +64,7 @@ func (c *call) storeNetwork(n *network) error {
 	return nil
 }
 
-// isolatedNetwork makes a network that a command needs beside its own object.
+// isolatedNetwork creates a network that a command needs for another object.
 func (c *call) isolatedNetwork(owner *account, z *zone, o *networkOffering, name, display string) (*network, error) {
 	n := &network{
 		entity: entity{created: c.now}, name: name, display: display, zone: z, offering: o, owner: owner, domain: owner.domain, typ: typeIsolated, state: netAllocated,
@@ -75,7 +75,8 @@ func (c *call) isolatedNetwork(owner *account, z *zone, o *networkOffering, name
 	return n, c.storeNetwork(n)
 }
 
-// checkBase checks what names the physical network: directly, or by the network that a shared one is associated with.
+// checkBase checks the parameters that select the physical network: physicalnetworkid, or the associated network of a
+// shared network.
 func (c *call) checkBase(n *network) error {
 	switch {
 	case n.base != nil && n.typ != typeShared:
@@ -88,7 +89,7 @@ func (c *call) checkBase(n *network) error {
 	return nil
 }
 
-// checkNetworkScope decides whether the network belongs to the account or to a domain.
+// checkNetworkScope sets the network's owner: an account or a domain.
 func (c *call) checkNetworkScope(n *network) error {
 	me := c.caller.account
 	if !n.zone.enabled && !c.caller.rootAdmin() {
@@ -140,7 +141,7 @@ func (c *call) checkNetworkScope(n *network) error {
 	return nil
 }
 
-// checkAddressing reads gateway, netmask and the range of addresses.
+// checkAddressing reads the gateway, the netmask and the IP range.
 func (c *call) checkAddressing(n *network) error {
 	gw, mask, first, last := c.str("gateway"), c.str("netmask"), c.str("startip"), c.str("endip")
 	gateway, err := netip.ParseAddr(gw)
@@ -148,7 +149,7 @@ func (c *call) checkAddressing(n *network) error {
 		return invalid("Gateway parameter is invalid")
 	}
 	if gw == "" {
-		return nil // startip and endip have no meaning then
+		return nil // without a gateway, startip and endip are ignored
 	}
 	if first != "" {
 		if last == "" {
@@ -182,7 +183,7 @@ func (c *call) checkAddressing(n *network) error {
 	return nil
 }
 
-// maskBits is the length of a netmask such as 255.255.255.0.
+// maskBits returns the prefix length of a netmask such as 255.255.255.0.
 func maskBits(mask string) (int, bool) {
 	for bits := 1; bits <= 32; bits++ {
 		if netmask(bits) == mask {
@@ -192,7 +193,7 @@ func maskBits(mask string) (int, bool) {
 	return 0, false
 }
 
-// checkNetworkRights refuses what only root admins may choose.
+// checkNetworkRights refuses parameters that are reserved to root admins.
 func (c *call) checkNetworkRights(n *network) error {
 	spec, root := &n.offering.spec, c.caller.rootAdmin()
 	for _, p := range []string{"ip6gateway", "ip6cidr", "startipv6", "endipv6"} {
@@ -225,10 +226,10 @@ func (c *call) checkNetworkRights(n *network) error {
 	return nil
 }
 
-// smallestGuestBits is network.guest.cidr.limit: the largest range that users can have.
+// smallestGuestBits is network.guest.cidr.limit, the smallest prefix length that users may choose.
 const smallestGuestBits = 22
 
-// checkNetworkServices checks the offering's providers and what depends on its services.
+// checkNetworkServices checks the offering's providers and the parameters that depend on its services.
 func (c *call) checkNetworkServices(n *network) error {
 	o := n.offering
 	for i := range o.services {
@@ -251,7 +252,7 @@ func (c *call) checkNetworkServices(n *network) error {
 			return invalid("Please ensure that your start IP is less than the end IP.")
 		}
 	} else {
-		n.first, n.last = netip.Addr{}, netip.Addr{} // only ranges of such offerings count
+		n.first, n.last = netip.Addr{}, netip.Addr{} // other offerings ignore the range
 	}
 	if n.dns1 != "" || n.dns2 != "" {
 		switch {
@@ -270,7 +271,7 @@ func (c *call) checkNetworkServices(n *network) error {
 	return nil
 }
 
-// checkGuestNetwork is what holds for every kind of guest network; it settles VLAN, range and domain.
+// checkGuestNetwork runs the checks that apply to every guest network, and sets its VLAN, CIDR and network domain.
 func (c *call) checkGuestNetwork(n *network) error {
 	if n.offering.spec.State != "Enabled" {
 		return invalid("Can't use specified network offering id as its state is not Enabled")
@@ -310,7 +311,7 @@ func (c *call) checkGuestNetwork(n *network) error {
 	return nil
 }
 
-// checkVLAN checks the VLAN that the admin gave, or takes one where the network needs it at once.
+// checkVLAN checks the VLAN that the admin specified, or allocates one for a shared network.
 func (c *call) checkVLAN(n *network) error {
 	spec, given := &n.offering.spec, c.has("vlan")
 	switch {
@@ -350,7 +351,7 @@ func (c *call) checkVLAN(n *network) error {
 	return nil
 }
 
-// giveSourceNAT takes the address that the caller wants as the network's source NAT address.
+// giveSourceNAT allocates the requested address as the network's source NAT address.
 func (c *call) giveSourceNAT(n *network) error {
 	want := c.str("sourcenatipaddress")
 	if want == "" || n.owner == nil || !n.provides("SourceNat") || n.vpc != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// targetNetwork is the network of a command; touching another's is refused before there is a job.
+// targetNetwork returns the network of a command. Networks of other owners are refused before a job starts.
 func (c *call) targetNetwork() (*network, error) {
 	n := arg[*network](c, "id")
 	if n == nil {
@@ -21,7 +21,7 @@ func (c *call) targetNetwork() (*network, error) {
 	return n, nil
 }
 
-// operates tells whether the caller may change the network; a domain's network belongs to the system account.
+// operates reports whether the caller may change the network. A domain's network is owned by the system account.
 func (c *call) operates(n *network) bool {
 	if n.owner == nil {
 		return c.caller.rootAdmin() || c.caller.account.domainAdmin() && n.domain.within(c.caller.account.domain)
@@ -93,7 +93,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 		if n.removed {
 			return nil, invalid("Specified network id doesn't exist in the system")
 		}
-		changed := *n // nothing is stored when a later parameter is refused
+		changed := *n // nothing is stored if a later parameter is refused
 		for _, step := range []func(n, to *network) error{c.updateOffering, c.updateDNS, c.updateRange} {
 			if err := step(n, &changed); err != nil {
 				return nil, err
@@ -114,7 +114,7 @@ func updateNetwork(c *call) (*jobSpec, error) {
 	}), nil
 }
 
-// updateOffering moves the network to another offering.
+// updateOffering changes the network offering.
 func (c *call) updateOffering(n, to *network) error {
 	if !c.given("networkofferingid") {
 		return nil
@@ -170,7 +170,7 @@ func (c *call) updateDNS(n, to *network) error {
 	return c.checkDNSPair(to.dns1, to.dns2)
 }
 
-// updateRange reserves a part of the network's range: VMs get addresses of guestvmcidr only.
+// updateRange applies an IP reservation: VMs get addresses of guestvmcidr only.
 func (c *call) updateRange(n, to *network) error {
 	text, ok := c.args["guestvmcidr"]
 	if !ok {

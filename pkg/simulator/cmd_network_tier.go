@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxTiers is vpc.max.networks.
+// maxTiers is vpc.max.networks, the maximum number of tiers of a VPC.
 const maxTiers = 3
 
-// checkTier checks what a network must fulfil to be a tier of a VPC; other networks must not look like one.
+// checkTier checks the requirements of a VPC tier. It refuses VPC offerings for other networks.
 func (c *call) checkTier(n *network) error {
 	spec := &n.offering.spec
 	switch {
@@ -43,7 +43,7 @@ func (c *call) checkTier(n *network) error {
 	return c.checkTierOffering(n.offering, n, v)
 }
 
-// checkTierRange checks the range of a new tier against those of the VPC and of its other tiers.
+// checkTierRange checks the CIDR of a new tier against the CIDR of the VPC and those of its other tiers.
 func (c *call) checkTierRange(n *network, v *vpc) error {
 	tiers := c.st.tiers(v)
 	super, err := netip.ParsePrefix(v.cidr)
@@ -69,10 +69,10 @@ func (c *call) checkTierRange(n *network, v *vpc) error {
 	return nil
 }
 
-// reaches is call.access for an account that is not the caller.
+// reaches is call.access for an account other than the caller's.
 func reaches(from, to *account) bool { return (&call{caller: caller{account: from}}).access(to) }
 
-// checkTierOffering checks an offering against the VPC that a tier of it belongs to.
+// checkTierOffering checks a tier's offering against the VPC.
 func (c *call) checkTierOffering(o *networkOffering, n *network, v *vpc) error {
 	if !o.has("SourceNat") && !o.has("Gateway") {
 		return invalid("Only network offerings of type Isolated with service SourceNat are valid for vpc ")
@@ -97,7 +97,7 @@ func (c *call) checkTierOffering(o *networkOffering, n *network, v *vpc) error {
 	return nil
 }
 
-// publicLB tells whether the offering balances load on public addresses.
+// publicLB reports whether the offering balances load on public addresses.
 func (o *networkOffering) publicLB() bool {
 	return o.has("Lb") && !o.providedBy("Lb", "InternalLbVm")
 }

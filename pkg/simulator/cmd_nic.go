@@ -22,7 +22,7 @@ var nicCommands = []command{
 // listedNIC is a NIC as listNics shows it.
 type listedNIC struct {
 	nicView
-	SecondaryIPs []secondaryView `json:"secondaryip,omitempty"` // left out when there is none, unlike in a VM
+	SecondaryIPs []secondaryView `json:"secondaryip,omitempty"` // omitted if there is none, unlike in a VM
 	VMID         string          `json:"virtualmachineid"`
 }
 
@@ -50,7 +50,7 @@ func listNics(c *call) (any, error) {
 	}), nil
 }
 
-// nicVM is the VM of a command on its NICs, checked before the job starts.
+// nicVM returns the VM of a NIC command. The check runs before the job starts.
 func (c *call) nicVM() (*vm, error) {
 	v := arg[*vm](c, "virtualmachineid")
 	switch {
@@ -86,12 +86,12 @@ func addNic(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// nicAnswer is the result of commands on NICs: the VM with its NICs and little else.
+// nicAnswer is the result of NIC commands: the VM with its NICs and few other details.
 func (c *call) nicAnswer(v *vm) vmAnswer {
 	return vmAnswer{c.viewVM(v, vmDetails{"nics": true})}
 }
 
-// validMAC is the address if it is one; the server replaces any other.
+// validMAC returns s if it is a valid MAC address, or else "": CloudStack then generates one.
 func validMAC(s string) string {
 	if checkMAC(s) != nil {
 		return ""
@@ -99,7 +99,7 @@ func validMAC(s string) string {
 	return s
 }
 
-// mayConnect is the check of addNicToVirtualMachine, made inside its job.
+// mayConnect runs the checks that addNicToVirtualMachine makes in its job.
 func (c *call) mayConnect(v *vm, n *network) error {
 	switch {
 	case v.removed:
@@ -160,7 +160,7 @@ func removeNic(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// nicInUse tells whether rules point to the NIC.
+// nicInUse reports whether rules refer to the NIC.
 func (st *state) nicInUse(n *nic) bool {
 	if n.staticNAT != nil {
 		return true
@@ -168,7 +168,8 @@ func (st *state) nicInUse(n *nic) bool {
 	return slices.ContainsFunc(n.addresses(), func(ip string) bool { return st.addressInUse(n, ip) })
 }
 
-// addressInUse tells whether static NAT, a port forwarding or a load balancer rule points to an address of a NIC.
+// addressInUse reports whether static NAT, a port forwarding rule or a load balancer rule refers to an address of a
+// NIC.
 func (st *state) addressInUse(n *nic, ip string) bool {
 	for _, o := range st.ips.rows {
 		if o.staticVM == n.vm && o.staticIP == ip && o.network == n.network {
@@ -202,7 +203,7 @@ func updateDefaultNic(c *call) (*jobSpec, error) {
 		case v.state != vmRunning && v.state != vmStopped:
 			return nil, errf(codeInternal, csRuntime, "refusing to set default %s is not Running or Stopped", v.text())
 		}
-		// The two NICs change their device numbers, too: the default one is device 0.
+		// The two NICs also swap their device numbers, because the default NIC is device 0.
 		for _, o := range v.nics {
 			if o.isDefault {
 				o.isDefault = false

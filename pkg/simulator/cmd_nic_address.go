@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxSecondary is vm.network.nic.max.secondary.ipaddresses.
+// maxSecondary is vm.network.nic.max.secondary.ipaddresses, the maximum number of secondary addresses of a NIC.
 const maxSecondary = 10
 
 // secondaryAnswer is the result of addIpToNic.
@@ -23,7 +23,7 @@ type secondaryAnswer struct {
 	} `json:"nicsecondaryip"`
 }
 
-// addIPToNic takes the address in its create phase; the job has nothing left to do.
+// addIPToNic allocates the address in the create phase; the job only returns it.
 func addIPToNic(c *call) (*jobSpec, error) {
 	n := arg[*nic](c, "nicid")
 	want := c.str("ipaddress")
@@ -55,7 +55,7 @@ func addIPToNic(c *call) (*jobSpec, error) {
 		a.IP.ID, a.IP.IPAddress, a.IP.NICID, a.IP.NetworkID = s.uuid, s.ip, n.uuid, n.network.uuid
 		return a, nil
 	}}
-	// The server takes the internal id for that of a public address.
+	// CloudStack mistakes the internal id for that of a public address.
 	if o, ok := c.st.ips.byID(s.id); ok {
 		spec.instanceID = o.uuid
 	}
@@ -75,7 +75,7 @@ func removeIPFromNic(c *call) (*jobSpec, error) {
 		case !c.access(n.vm.owner):
 			return nil, denied()
 		case n.vm.removed, n.network.typ == typeL2, n.network.typ == typeIsolated && c.st.addressInUse(n, s.ip):
-			return nil, invalid("Removing guest ip from nic failed") // every reason collapses into this text
+			return nil, invalid("Removing guest ip from nic failed") // CloudStack answers the same text for each of these reasons
 		}
 		c.st.secondary.drop(s)
 		n.secondary = slices.DeleteFunc(n.secondary, func(o *secondaryIP) bool { return o == s })
@@ -83,7 +83,7 @@ func removeIPFromNic(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// updateVMNicIP gives a stopped VM's NIC another address; rules that point to the old one follow.
+// updateVMNicIP changes the address of a stopped VM's NIC; rules that refer to the old address are changed too.
 func updateVMNicIP(c *call) (*jobSpec, error) {
 	n := arg[*nic](c, "nicid")
 	if n == nil {

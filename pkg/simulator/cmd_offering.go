@@ -72,7 +72,7 @@ func listServiceOfferings(c *call) (any, error) {
 	})
 }
 
-// offeringMatches applies the filters on a service offering's own attributes.
+// offeringMatches applies the filters on attributes of a service offering.
 func (c *call) offeringMatches(o *serviceOffering) bool {
 	for name, has := range map[string]int{"cpunumber": o.cpuNumber, "cpuspeed": o.cpuSpeed, "memory": o.memMB} {
 		if c.has(name) && has < c.integer(name) {
@@ -87,11 +87,11 @@ func (c *call) offeringMatches(o *serviceOffering) bool {
 		c.has("state") && !strings.EqualFold(c.str("state"), "Active") && !strings.EqualFold(c.str("state"), "all"):
 		return false
 	}
-	// Offerings of a domain alone: none. Users' domains are checked, not filtered by.
+	// No offering belongs to a domain. CloudStack checks the domain parameter of users, but does not filter by it.
 	return !c.given("domainid") || c.str("account") != "" || !c.caller.rootAdmin()
 }
 
-// canChangeTo tells whether listServiceOfferings proposes an offering for a VM.
+// canChangeTo reports whether listServiceOfferings returns an offering as a choice for a VM.
 func (v *vm) canChangeTo(o *serviceOffering) bool {
 	if o == v.offering {
 		return false
@@ -138,13 +138,13 @@ func (o *networkOffering) hasAll(services []string) bool {
 	return true
 }
 
-// changeable tells whether the network of the call could be moved to the offering.
+// changeable reports whether the network of the call can change to the offering.
 func (c *call) changeable(o *networkOffering) bool {
 	n := arg[*network](c, "networkid")
 	return n != nil && n.typ == o.spec.GuestType && n.offering != o && n.offering.spec.ForVPC == o.spec.ForVPC
 }
 
-// viewNetworkOffering puts id and created into the recorded answer of a built-in offering.
+// viewNetworkOffering adds id and created to the recorded answer for a built-in offering.
 func viewNetworkOffering(o *networkOffering) json.RawMessage {
 	head, err := marshal(struct {
 		ID      string     `json:"id"`

@@ -19,7 +19,7 @@ var physicalCommands = []command{
 	{name: "listRouters", refs: map[string]refKind{"id": refRouter}, run: listRouters},
 }
 
-// physicalView is the object physicalnetwork: each zone has one.
+// physicalView is the API object physicalnetwork. Each zone has one.
 type physicalView struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -49,7 +49,7 @@ func listPhysicalNetworks(c *call) (any, error) {
 	})
 }
 
-// providerView is the object networkserviceprovider.
+// providerView is the API object networkserviceprovider.
 type providerView struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
@@ -59,7 +59,7 @@ type providerView struct {
 	Individual bool     `json:"canenableindividualservice"`
 }
 
-// allProviders are those that a zone knows, switched on or not.
+// allProviders are the network service providers of a zone, enabled or not.
 var allProviders = []string{
 	"ConfigDrive", "InternalLbVm", "Netris", "Netscaler", "Nsx", "SecurityGroupProvider", "Tungsten", "VirtualRouter", "VpcVirtualRouter",
 }
@@ -72,7 +72,7 @@ func (z *zone) provider(name string) providerView {
 	if enabledProviders[name] {
 		v.State = "Enabled"
 	}
-	if err == nil { // a test decodes the file
+	if err == nil { // a test decodes the embedded file
 		v.Services = append(v.Services, slices.Sorted(maps.Keys(caps[name]))...)
 	}
 	return v
@@ -144,7 +144,7 @@ func listSupportedNetworkServices(c *call) (any, error) {
 	return page(c, "networkservice", out, func(v supportedService) supportedService { return v })
 }
 
-// vlanRangeView is the object vlaniprange.
+// vlanRangeView is the API object vlaniprange.
 type vlanRangeView struct {
 	ID          string `json:"id"`
 	ForVirtual  bool   `json:"forvirtualnetwork"`
@@ -191,13 +191,13 @@ func listVLANIPRanges(c *call) (any, error) {
 	return page(c, "vlaniprange", out, func(v vlanRangeView) vlanRangeView { return v })
 }
 
-// publicGateway is the first address of the /24 that a public address lies in.
+// publicGateway returns the /24 that contains a public address, and its first address.
 func publicGateway(a netip.Addr) (netip.Prefix, netip.Addr) {
 	p := netip.PrefixFrom(a, 24).Masked()
 	return p, p.Addr().Next()
 }
 
-// publicRange describes the public addresses of a zone as one range.
+// publicRange returns the public addresses of a zone as one range.
 func (st *state) publicRange(z *zone) (vlanRangeView, bool) {
 	var first, last netip.Addr
 	for _, ip := range st.ips.rows {
@@ -221,7 +221,7 @@ func (st *state) publicRange(z *zone) (vlanRangeView, bool) {
 	}, true
 }
 
-// rangeView describes the addresses of a shared network.
+// rangeView returns the address range of a shared network.
 func (n *network) rangeView() vlanRangeView {
 	first, last := n.guestRange()
 	return vlanRangeView{

@@ -15,7 +15,7 @@ var podCommands = []command{
 	{name: "listSystemVms", refs: map[string]refKind{"id": refSystemVM}, run: listSystemVMs},
 }
 
-// address is the n-th address of the pod's range.
+// address returns the n-th address of the pod's CIDR.
 func (p *pod) address(n int) string {
 	a := p.net.Masked().Addr()
 	for range n {
@@ -49,7 +49,7 @@ type podView struct {
 	Annotations bool       `json:"hasannotations"`
 }
 
-// is applies a filter by a text; absent, it is true.
+// is is a list filter: it reports whether a text parameter is absent or equals value, ignoring case.
 func (c *call) is(param, value string) bool {
 	return !c.has(param) || strings.EqualFold(c.str(param), value)
 }

@@ -23,7 +23,7 @@ var forwardCommands = []command{
 	{name: "disableStaticNat", submit: disableStaticNAT, class: "user.nat.DisableStaticNatCmd"},
 }
 
-// pfView is the object portforwardingrule. Its ports are strings.
+// pfView is the API object portforwardingrule. Its ports are strings.
 type pfView struct {
 	ID          string    `json:"id"`
 	PrivatePort string    `json:"privateport"`
@@ -130,7 +130,7 @@ func createPortForwardingRule(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// forwardNetwork finds the network of a new rule and checks that the address is free for forwarding.
+// forwardNetwork returns the network of a new rule and checks that the address can be used for port forwarding.
 func (c *call) forwardNetwork(r *pfRule) (*network, error) {
 	ip := r.ip
 	if s, ok := c.args["vmguestip"]; ok {
@@ -162,7 +162,8 @@ func (c *call) forwardNetwork(r *pfRule) (*network, error) {
 	return n, c.usable(ip, n, "PortForwarding")
 }
 
-// usable checks that the network has the service and that its offering lets the address serve it beside what it serves already.
+// usable checks that the network has the service, and that its offering lets the address provide it along with the
+// services that it already provides.
 func (c *call) usable(ip *publicIP, n *network, service string) error {
 	if !n.offering.spec.Conserve {
 		used := map[string]bool{
@@ -183,14 +184,14 @@ func (c *call) usable(ip *publicIP, n *network, service string) error {
 	return nil
 }
 
-// bind ties a VPC address to the tier of its first rule. A source NAT address loses that role by it, for good.
+// bind assigns a VPC address to the tier of its first rule. A source NAT address thereby loses its role permanently.
 func (ip *publicIP) bind(n *network) {
 	if ip.network == nil && ip.vpc != nil {
 		ip.network, ip.sourceNAT = n, false
 	}
 }
 
-// checkForward checks ports, access and protocol.
+// checkForward checks ports, access and protocol of a rule.
 func (c *call) checkForward(r *pfRule) error {
 	switch {
 	case !validPort(r.publicStart):
@@ -201,7 +202,7 @@ func (c *call) checkForward(r *pfRule) error {
 		return invalid("Start port can't be bigger than end port")
 	case !c.access(r.ip.owner):
 		return denied()
-	case r.protocol == "icmp" || r.protocol == "" || !strings.Contains("tcp,udp", r.protocol): //nolint:gocritic // the server looks for the text inside the list
+	case r.protocol == "icmp" || r.protocol == "" || !strings.Contains("tcp,udp", r.protocol): //nolint:gocritic // CloudStack searches the list as a text
 		return invalid("Protocol %s is not supported in zone %d", c.str("protocol"), r.ip.zone.id)
 	case r.privateStart > r.privateEnd:
 		return invalid("Start port can't be bigger than end port")
@@ -211,7 +212,7 @@ func (c *call) checkForward(r *pfRule) error {
 	return nil
 }
 
-// checkForwardTarget checks the VM and settles the address that the rule leads to.
+// checkForwardTarget checks the VM and sets the address that the rule forwards to.
 func (c *call) checkForwardTarget(r *pfRule) error {
 	switch {
 	case r.vm == nil || r.vm.removed:
@@ -234,7 +235,8 @@ func (c *call) checkForwardTarget(r *pfRule) error {
 	return nil
 }
 
-// guestAddress is the VM's address in the network: want, if that is its own, or that of its NIC.
+// guestAddress returns the VM's address in the network: want if it is an address of the VM, or the primary address if
+// want is empty.
 func guestAddress(v *vm, n *network, want string) (string, error) {
 	card := v.nicIn(n)
 	switch {
@@ -248,7 +250,7 @@ func guestAddress(v *vm, n *network, want string) (string, error) {
 	return want, nil
 }
 
-// checkForwardConflicts compares with the load balancer rules and the other forwards of the address.
+// checkForwardConflicts compares a rule with the load balancer rules and port forwarding rules of its address.
 func (c *call) checkForwardConflicts(r *pfRule) error {
 	for _, o := range r.ip.lbRules {
 		if r.publicStart <= o.publicPort && o.publicPort <= r.publicEnd {
@@ -268,7 +270,7 @@ func rangeConflict(from, to int, with string, start, end int) error {
 	return errf(codeConflict, csGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
 }
 
-// forwardConflict tells whether a load balancer rule's port is taken by a forward.
+// forwardConflict returns an error if a port forwarding rule uses the port.
 func (ip *publicIP) forwardConflict(port int) error {
 	for _, o := range ip.pfRules {
 		if o.publicStart <= port && port <= o.publicEnd {
@@ -278,7 +280,8 @@ func (ip *publicIP) forwardConflict(port int) error {
 	return nil
 }
 
-// openFirewall lets everybody reach the ports of a forward. An equal rule that is there already stays on its own.
+// openFirewall creates a firewall rule that allows every source address to reach the forwarded ports. If an equal
+// rule exists, it creates none and returns nil, so the existing rule stays independent of the port forwarding rule.
 func (st *state) openFirewall(r *pfRule) *fwRule {
 	for _, o := range r.ip.fwRules {
 		if o.protocol == r.protocol && o.startPort != nil && *o.startPort == r.publicStart && *o.endPort == r.publicEnd {

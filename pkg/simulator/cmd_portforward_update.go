@@ -5,7 +5,7 @@ package simulator
 
 import "time"
 
-// ruleTarget is the rule that a command names. Touching another's is refused before there is a job.
+// ruleTarget refuses a rule of an owner that the caller has no access to, before a job starts.
 func (c *call) ruleTarget(r any) error {
 	var owner *account
 	switch o := r.(type) {

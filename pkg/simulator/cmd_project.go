@@ -25,7 +25,7 @@ var projectCommands = []command{
 	{name: "listProjectInvitations", run: listProjectInvitations},
 }
 
-// projectView is the object project.
+// projectView is the API object project.
 type projectView struct {
 	ID          string              `json:"id"`
 	Name        string              `json:"name"`
@@ -63,8 +63,8 @@ func listProjects(c *call) (any, error) {
 	return page(c, "project", out, func(p *project) projectView { return c.projectView(p, counted) })
 }
 
-// projectsScope is the filter of listProjects: the caller's own projects; for admins those of the account
-// or user named, those of a domain, or with listall all that they may see.
+// projectsScope returns the filter of listProjects: the caller's own projects. For admins: the projects of the named
+// account or user, those of a domain, or with listall all that they may see.
 func (c *call) projectsScope() (func(*project) bool, *apiError) {
 	me := c.caller.account
 	name, username := c.str("account"), c.str("username")

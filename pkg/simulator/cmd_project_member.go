@@ -30,7 +30,7 @@ func (p *project) find(a *account, u *user) *projectMember {
 	return nil
 }
 
-// memberNamed is the member that the parameter account names.
+// memberNamed returns the member that the parameter account refers to.
 func (c *call) memberNamed(p *project) (*projectMember, error) {
 	a, ok := c.st.accountIn(p.domain, c.str("account"))
 	if !ok {
@@ -43,7 +43,7 @@ func (c *call) memberNamed(p *project) (*projectMember, error) {
 	return m, nil
 }
 
-// memberUser is the member that the parameter userid names.
+// memberUser returns the member that the parameter userid refers to.
 func (c *call) memberUser(p *project) (*projectMember, error) {
 	u := arg[*user](c, "userid")
 	switch {
@@ -59,7 +59,7 @@ func (c *call) memberUser(p *project) (*projectMember, error) {
 	return m, nil
 }
 
-// projectRoleType reads roletype: whether a member is an admin of the project; Regular is the default.
+// projectRoleType reads roletype and reports whether the member is an admin of the project; Regular is the default.
 func (c *call) projectRoleType() (admin bool, err error) {
 	switch strings.ToLower(c.str("roletype")) {
 	case "admin":
@@ -70,7 +70,7 @@ func (c *call) projectRoleType() (admin bool, err error) {
 	return false, invalid("Only Admin or Regular project role types are valid")
 }
 
-// newMember reads what a new member may do.
+// newMember reads the role of a new member.
 func (c *call) newMember(p *project, a *account, u *user) (projectMember, error) {
 	m := projectMember{account: a, user: u}
 	if c.given("projectroleid") {
@@ -119,7 +119,7 @@ func addAccountToProject(c *call) (*jobSpec, error) {
 	})
 }
 
-// memberJob is a job on the members of a project.
+// memberJob returns a job that changes the members of a project.
 func (c *call) memberJob(act func(*project) (any, error)) (*jobSpec, error) {
 	if p := arg[*project](c, "projectid"); p == nil || p.removed {
 		return nil, invalid(missingProject)
@@ -158,7 +158,7 @@ func addUserToProject(c *call) (*jobSpec, error) {
 	})
 }
 
-// dropMember takes a member out; the last admin stays.
+// dropMember removes a member. Callers make sure that one admin remains.
 func (p *project) dropMember(a *account, u *user) {
 	p.members = slices.DeleteFunc(p.members, func(m projectMember) bool { return m.account == a && m.user == u })
 }
@@ -203,7 +203,7 @@ func deleteUserFromProject(c *call) (*jobSpec, error) {
 	})
 }
 
-// projectAccountView is the object projectaccount.
+// projectAccountView is the API object projectaccount.
 type projectAccountView struct {
 	ProjectID   string `json:"projectid"`
 	Project     string `json:"project"`
@@ -259,7 +259,7 @@ func listProjectAccounts(c *call) (any, error) {
 	})
 }
 
-// listProjectInvitations is always empty: members join at once, as with project.invite.required=false.
+// listProjectInvitations answers an empty list: members are added immediately, as with project.invite.required=false.
 func listProjectInvitations(c *call) (any, error) {
 	if _, err := c.ownerScope(c.byID()); err != nil {
 		return nil, err

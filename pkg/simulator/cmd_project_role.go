@@ -27,7 +27,7 @@ var projectRoleCommands = []command{
 	{name: "deleteProjectRolePermission", refs: map[string]refKind{"id": refProjectPermission}, write: true, run: deleteProjectRolePermission},
 }
 
-// permits applies the project role of a member; admins of the project may do everything.
+// permits applies the project role of a member. Admins of the project may call every command.
 func (m *projectMember) permits(api *apiSpec) *apiError {
 	if m.admin || m.role == nil || m.role.removed {
 		return nil
@@ -57,7 +57,7 @@ func (st *state) projectPermissions(yield func(permission) bool) {
 	}
 }
 
-// roleProject is the project of a call about project roles, if the caller may change them.
+// roleProject returns the project of a project role command, if the caller may change its roles.
 func (c *call) roleProject() (*project, error) {
 	p := arg[*project](c, "projectid")
 	if p == nil || p.removed {
@@ -72,7 +72,7 @@ func (c *call) roleProject() (*project, error) {
 	return nil, errf(codeAccount, csPermission, "User unauthorized to perform operation in the project")
 }
 
-// projectRoleArg is the project role that a parameter names.
+// projectRoleArg returns the project role that a parameter refers to.
 func (c *call) projectRoleArg(param string) (*project, *projectRole, error) {
 	p, err := c.roleProject()
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *call) projectRoleArg(param string) (*project, *projectRole, error) {
 	return p, r, nil
 }
 
-// projectRoleView is the object projectrole.
+// projectRoleView is the API object projectrole.
 type projectRoleView struct {
 	ProjectID   string `json:"projectid"`
 	ID          string `json:"id"`
@@ -150,7 +150,7 @@ func deleteProjectRole(c *call) (any, error) {
 	return success{true}, nil
 }
 
-// projectPermissionView is the object projectrolepermission.
+// projectPermissionView is the API object projectrolepermission.
 type projectPermissionView struct {
 	ID          string `json:"id"`
 	ProjectID   string `json:"projectid"`

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// mayModify tells whether the caller may change a project: its admins and the admins above it.
+// mayModify reports whether the caller may change a project: an admin of the project, or an admin of its domain.
 func (c *call) mayModify(p *project) bool {
 	me := c.caller.account
 	if me.rootAdmin() || me.domainAdmin() && p.domain.within(me.domain) {
@@ -19,7 +19,7 @@ func (c *call) mayModify(p *project) bool {
 	return m != nil && m.admin
 }
 
-// projectArg is the project of a change; missing is the text for one that is not there.
+// projectArg returns the project of a command that changes it; missing is the error text if there is no such project.
 func (c *call) projectArg(param, missing string) (*project, error) {
 	p := arg[*project](c, param)
 	switch {
@@ -57,7 +57,7 @@ func createProject(c *call) (*jobSpec, error) {
 	}
 	p := c.st.newProject(name, c.str("displaytext"), owner, entity{created: c.now})
 	p.members[0].user = user
-	p.state = projectDisabled // until the job makes it active
+	p.state = projectDisabled // until the job activates it
 	return &jobSpec{objectID: p.uuid, instanceType: "None", run: func(time.Time) (any, error) {
 		if p.removed {
 			return nil, invalid(missingProjectID, p.id)
@@ -67,7 +67,7 @@ func createProject(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// projectOwner is the account that a new project will belong to, and its user if userid says so.
+// projectOwner returns the account that owns a new project, and the user if userid is set.
 func (c *call) projectOwner() (*account, *user, error) {
 	me := c.caller.account
 	if c.has("account") && !c.given("domainid") {
@@ -108,7 +108,7 @@ func (c *call) projectOwner() (*account, *user, error) {
 	return u.account, u, nil
 }
 
-// projectJob is a job on an existing project. act does the work once the caller may.
+// projectJob returns a job on an existing project. act runs after the access check.
 func (c *call) projectJob(missing string, act func(*project, time.Time) (any, error)) (*jobSpec, error) {
 	if p := arg[*project](c, "id"); p == nil || p.removed {
 		_, err := c.projectArg("id", missingProjectID)
@@ -151,7 +151,7 @@ func deleteProject(c *call) (*jobSpec, error) {
 	})
 }
 
-// projectLeftovers names the first kind of object that a project still owns.
+// projectLeftovers returns the count and kind of the first kind of object that the project still owns, or "".
 func (st *state) projectLeftovers(p *project) string {
 	var vms, nets, vpcs int
 	for _, v := range st.vms.rows {
@@ -196,7 +196,7 @@ func updateProject(c *call) (*jobSpec, error) {
 	})
 }
 
-// changeOwner swaps the owner, or with swapowner=false promotes or demotes a member.
+// changeOwner changes the owner, or with swapowner=false promotes or demotes a member.
 func (c *call) changeOwner(p *project) error {
 	if c.boolOr("swapowner", true) {
 		if !c.has("account") {

@@ -27,7 +27,7 @@ var roleCommands = []command{
 
 var permissionRefs = map[string]refKind{"ruleid": refRolePermission, "ruleorder": refRolePermission}
 
-// roleView is the object role.
+// roleView is the API object role.
 type roleView struct {
 	Type        string `json:"type"`
 	IsDefault   *bool  `json:"isdefault,omitempty"`
@@ -72,7 +72,7 @@ func (r *role) state() string {
 	return stateEnabled
 }
 
-// roleKindArg is the role type that a call names, spelled as the API does; "" when the parameter is absent.
+// roleKindArg returns the role type of a call in the API's spelling, or "" if the parameter is absent.
 func (c *call) roleKindArg() (string, error) {
 	if !c.has("type") {
 		return "", nil
@@ -161,7 +161,8 @@ func importRole(c *call) (any, error) {
 	return roleAnswer{viewRole(r)}, nil
 }
 
-// roleArg is the role of a change; change says in the past tense what default roles refuse.
+// roleArg returns the role of a command that changes it; change is the error text for default roles, which are
+// read-only.
 func (c *call) roleArg(param, change string) (*role, error) {
 	r := arg[*role](c, param)
 	switch {

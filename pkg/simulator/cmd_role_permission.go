@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// permission is a rule with the role that it belongs to, one of an account or one of a project.
+// permission is a rule with its role: either an account's role or a project role.
 type permission struct {
 	role    *role
 	project *projectRole
@@ -28,7 +28,7 @@ func (st *state) rolePermissions(yield func(permission) bool) {
 	}
 }
 
-// permissionsOf finds rules by their id: they have no table of their own.
+// permissionsOf finds rules by id, because they have no table of their own.
 type permissionsOf func(yield func(permission) bool)
 
 func (p permissionsOf) findUUID(v string) (any, int64) {
@@ -52,13 +52,13 @@ func (p permissionsOf) findID(want int64) any {
 	return nil
 }
 
-// ruleArg is the rule that a uuid parameter names; nil when absent.
+// ruleArg returns the rule that a uuid parameter refers to, or nil if the parameter is absent.
 func (c *call) ruleArg(name string) *roleRule {
 	r, _ := c.refs[name].obj.(*roleRule)
 	return r
 }
 
-// allowed reads allow or deny; text is the refusal of everything else.
+// allowed parses allow or deny; text is the error for any other value.
 func allowed(v, text string) (bool, error) {
 	switch strings.ToLower(v) {
 	case "allow":
@@ -76,7 +76,7 @@ func (r *roleRule) permission() string {
 	return "deny"
 }
 
-// permissionView is the object rolepermission.
+// permissionView is the API object rolepermission.
 type permissionView struct {
 	ID          string `json:"id"`
 	RoleID      string `json:"roleid"`
@@ -99,7 +99,7 @@ func listRolePermissions(c *call) (any, error) {
 			out = append(out, v)
 		}
 	}
-	// The list has no paging parameters: it answers everything.
+	// The command has no paging parameters and answers all rules.
 	return whole("rolepermission", out, func(v permissionView) permissionView { return v }), nil
 }
 
@@ -165,7 +165,7 @@ func updateRolePermission(c *call) (any, error) {
 	return success{true}, nil
 }
 
-// ruleOrder are the rules of the parameter ruleorder.
+// ruleOrder returns the rules of the parameter ruleorder.
 func (c *call) ruleOrder() []*roleRule {
 	var out []*roleRule
 	for _, ref := range c.lists["ruleorder"] {
@@ -176,7 +176,7 @@ func (c *call) ruleOrder() []*roleRule {
 	return out
 }
 
-// reorder puts the rules into the order given; it must name every one of them.
+// reorder sorts the rules in the given order, which must contain each of them once. It reports whether it did.
 func reorder(rules, order []*roleRule) bool {
 	if len(order) != len(rules) {
 		return false

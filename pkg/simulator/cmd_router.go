@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// router is the virtual router of a network or of a VPC. It has no row of its
-// own: it is there whenever its network is implemented.
+// router is the virtual router of a network or of a VPC. It has no row of its own: it exists while its network is
+// implemented or its VPC is started.
 type router struct {
 	id      string
 	name    string
-	network *network // nil: of a VPC
+	network *network // nil: the router of a VPC
 	vpc     *vpc
 	zone    *zone
 	owner   *account
@@ -23,7 +23,7 @@ type router struct {
 	public  *publicIP
 }
 
-// routerView is the object router.
+// routerView is the API object router.
 type routerView struct {
 	ID            string     `json:"id"`
 	ZoneID        string     `json:"zoneid"`
@@ -58,7 +58,7 @@ type routerView struct {
 	HasAnnotations  bool       `json:"hasannotations"`
 }
 
-// routers are all virtual routers that run.
+// routers returns all running virtual routers.
 func (st *state) routers() []router {
 	var out []router
 	for _, n := range st.networks.rows {
@@ -79,7 +79,8 @@ func (st *state) routers() []router {
 	return out
 }
 
-// routerName is the name of the router with a number; one that stands in a world file has none of its own.
+// routerName returns the name of the router with a number. Routers of networks in a world file have no number and use
+// other.
 func routerName(number, other int64) string {
 	if number == 0 {
 		number = other
@@ -87,7 +88,7 @@ func routerName(number, other int64) string {
 	return fmt.Sprintf("r-%d-VM", number)
 }
 
-// routed tells whether a virtual router provides a service of the offering.
+// routed reports whether a virtual router provides a service of the offering.
 func (o *networkOffering) routed() bool {
 	return slices.ContainsFunc(o.services, func(s serviceView) bool { return slices.Contains(s.Provider, nameView{"VirtualRouter"}) })
 }
@@ -115,7 +116,7 @@ func listRouters(c *call) (any, error) {
 	var out []router
 	for _, r := range c.st.routers() {
 		switch {
-		case r.owner != nil && !in(r.owner), r.owner == nil && !wide && !c.has("id"): // a domain's network belongs to the system account
+		case r.owner != nil && !in(r.owner), r.owner == nil && !wide && !c.has("id"): // a domain's network is owned by the system account
 		case c.has("id") && !strings.EqualFold(c.str("id"), r.id), c.has("name") && !strings.EqualFold(c.str("name"), r.name):
 		case !matches(c, "zoneid", r.zone), c.given("networkid") && !r.serves(arg[*network](c, "networkid")):
 		case c.given("vpcid") && r.vpc != arg[*vpc](c, "vpcid"), c.has("forvpc") && c.boolean("forvpc") != (r.vpc != nil):
@@ -129,7 +130,7 @@ func listRouters(c *call) (any, error) {
 	return page(c, "router", out, c.viewRouter)
 }
 
-// serves tells whether the router works for the network.
+// serves reports whether this is the router of the network.
 func (r router) serves(n *network) bool {
 	return n != nil && (r.network == n || r.vpc != nil && n.vpc == r.vpc)
 }

@@ -4,7 +4,7 @@
 package simulator
 
 import (
-	"crypto/md5" //nolint:gosec // the fingerprint that SSH has always shown
+	"crypto/md5" //nolint:gosec // the fingerprint format of SSH
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -25,7 +25,7 @@ var sshKeyCommands = []command{
 	{name: "getVMPassword", refs: vmRefs, run: getVMPassword},
 }
 
-// sshKeyPair is a public key that VMs can be made with.
+// sshKeyPair is a public key that VMs can be deployed with.
 type sshKeyPair struct {
 	entity
 	name, public, fingerprint string
@@ -113,11 +113,11 @@ func (st *state) addKeyPair(c *call, owner *account, public string, blob []byte)
 	return st.keypairs.add(&sshKeyPair{entity: entity{created: c.now}, name: c.str("name"), public: public, fingerprint: strings.Join(hex, ":"), owner: owner})
 }
 
-// rsaBlob is the public key in SSH's wire format.
+// rsaBlob encodes the public key in SSH's wire format.
 func rsaBlob(k *rsa.PublicKey) []byte {
 	var out []byte
 	field := func(b []byte) {
-		out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // a key's field is short
+		out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // fields of a key are short
 		out = append(out, b...)
 	}
 	number := func(n *big.Int) {
@@ -133,10 +133,10 @@ func rsaBlob(k *rsa.PublicKey) []byte {
 	return out
 }
 
-// publicKeyTypes are those that the server takes.
+// publicKeyTypes are the key types that CloudStack accepts.
 var publicKeyTypes = setOf("ssh-rsa", "ssh-dss", "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 
-// readPublicKey takes a public key, itself possibly in base64, without its comment.
+// readPublicKey parses a public key, which may itself be encoded in base64, and drops its comment.
 func readPublicKey(s string) (text string, blob []byte, ok bool) {
 	if !strings.Contains(s, " ") {
 		raw, err := base64.StdEncoding.DecodeString(s)
@@ -199,7 +199,7 @@ func (c *call) deployKeys(d *deployment) error {
 	return nil
 }
 
-// getVMPassword finds none: no template of this world has passwords.
+// getVMPassword always fails, because no template of the simulator supports passwords.
 func getVMPassword(c *call) (any, error) {
 	if _, err := c.targetVM(); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// enableStaticNAT maps an address to a VM. The checks stand in the server's order.
+// enableStaticNAT enables static NAT from an address to a VM. The checks run in CloudStack's order.
 func enableStaticNAT(c *call) (any, error) {
 	ip, v := arg[*publicIP](c, "ipaddressid"), arg[*vm](c, "virtualmachineid")
 	if ip == nil {
@@ -26,7 +26,7 @@ func enableStaticNAT(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sourceNAT := ip.sourceNAT && ip.network != nil // that of a VPC loses the role when it is bound to the tier
+	sourceNAT := ip.sourceNAT && ip.network != nil // bind ends this role of a VPC address
 	if err := c.staticReady(ip, v, guest, sourceNAT); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func enableStaticNAT(c *call) (any, error) {
 	return success{true}, nil
 }
 
-// staticTarget checks VM and network and returns the address that the public one is mapped to.
+// staticTarget checks the VM and the network. It returns the guest address to which the public address is mapped.
 func (c *call) staticTarget(ip *publicIP, v *vm, n *network) (string, error) {
 	var card *nic
 	if v != nil && !v.removed {
@@ -71,12 +71,12 @@ func (c *call) staticTarget(ip *publicIP, v *vm, n *network) (string, error) {
 	return want, nil
 }
 
-// text is how exceptions print a VM.
+// text formats a VM like CloudStack's exceptions.
 func (v *vm) text() string {
 	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.id, v.instanceName(), v.state, v.uuid)
 }
 
-// staticReady checks that neither the address nor the VM's address is taken.
+// staticReady checks that neither the public address nor the VM's address is in use.
 func (c *call) staticReady(ip *publicIP, v *vm, guest string, sourceNAT bool) error {
 	conflict := func(format string, args ...any) error { return errf(codeConflict, csGeneric, format, args...) }
 	switch {

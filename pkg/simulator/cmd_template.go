@@ -18,7 +18,7 @@ var templateCommands = []command{
 
 const templateArch = "x86_64"
 
-// templateView is the object template.
+// templateView is the API object template.
 type templateView struct {
 	ID              string     `json:"id"`
 	Name            string     `json:"name"`
@@ -59,13 +59,13 @@ type templateView struct {
 	HasAnnotations  bool                `json:"hasannotations"`
 }
 
-// templateFilters are the permitted values of templatefilter and isofilter; the value tells whether
-// it shows the built-in templates, which are public, featured and not of the caller.
+// templateFilters maps the valid values of templatefilter and isofilter to whether they include the built-in
+// templates, which are public, featured and not owned by the caller.
 var templateFilters = map[string]bool{
 	"featured": true, "self": false, "selfexecutable": false, "sharedexecutable": false, "executable": true, "community": false, "all": true,
 }
 
-// templateFilter checks a filter and tells whether it shows built-in templates.
+// templateFilter validates a filter and reports whether it includes the built-in templates.
 func (c *call) templateFilter(param string) (bool, error) {
 	shows, ok := templateFilters[c.str(param)]
 	switch {
@@ -77,7 +77,7 @@ func (c *call) templateFilter(param string) (bool, error) {
 	return shows, nil
 }
 
-// templateInZone is a template in one zone: lists have an item for each.
+// templateInZone is a template in one zone: lists have one item per zone.
 type templateInZone struct {
 	*template
 	zone *zone
@@ -119,7 +119,7 @@ func listTemplates(c *call) (any, error) {
 	return page(c, "template", out, c.viewTemplate)
 }
 
-// osTypeOf is the guest operating system of a template.
+// osTypeOf returns the guest operating system of a template.
 func (st *state) osTypeOf(t *template) *osType {
 	o, _ := st.osTypes.find(func(o *osType) bool { return o.description == t.osName })
 	if o == nil {
@@ -145,7 +145,7 @@ func (c *call) viewTemplate(t templateInZone) templateView {
 	return v
 }
 
-// listIsos shows none: this world has no ISO images.
+// listIsos answers an empty list, because the simulator has no ISO images.
 func listIsos(c *call) (any, error) {
 	if c.has("isofilter") {
 		if _, err := c.templateFilter("isofilter"); err != nil {
@@ -203,7 +203,7 @@ func listOSCategories(c *call) (any, error) {
 	return page(c, "oscategory", out, func(o *osCategory) osCategoryView { return osCategoryView{ID: o.uuid, Name: o.name} })
 }
 
-// listDetailOptions names the details that a VM or template may have.
+// listDetailOptions answers the details that a VM or template may have.
 func listDetailOptions(c *call) (any, error) {
 	kind, err := tagType(c.str("resourcetype"))
 	if err != nil {
@@ -217,7 +217,7 @@ func listDetailOptions(c *call) (any, error) {
 		options["keyboard"] = []string{"uk", "us", "jp", "fr"}
 		options["cpu.corespersocket"] = []string{}
 		if c.caller.rootAdmin() || typ == "Template" {
-			options["rootdisksize"] = []string{} // denied to users
+			options["rootdisksize"] = []string{} // users may not set it
 		}
 	default:
 		return nil, invalid("Resource type %s is not supported.", typ)

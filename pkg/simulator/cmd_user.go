@@ -54,12 +54,12 @@ func listUsers(c *call) (any, error) {
 	return page(c, "user", out, func(u *user) userView { return c.withAdminView(c.viewUser(u), u) })
 }
 
-// texts is where a keyword is looked for.
+// texts returns the fields that a keyword is compared with.
 func (u *user) texts() []string {
 	return []string{u.username, u.firstName, u.lastName, u.email, u.state, u.account.name}
 }
 
-// accountTypeNames are the names that a keyword may give to account types.
+// accountTypeNames are the account types by which a keyword can filter.
 var accountTypeNames = map[int]string{0: "NORMAL", 1: "ADMIN", 2: "DOMAIN_ADMIN", 3: "RESOURCE_DOMAIN_ADMIN"}
 
 type userAnswer struct {
@@ -107,7 +107,7 @@ func createUser(c *call) (any, error) {
 	return userAnswer{c.viewUser(c.st.newUser(c, a))}, nil
 }
 
-// keysView is the object userkeys.
+// keysView is the API object userkeys.
 type keysView struct {
 	APIKey    string `json:"apikey,omitempty"`
 	SecretKey string `json:"secretkey,omitempty"`
@@ -118,7 +118,7 @@ type keysAnswer struct {
 	Keys keysView `json:"userkeys"`
 }
 
-// registerUserKeys makes a new pair every time; the old one is dead at once.
+// registerUserKeys generates a new key pair in every call; the old keys become invalid immediately.
 func registerUserKeys(c *call) (any, error) {
 	u, err := c.targetUser("unable to find user by id")
 	if err != nil {

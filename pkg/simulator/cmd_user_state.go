@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// targetUser returns the user that id names, if the caller may change it.
+// targetUser returns the user that id refers to, if the caller may change it.
 func (c *call) targetUser(missing string, v ...any) (*user, error) {
 	u := arg[*user](c, "id")
 	if u == nil || u.removed {
@@ -31,7 +31,7 @@ func enableUser(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.state, u.account.state, u.failures = stateEnabled, stateEnabled, 0 // the account too
+	u.state, u.account.state, u.failures = stateEnabled, stateEnabled, 0 // enabling a user enables the account too
 	return userAnswer{c.viewUser(u)}, nil
 }
 
@@ -51,7 +51,7 @@ func disableUser(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// lockUser locks an enabled user, and its account with the last one.
+// lockUser locks an enabled user. If no enabled user is left, it locks the account too.
 func lockUser(c *call) (any, error) {
 	u, err := c.targetUser("Unable to find user by id")
 	if err != nil {
@@ -70,10 +70,10 @@ func lockUser(c *call) (any, error) {
 	return userAnswer{c.viewUser(u)}, nil
 }
 
-// text is how exceptions print a user.
+// text formats a user like CloudStack's exceptions.
 func (u *user) text() string { return `User {"username":"` + u.username + `","uuid":"` + u.uuid + `"}` }
 
-// aUserThatMayGo returns the user to delete or move.
+// aUserThatMayGo returns the user to delete or move. The built-in admin can be neither.
 func (c *call) aUserThatMayGo() (*user, error) {
 	u := arg[*user](c, "id")
 	switch {
@@ -101,7 +101,7 @@ func deleteUser(c *call) (any, error) {
 	return success{true}, nil
 }
 
-// moveUser gives a user to another account of its domain. The keys stay with the user.
+// moveUser moves a user to another account of its domain. The user keeps its API keys.
 func moveUser(c *call) (any, error) {
 	if !c.has("account") && !c.given("accountid") {
 		return nil, paramError("Please provide either account name or account id")
@@ -159,7 +159,7 @@ func updateUser(c *call) (any, error) {
 	return userAnswer{c.viewUser(u)}, nil
 }
 
-// checkUserUpdate applies the validations of updateUser in the server's order.
+// checkUserUpdate runs the checks of updateUser in CloudStack's order.
 func (c *call) checkUserUpdate(u *user) error {
 	key, secret := strings.TrimSpace(c.str("userapikey")), strings.TrimSpace(c.str("usersecretkey"))
 	if (key == "") != (secret == "") {
@@ -184,7 +184,7 @@ func (c *call) checkUserUpdate(u *user) error {
 	return c.checkNewPassword(u)
 }
 
-// checkNewPassword lets admins set a password, and everyone else with the current one.
+// checkNewPassword lets admins set any password; other users must supply the current password.
 func (c *call) checkNewPassword(u *user) error {
 	if !c.has("password") {
 		return nil

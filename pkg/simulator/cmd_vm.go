@@ -23,7 +23,7 @@ func listVirtualMachines(c *call) (any, error) {
 	return page(c, "virtualmachine", out, func(v *vm) vmView { return c.viewVM(v, details) })
 }
 
-// listedVMs are the VMs that listVirtualMachines and its sibling for metrics show.
+// listedVMs returns the VMs that listVirtualMachines and listVirtualMachinesMetrics answer.
 func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 	if c.given("id") && len(c.lists["ids"]) > 0 {
 		return nil, nil, invalid("Specify either id or ids but not both parameters")
@@ -64,11 +64,11 @@ func (c *call) listedVMs() ([]*vm, vmDetails, error) {
 	return out, details, nil
 }
 
-// vmFilter gathers the filters on the VM's own attributes that the call has.
+// vmFilter returns the filters on attributes of the VM.
 func (c *call) vmFilter() func(*vm) bool {
 	var tests []func(*vm) bool
 	add := func(param string, test func(v *vm, value string) bool) {
-		if value, ok := c.args[param]; ok { // an empty one counts too
+		if value, ok := c.args[param]; ok { // an empty value filters too
 			tests = append(tests, func(v *vm) bool { return test(v, value) })
 		}
 	}
@@ -111,7 +111,7 @@ func (c *call) vmFilter() func(*vm) bool {
 	}
 }
 
-// vmRefFilter are the filters by the ids of other objects.
+// vmRefFilter returns the filters by ids of other objects.
 func (c *call) vmRefFilter() []func(*vm) bool {
 	var tests []func(*vm) bool
 	add := func(param string, test func(*vm) bool) {
@@ -133,7 +133,7 @@ func (c *call) vmRefFilter() []func(*vm) bool {
 		p := arg[*vpc](c, "vpcid")
 		return p != nil && slices.ContainsFunc(v.nics, func(n *nic) bool { return n.network.vpc == p })
 	})
-	if c.caller.rootAdmin() { // parameters of the admins' variant of the command
+	if c.caller.rootAdmin() { // only the admin variant of the command has these parameters
 		add("hostid", func(v *vm) bool { return matches(c, "hostid", v.host) })
 		add("podid", func(v *vm) bool { return v.host != nil && matches(c, "podid", v.host.cluster.pod) })
 		add("clusterid", func(v *vm) bool { return v.host != nil && matches(c, "clusterid", v.host.cluster) })
@@ -147,14 +147,14 @@ func (c *call) vmRefFilter() []func(*vm) bool {
 	return tests
 }
 
-// leaveRules takes a VM out of all load balancer rules; they stay Active, as on the real server.
+// leaveRules removes a VM from all load balancer rules. The rules stay Active, as in CloudStack.
 func (st *state) leaveRules(v *vm) {
 	for _, r := range st.lbRules.rows {
 		r.members = slices.DeleteFunc(r.members, func(m *lbMember) bool { return m.vm == v })
 	}
 }
 
-// expunge ends a VM: its row stays, its addresses become free.
+// expunge expunges a VM: its row remains, marked as removed, and its addresses become free.
 func (st *state) expunge(v *vm) {
 	st.leaveRules(v)
 	st.leaveForwards(v)
@@ -169,7 +169,7 @@ func (st *state) expunge(v *vm) {
 	v.tags, v.affinity, v.group = nil, nil, nil
 }
 
-// accountText is how exceptions print an account.
+// accountText formats an account like CloudStack's exceptions.
 func accountText(a *account) string {
 	return fmt.Sprintf(`Account [{"accountName":"%s","id":%d,"uuid":"%s"}]`, a.name, a.id, a.uuid)
 }

@@ -9,8 +9,8 @@ var vmAssignCommands = []command{
 	{name: "assignVirtualMachine", refs: map[string]refKind{"networkids": refNetwork}, write: true, run: assignVirtualMachine},
 }
 
-// assignVirtualMachine gives a stopped VM to another account: it leaves its
-// networks and enters those named, or the new owner's default one.
+// assignVirtualMachine moves a stopped VM to another account. The VM leaves its networks and joins the given ones, or
+// the default network of the new owner.
 func assignVirtualMachine(c *call) (any, error) {
 	v := arg[*vm](c, "virtualmachineid")
 	if v == nil || v.removed {
@@ -55,7 +55,7 @@ func assignVirtualMachine(c *call) (any, error) {
 	return vmAnswer{c.viewVM(v, nil)}, nil
 }
 
-// checkNoRules refuses to move a VM that rules point to.
+// checkNoRules refuses to move a VM that rules refer to.
 func (st *state) checkNoRules(v *vm) error {
 	if slices.ContainsFunc(st.pfRules.rows, func(r *pfRule) bool { return r.vm == v }) {
 		return invalid("Remove any Port forwarding rules for VM [%s] before assigning it to another user.", v.text())

@@ -16,10 +16,10 @@ var vmDeployCommands = []command{
 	},
 }
 
-// deployFlag is the detail of a VM that has not yet been started.
+// deployFlag is a detail of VMs that have never been started.
 const deployFlag = "deployvm"
 
-// deployment is what deployVirtualMachine was asked for, checked.
+// deployment holds the validated parameters of deployVirtualMachine.
 type deployment struct {
 	owner        *account
 	zone         *zone
@@ -74,8 +74,8 @@ func deployVirtualMachine(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// enter stores a new VM that was never started, with its NICs and its root
-// volume; it fails with the first network that has no address for it.
+// enter stores a new, never started VM with its NICs and its root volume. If a network has no free address, enter
+// returns that network and false.
 func (st *state) enter(v *vm, nics []nicRequest, now time.Time) (full *network, ok bool) {
 	for _, r := range nics {
 		if _, ok := st.connect(v, r, now); !ok {
@@ -92,7 +92,8 @@ func (st *state) enter(v *vm, nics []nicRequest, now time.Time) (full *network, 
 	return nil, true
 }
 
-// ownersUser is the user that a new VM shows: the caller's own, or the first of the account that it acts for.
+// ownersUser returns the user that a new VM shows: the caller, or the first user of the account on whose behalf it
+// acts.
 func (c *call) ownersUser(owner *account) *user {
 	if owner != c.caller.account {
 		if users := owner.accountUsers(); len(users) > 0 {
@@ -102,13 +103,13 @@ func (c *call) ownersUser(owner *account) *user {
 	return c.caller.user
 }
 
-// noGuestIP is the exception of an address that cannot be had; only admins see its text.
+// noGuestIP is the exception for a network without a free address; only admins see its text.
 func (c *call) noGuestIP(n *network) *apiError {
 	return c.internal(csRuntime, "com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address for network %s"+
 		"Scope=interface com.cloud.dc.DataCenter; id=%d", n.text(), n.zone.id)
 }
 
-// readDeployment checks the call in the server's order.
+// readDeployment checks the call in CloudStack's order.
 func (c *call) readDeployment() (*deployment, error) {
 	if n, given := c.args["name"]; given && !validHostName(n) {
 		return nil, paramError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: name - it can contain "+
@@ -155,7 +156,7 @@ func (c *call) deployParts(d *deployment) error {
 	return nil
 }
 
-// deployDetails gathers the details map and the parameters that end up in it.
+// deployDetails reads the details map and the parameters that are stored in it.
 func (c *call) deployDetails(d *deployment) error {
 	d.details = c.detailsArg()
 	if _, bad := d.details["extraconfig"]; bad {
@@ -179,7 +180,7 @@ func (c *call) deployDetails(d *deployment) error {
 	return nil
 }
 
-// bootDetail turns boottype and bootmode into a detail such as UEFI=SECURE.
+// bootDetail converts boottype and bootmode to a detail such as UEFI=SECURE.
 func (c *call) bootDetail(details map[string]string) error {
 	typ, mode := strings.ToUpper(strings.TrimSpace(c.str("boottype"))), strings.ToUpper(strings.TrimSpace(c.str("bootmode")))
 	switch {
@@ -195,7 +196,7 @@ func (c *call) bootDetail(details map[string]string) error {
 	return nil
 }
 
-// detailsArg reads details[i].key=value; never nil.
+// detailsArg reads details[i].key=value. The result is never nil.
 func (c *call) detailsArg() map[string]string {
 	out := map[string]string{}
 	for _, e := range c.maps["details"] {

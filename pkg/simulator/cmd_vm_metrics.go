@@ -9,7 +9,7 @@ var vmMetricsCommands = []command{
 	{name: "listVirtualMachinesMetrics", refs: vmRefs, run: listVirtualMachinesMetrics},
 }
 
-// vmMetrics is a VM with figures for people.
+// vmMetrics is a VM with human-readable metrics.
 type vmMetrics struct {
 	CPUTotal  string `json:"cputotal"`
 	MemTotal  string `json:"memorytotal"`
@@ -19,7 +19,7 @@ type vmMetrics struct {
 	DiskWrite string `json:"diskwrite,omitempty"`
 	DiskIOPS  *int   `json:"diskiopstotal,omitempty"`
 	vmView
-	DomainPath string `json:"domainpath,omitempty"` // this command leaves it out
+	DomainPath string `json:"domainpath,omitempty"` // this command omits the field
 }
 
 func listVirtualMachinesMetrics(c *call) (any, error) {

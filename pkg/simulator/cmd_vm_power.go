@@ -17,7 +17,7 @@ var vmPowerCommands = []command{
 	{name: "migrateVirtualMachine", submit: migrateVirtualMachine, class: "admin.vm.MigrateVMCmd"},
 }
 
-// powerJob is a job on a VM; the work of such jobs is done one after the other.
+// powerJob returns a job on a VM. Jobs on the same VM run one after the other.
 func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
 	spec := &jobSpec{instanceType: "VirtualMachine", instanceID: v.uuid, subject: v, run: run}
 	if j := c.st.lastJobOn(v); j != nil {
@@ -26,7 +26,7 @@ func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
 	return spec
 }
 
-// lastJobOn is the pending job of the subject that ends last.
+// lastJobOn returns the pending job on the subject that ends last.
 func (st *state) lastJobOn(subject any) *job {
 	var last *job
 	for _, j := range st.due {
@@ -37,7 +37,7 @@ func (st *state) lastJobOn(subject any) *job {
 	return last
 }
 
-// reservedFlag is a detail that every stop leaves on a VM; only root admins see it.
+// reservedFlag is a detail that CloudStack sets when a VM stops; only root admins see it.
 const reservedFlag = "Message.ReservedCapacityFreed.Flag"
 
 func (v *vm) markStopped() {
@@ -51,7 +51,7 @@ func (v *vm) setDetail(key, value string) {
 	v.details[key] = value
 }
 
-// starting and stopping are what lists show while such a job runs.
+// starting and stopping set the state that lists show while such a job runs.
 func (st *state) starting(v *vm) func(time.Time) {
 	return func(now time.Time) {
 		if v.state == vmStopped {
@@ -68,12 +68,12 @@ func (v *vm) stopping(now time.Time) {
 	}
 }
 
-// keepStats remembers that the VM has run long enough for statistics: they outlive the run.
+// keepStats records that the VM has run long enough for statistics, which remain visible after the VM stops.
 func (v *vm) keepStats(now time.Time) {
 	v.sampled = v.sampled || v.state == vmRunning && now.Sub(v.updated) >= statsInterval
 }
 
-// stopped is the end of a stop.
+// stopped sets the state of a VM when it has stopped.
 func (v *vm) stopped(now time.Time) {
 	v.keepStats(now)
 	v.state, v.updated, v.bootKnown, v.host = vmStopped, now, false, nil
@@ -88,7 +88,7 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first checks are made when the job starts, which it does at once.
+	// CloudStack makes the first checks when the job starts, which is immediately.
 	running := v.state == vmRunning
 	spec := c.powerJob(v, func(now time.Time) (any, error) {
 		switch {
@@ -107,7 +107,7 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// placeOn takes the host that an admin chose for the start.
+// placeOn places the VM on the host that an admin chose.
 func (c *call) placeOn(v *vm) error {
 	h := arg[*host](c, "hostid")
 	for _, p := range []string{"podid", "clusterid", "hostid"} {
@@ -121,7 +121,7 @@ func (c *call) placeOn(v *vm) error {
 	return nil
 }
 
-// finishStart is the end of a start.
+// finishStart ends a start.
 func (c *call) finishStart(v *vm, now time.Time) (any, error) {
 	switch v.state {
 	case vmRunning:
@@ -135,8 +135,8 @@ func (c *call) finishStart(v *vm, now time.Time) (any, error) {
 	return vmAnswer{c.viewVM(v, nil)}, nil
 }
 
-// boot runs a VM on its host, or on one that it finds, and brings its networks
-// up; it tells whether there was a host.
+// boot starts a VM on its host, or on a host that it chooses, and implements its networks. It reports whether a host
+// was found.
 func (st *state) boot(v *vm, now time.Time) bool {
 	if v.host == nil {
 		h, ok := st.placeVM(v)
@@ -154,7 +154,7 @@ func (st *state) boot(v *vm, now time.Time) bool {
 	return true
 }
 
-// failStart is how a VM is left when its start fails.
+// failStart sets the state of a VM whose start failed.
 func (v *vm) failStart(state string, now time.Time) {
 	if v.state != vmStarting && v.state != vmStopped {
 		return
@@ -204,7 +204,7 @@ func rebootVirtualMachine(c *call) (*jobSpec, error) {
 		case v.state != vmRunning:
 			return nil, errf(codeInternal, csRuntime, "Unable to retrieve host with id null")
 		}
-		if c.boolean("forced") { // stopped and started
+		if c.boolean("forced") { // stop and start
 			v.keepStats(now)
 			v.markStopped()
 			v.updated, v.bootKnown = now, false
@@ -213,7 +213,7 @@ func rebootVirtualMachine(c *call) (*jobSpec, error) {
 	}), nil
 }
 
-// mayExpunge tells whether the caller may expunge and recover VMs.
+// mayExpunge reports whether the caller may expunge and recover VMs.
 func (c *call) mayExpunge() bool {
 	return !c.caller.account.normal() || c.st.settings.UserExpungeRecover
 }
@@ -251,7 +251,7 @@ func destroyVirtualMachine(c *call) (*jobSpec, error) {
 	return spec, nil
 }
 
-// destroy stops a VM and takes it out of reach; its addresses stay taken until it is expunged.
+// destroy stops a VM and marks it as destroyed; its addresses stay allocated until it is expunged.
 func (st *state) destroy(v *vm, now time.Time) {
 	failed := v.state == vmError
 	if v.state != vmStopped && !failed {
@@ -301,7 +301,7 @@ func expungeVirtualMachine(c *call) (*jobSpec, error) {
 	}), nil
 }
 
-// migrateVirtualMachine moves a running VM to another host, or to any other one with autoselect.
+// migrateVirtualMachine moves a running VM to another host; with autoselect, to any other host.
 func migrateVirtualMachine(c *call) (*jobSpec, error) {
 	v := arg[*vm](c, "virtualmachineid")
 	h := arg[*host](c, "hostid")

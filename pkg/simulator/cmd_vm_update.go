@@ -22,7 +22,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$|^[A-Z
 
 func validHostName(s string) bool { return hostName.MatchString(s) }
 
-// targetVM returns the VM of a command that the caller may touch.
+// targetVM returns the VM of a command, if the caller has access to it.
 func (c *call) targetVM() (*vm, error) {
 	v := arg[*vm](c, "id")
 	if v == nil {
@@ -41,7 +41,7 @@ type vmAnswer struct {
 	VM vmView `json:"virtualmachine"`
 }
 
-// Details that users cannot see (denied) or cannot change (readOnly).
+// Details that users cannot see (deniedDetails) or cannot change (readOnlyDetails).
 var (
 	deniedDetails   = []string{"rootdisksize", "cpuOvercommitRatio", "memoryOvercommitRatio", reservedFlag}
 	readOnlyDetails = []string{"dataDiskController", "rootDiskController"}
@@ -88,7 +88,7 @@ func updateVirtualMachine(c *call) (any, error) {
 	return vmAnswer{c.viewVM(v, nil)}, nil
 }
 
-// checkVMUpdate makes all checks of updateVirtualMachine: nothing changes before they have passed.
+// checkVMUpdate makes all checks of updateVirtualMachine, so that nothing changes if one fails.
 func (c *call) checkVMUpdate(v *vm) error {
 	details := c.detailsArg()
 	if !c.boolean("cleanupdetails") {
@@ -134,7 +134,7 @@ func (c *call) checkVMUpdate(v *vm) error {
 	return c.st.uniqueHostName(n, nets, v)
 }
 
-// changeDetails replaces a VM's details; a user's call leaves those alone that users do not control.
+// changeDetails replaces a VM's details. Calls of users keep the denied and read-only details.
 func (c *call) changeDetails(v *vm) {
 	given := c.detailsArg()
 	if len(given) == 0 && !c.boolean("cleanupdetails") {
@@ -151,13 +151,13 @@ func (c *call) changeDetails(v *vm) {
 	v.details = given
 }
 
-// Lengths of user data in base64: what a GET and what a POST may carry.
+// Maximum lengths of user data in base64 for GET and for POST requests.
 const (
 	maxUserDataGet  = 4096
 	maxUserDataPost = 32768
 )
 
-// userDataArg reads and checks userdata.
+// userDataArg reads and validates userdata.
 func (c *call) userDataArg() (string, error) {
 	v := c.str("userdata")
 	if v == "" {
@@ -180,7 +180,7 @@ func (c *call) userDataArg() (string, error) {
 	return v, nil
 }
 
-// rescale gives a VM another service offering.
+// rescale changes the service offering of a VM.
 func (c *call) rescale(v *vm) error {
 	o := arg[*serviceOffering](c, "serviceofferingid")
 	switch {
@@ -253,7 +253,7 @@ func updateVMAffinityGroup(c *call) (*jobSpec, error) {
 	}), nil
 }
 
-// resetPassword is refused for every template of this world: none has passwords.
+// resetPassword always fails, because no template of the simulator supports passwords.
 func resetPassword(c *call) (*jobSpec, error) {
 	v, err := c.targetVM()
 	if err != nil {

@@ -15,7 +15,7 @@ var volumeCommands = []command{
 	{name: "listSnapshots", run: listSnapshots},
 }
 
-// volumeView is the object volume.
+// volumeView is the API object volume.
 type volumeView struct {
 	ID            string     `json:"id"`
 	Name          string     `json:"name"`
@@ -54,7 +54,7 @@ type volumeView struct {
 	DiskOfferingID      string    `json:"diskofferingid,omitempty"`
 	DiskOfferingName    string    `json:"diskofferingname,omitempty"`
 	DiskOfferingText    string    `json:"diskofferingdisplaytext,omitempty"`
-	ServiceOfferingID   string    `json:"serviceofferingid,omitempty"` // the internal id, as the server has it
+	ServiceOfferingID   string    `json:"serviceofferingid,omitempty"` // the internal id, as in CloudStack
 	ServiceOfferingName string    `json:"serviceofferingname,omitempty"`
 	ServiceOfferingText string    `json:"serviceofferingdisplaytext,omitempty"`
 	Extractable         bool      `json:"isextractable"`
@@ -122,7 +122,7 @@ func (c *call) viewVolume(d *volume) volumeView {
 	return v
 }
 
-// diskOfferingView is the object diskoffering.
+// diskOfferingView is the API object diskoffering.
 type diskOfferingView struct {
 	ID             string     `json:"id"`
 	Name           string     `json:"name"`
@@ -161,7 +161,7 @@ func listDiskOfferings(c *call) (any, error) {
 	})
 }
 
-// listSnapshots shows none: this world has no snapshots.
+// listSnapshots answers an empty list, because the simulator has no snapshots.
 func listSnapshots(c *call) (any, error) {
 	if _, err := c.ownerScope(c.byID()); err != nil {
 		return nil, err

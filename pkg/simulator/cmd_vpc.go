@@ -17,7 +17,7 @@ var vpcCommands = []command{
 	{name: "listVPCOfferings", refs: map[string]refKind{"id": refVPCOffering}, run: listVPCOfferings},
 }
 
-// vpcView is the object vpc.
+// vpcView is the API object vpc.
 type vpcView struct {
 	ID           string       `json:"id"`
 	Name         string       `json:"name"`
@@ -45,7 +45,7 @@ type vpcView struct {
 	HasAnnotations bool          `json:"hasannotations"`
 }
 
-// serviceNames are the services that lists can be filtered by.
+// serviceNames are the network services by which lists can be filtered.
 var serviceNames = setOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat", "PortForwarding", "SecurityGroup",
 	"NetworkACL", "Connectivity", "CustomAction")
 

@@ -12,10 +12,10 @@ type vpcAnswer struct {
 	VPC vpcView `json:"vpc"`
 }
 
-// enabledProviders are the network providers that the zones have switched on.
+// enabledProviders are the network service providers that are enabled in the zones.
 var enabledProviders = setOf("VirtualRouter", "VpcVirtualRouter", "InternalLbVm", "ConfigDrive")
 
-// guestRanges are the private ranges that guest networks may use.
+// guestRanges are the private address ranges that guest networks may use.
 var guestRanges = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
 }
@@ -29,7 +29,7 @@ func guestCIDR(p netip.Prefix) bool {
 	return false
 }
 
-// within tells whether range a lies inside b.
+// within reports whether range a is inside b.
 func within(a, b netip.Prefix) bool { return a.Bits() >= b.Bits() && b.Contains(a.Addr()) }
 
 func createVPC(c *call) (*jobSpec, error) {
@@ -79,7 +79,7 @@ func createVPC(c *call) (*jobSpec, error) {
 	}, nil
 }
 
-// checkVPC applies the validations of a new VPC in the server's order and fills in defaults.
+// checkVPC runs the checks of a new VPC in CloudStack's order and sets defaults.
 func (c *call) checkVPC(v *vpc) error {
 	switch {
 	case !c.has("cidr") && !c.has("cidrsize"):
@@ -122,10 +122,10 @@ func (c *call) checkVPC(v *vpc) error {
 	return nil
 }
 
-// minMTU is the smallest MTU that a router's interface gets.
+// minMTU is the smallest MTU of a router's interface.
 const minMTU = 68
 
-// checkDNSPair checks the DNS servers of a network or VPC.
+// checkDNSPair validates the DNS servers of a network or VPC.
 func (c *call) checkDNSPair(first, second string) error {
 	for i, s := range []string{first, second} {
 		if a, err := netip.ParseAddr(s); s != "" && (err != nil || !a.Is4()) {
@@ -138,7 +138,7 @@ func (c *call) checkDNSPair(first, second string) error {
 	return nil
 }
 
-// targetVPC is the VPC of a command; touching another's is refused before there is a job.
+// targetVPC returns the VPC of a command. VPCs of other owners are refused before a job starts.
 func (c *call) targetVPC() (*vpc, error) {
 	v := arg[*vpc](c, "id")
 	if v == nil {
@@ -175,7 +175,7 @@ func updateVPC(c *call) (*jobSpec, error) {
 	}}, nil
 }
 
-// moveSourceNAT makes another address the source NAT address.
+// moveSourceNAT moves the source NAT role to another address.
 func (st *state) moveSourceNAT(from, to *publicIP) {
 	if from != nil {
 		from.sourceNAT = false
@@ -183,7 +183,7 @@ func (st *state) moveSourceNAT(from, to *publicIP) {
 	to.sourceNAT = true
 }
 
-// setIf stores a string parameter that was sent.
+// setIf stores a string parameter if it was sent.
 func setIf(c *call, name string, dst *string) {
 	if v, ok := c.args[name]; ok {
 		*dst = v
@@ -220,7 +220,7 @@ func restartVPC(c *call) (*jobSpec, error) {
 			v.redundant, v.offering = true, c.st.vpcOffering(redundantOfferingName)
 		}
 		if c.boolean("cleanup") {
-			v.started = false // a new router, which takes a source NAT address when the VPC has none left
+			v.started = false // a new router; it acquires a source NAT address if the VPC has none
 		}
 		if !c.st.startVPC(v, now) {
 			return nil, errf(codeInternal, csRuntime, "Failed to restart VPC")

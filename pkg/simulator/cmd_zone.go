@@ -54,7 +54,7 @@ func listZones(c *call) (any, error) {
 		case c.has("name") && !strings.EqualFold(c.str("name"), z.name):
 		case c.has("keyword") && !like(z.name, c.str("keyword")) && !like(z.description, c.str("keyword")):
 		case c.has("networktype") && !strings.EqualFold(c.str("networktype"), "Advanced"):
-		case c.given("domainid"): // zones dedicated to a domain: none
+		case c.given("domainid"): // no zone is dedicated to a domain
 		case c.has("available") && !c.boolean("available") && !c.hasRouter(z):
 		case !z.hasTags(c.tagFilter()):
 		default:
@@ -64,7 +64,7 @@ func listZones(c *call) (any, error) {
 	return page(c, "zone", out, c.viewZone)
 }
 
-// hasRouter tells whether the caller's account runs routers in the zone.
+// hasRouter reports whether the caller's account has virtual routers in the zone.
 func (c *call) hasRouter(z *zone) bool {
 	_, ok := c.st.networks.find(func(n *network) bool {
 		return n.zone == z && n.owner == c.caller.account && n.state == netImplemented
@@ -86,7 +86,7 @@ func (c *call) viewZone(z *zone) zoneView {
 	return v
 }
 
-// region is the one region of a fresh installation.
+// region is the only region of a fresh installation.
 type region struct {
 	ID       int    `json:"id"`
 	Name     string `json:"name"`

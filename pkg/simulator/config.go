@@ -16,17 +16,17 @@ type config struct {
 	category               string // Advanced, Account Defaults ...
 	component              string
 	kind                   string // Number, Decimal, Boolean, String
-	dynamic                bool   // takes effect without a restart, as the real server says; here all do
-	scope                  string // Global where nothing narrower may set it
+	dynamic                bool   // no restart needed in CloudStack; the simulator never needs one
+	scope                  string // Global if the setting has no narrower scope
 }
 
-// settingField ties a setting to the member of Settings that has its effect.
+// settingField links a setting to the field of Settings that implements it.
 type settingField struct {
 	get func(*Settings) string
 	set func(*Settings, string)
 }
 
-// settingFields are the settings with members of their own.
+// settingFields are the settings that a field of Settings implements.
 var settingFields = map[string]settingField{
 	"default.page.size": {
 		func(s *Settings) string { return strconv.Itoa(s.pageSize()) },
@@ -82,7 +82,7 @@ func atoi(s string) int {
 	return n
 }
 
-// configTable is every setting that the simulator knows, by name.
+// configTable returns every setting of the simulator by name.
 var configTable = sync.OnceValue(func() map[string]*config {
 	m := make(map[string]*config, len(configList))
 	for i := range configList {
@@ -91,7 +91,7 @@ var configTable = sync.OnceValue(func() map[string]*config {
 	return m
 })
 
-// setting is the global value of a setting.
+// setting returns the global value of a setting.
 func (st *state) setting(name string) string {
 	if f, ok := settingFields[name]; ok {
 		return f.get(&st.settings)
@@ -115,7 +115,7 @@ func (st *state) setting(name string) string {
 
 func (st *state) boolSetting(name string) bool { return st.setting(name) == "true" }
 
-// set stores a setting; it has its effect from the next call on.
+// set stores a setting, which applies from the next call.
 func (st *state) set(name, value string) {
 	if f, ok := settingFields[name]; ok {
 		f.set(&st.settings, value)
@@ -155,16 +155,16 @@ func (c *config) check(v string) *apiError {
 	return nil
 }
 
-// scopeOf is the narrower place that a call reads or sets a setting in.
+// scopeOf is the scope, other than global, in which a call reads or changes a setting.
 type scopeOf struct{ name, key string }
 
-// configScopes are the parameters that narrow a setting down, with the scope's name.
+// configScopes are the parameters that select a scope, with its name.
 var configScopes = []struct{ param, scope string }{
 	{"zoneid", "Zone"}, {"clusterid", "Cluster"}, {"storageid", "StoragePool"}, {"imagestoreuuid", "ImageStore"}, {"imagestoreid", "ImageStore"},
 	{"accountid", "Account"}, {"domainid", "Domain"},
 }
 
-// configScope reads the scope parameters: at most one.
+// configScope reads the scope parameters, of which at most one is allowed.
 func (c *call) configScope() (*scopeOf, *apiError) {
 	var found *scopeOf
 	for _, p := range configScopes {
@@ -179,7 +179,7 @@ func (c *call) configScope() (*scopeOf, *apiError) {
 	return found, nil
 }
 
-// value is the setting's value in a scope; without a value of its own a scope has the global one.
+// scopedSetting returns the value of a setting in a scope, or the global value if the scope has none.
 func (st *state) scopedSetting(name string, in *scopeOf) string {
 	if in != nil {
 		if v, ok := st.configs[in.key+name]; ok {

@@ -5,8 +5,8 @@ package simulator
 
 import "strconv"
 
-// configList are the settings of a fresh installation that matter to a client of
-// the API, and the default limits. Those without an effect here keep their values.
+// configList are the settings of a fresh installation that matter to API clients, and the default limits. Settings
+// that the simulator does not implement are only stored.
 var configList = append([]config{
 	{name: "2fa.issuer", def: "CloudStack", kind: "String", category: "Advanced", component: "UserTwoFactorAuthenticator", dynamic: true, scope: "Domain",
 		description: "issuer shown by the authenticator app"},
@@ -168,7 +168,7 @@ var configList = append([]config{
 		description: "threads for agents"},
 }, limitConfigs()...)
 
-// limitConfigs are the default limits of accounts, projects and domains.
+// limitConfigs returns the settings for the default limits of accounts, projects and domains.
 func limitConfigs() []config {
 	var out []config
 	for i := range limitKinds {

@@ -9,15 +9,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// customIDKinds are the commands with which a root admin gives an object another UUID, and where the server looks for one that has it.
+// customIDKinds maps the commands with which a root admin changes an object's UUID to the kind of object among which
+// CloudStack searches for a duplicate.
 var customIDKinds = map[string]refKind{
 	"updateEgressFirewallRule": refRule, "updateFirewallRule": refRule, "updateLoadBalancer": refRule, "updateLoadBalancerRule": refRule,
 	"updatePortForwardingRule": refRule, "updateLBStickinessPolicy": refSticky, "updateIpAddress": refIP, "updateNetwork": refNetwork,
 	"updateNetworkACLItem": refACLItem, "moveNetworkAclItem": refACLItem, "updateNetworkACLList": refACLList, "updateVPC": refVPC, "updateVirtualMachine": refVM,
 }
 
-// checkCustomID refuses a customid that is no UUID or is taken. The server does
-// it right before the work of a command: in the job, if there is one.
+// checkCustomID refuses a customid that is not a UUID or is in use. CloudStack checks it directly before the command
+// does its work: in the job, if there is one.
 func (c *call) checkCustomID() error {
 	id, ok := c.args["customid"]
 	kind := customIDKinds[c.api.Name]
@@ -46,14 +47,14 @@ func (c *call) checksCustomID(run func(time.Time) (any, error)) func(time.Time) 
 	}
 }
 
-// setCustomID gives a row the UUID that the caller wants it to have.
+// setCustomID changes the UUID of a row to customid, if it is set.
 func setCustomID[T row](c *call, t *table[T], v T) {
 	if id, ok := c.args["customid"]; ok {
 		t.rename(v, id)
 	}
 }
 
-// setDisplay applies fordisplay and customid of an update.
+// setDisplay applies fordisplay and customid of an update command.
 func setDisplay[T row](c *call, t *table[T], v T, hidden *bool) {
 	if b := c.optBool("fordisplay"); b != nil {
 		*hidden = !*b

@@ -12,17 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DumpOptions say what a dump carries.
+// DumpOptions selects the content of a dump.
 type DumpOptions struct {
-	// Secrets puts API keys and other keys into the dump. Passwords are never in it.
+	// Secrets includes API keys and other keys. A dump never contains passwords.
 	Secrets bool
 }
 
-// Dump returns the world as it is now. A simulator that is started with it
-// gives the same answers: same ids, states, tags, rules and, with Secrets,
-// keys. Left out are jobs (a running one is as after a restart: its object
-// stays half done), sessions, the ledger, and passwords: users of a dump
-// cannot log in until updateUser gives them one.
+// Dump returns the current world. A simulator that starts from it gives the same answers: ids, states, tags, rules
+// and, with Secrets, keys. A dump does not contain jobs, sessions, the ledger or passwords. The object of a running
+// job remains unfinished, as after a restart. Users of a dump cannot log in until updateUser sets a password.
 func (s *Simulator) Dump(o DumpOptions) (*World, error) {
 	faults := s.Faults()
 	s.runDue()
@@ -42,7 +40,7 @@ func (s *Simulator) Dump(o DumpOptions) (*World, error) {
 	return w, nil
 }
 
-// DumpYAML is Dump as a file that LoadWorld reads.
+// DumpYAML returns Dump as a YAML file that LoadWorld reads.
 func (s *Simulator) DumpYAML(o DumpOptions) ([]byte, error) {
 	w, err := s.Dump(o)
 	if err != nil {
@@ -55,7 +53,7 @@ func (s *Simulator) DumpYAML(o DumpOptions) ([]byte, error) {
 	return text, nil
 }
 
-// plain turns the values of rows into what reading them from a file gives.
+// plain converts the values of rows to the types that reading them from a file produces.
 func plain(in rows) (rows, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -65,21 +63,20 @@ func plain(in rows) (rows, error) {
 	return out, json.Unmarshal(text, &out)
 }
 
-// The rows of a dump are made from the state's own types, so that no family of
-// objects can be forgotten: every table is a list of rows, every row an object
-// with the fields that are not zero. A reference to a row is "TABLE/ID" with
-// the internal id; objects that are in no table, such as NICs, come in lists
-// by the name of their type and are referred to as "TYPE/N".
+// The rows of a dump are generated from the types of the state, so that no kind of object is missing: every table is
+// a list of rows, every row an object with the non-zero fields. A reference to a row is "TABLE/ID" with the internal
+// id. Objects that are in no table, such as NICs, are in lists with the name of their type and are referred to as
+// "TYPE/N".
 
-// How a field gets into a dump, if it is not plain.
+// How a field is dumped, unless it is plain.
 const (
-	dumpNot      = "not"      // rebuilt, or said elsewhere in the world
+	dumpNot      = "not"      // not dumped: derived from other fields, or in another part of the world
 	dumpSecret   = "secret"   // only with DumpOptions.Secrets
-	dumpNever    = "never"    // never written; read if somebody writes it into the file
-	dumpHarmless = "harmless" // looks like a secret by its name and is none
+	dumpNever    = "never"    // not dumped, but read if a world file has it
+	dumpHarmless = "harmless" // the name looks like a secret, but the value is not one
 )
 
-// dumpFields are the fields that are not plain, by type and name.
+// dumpFields are the fields that are not plain, as TYPE.FIELD.
 var dumpFields = map[string]string{
 	"state.settings": dumpNot, "state.version": dumpNot, "state.jobs": dumpNot, "state.due": dumpNot, "state.running": dumpNot,
 	"jobIndex.pending": dumpNot, "jobIndex.done": dumpNot, "state.apiKeys": dumpNot, "networkOffering.rendered": dumpNot,
@@ -87,7 +84,7 @@ var dumpFields = map[string]string{
 	"kubernetesCluster.kubeconfig": dumpSecret, "sslCert.pair": dumpNot,
 }
 
-// dumpRule is how a field of a type gets into a dump; "" if it is plain.
+// dumpRule returns how a field of a type is dumped, or "" if it is plain.
 func dumpRule(t reflect.Type, f *reflect.StructField) string {
 	if f.Type.PkgPath() == "sync" || f.Type.Kind() == reflect.Func {
 		return dumpNot
@@ -95,13 +92,13 @@ func dumpRule(t reflect.Type, f *reflect.StructField) string {
 	return dumpFields[t.Name()+"."+f.Name]
 }
 
-// stateRow is the list of the one row with the members of the state that are no tables.
+// stateRow is the list with one row for the fields of the state that are not tables.
 const stateRow = "state"
 
-// nextField is the member of that row with the next internal id of each table.
+// nextField is the field of that row with the next internal id of each table.
 const nextField = "next"
 
-// rowTable is a table without its type.
+// rowTable is a table without its type parameter.
 type rowTable interface {
 	eachRow(visit func(row any, id int64))
 	putRow(row any)
@@ -119,7 +116,7 @@ func (t *table[T]) eachRow(visit func(row any, id int64)) {
 func (t *table[T]) putRow(row any) {
 	r, ok := row.(T)
 	if !ok {
-		return // newRow has made it
+		return // cannot happen: newRow created it
 	}
 	t.rows = append(t.rows, r)
 	t.byUUID[strings.ToLower(r.ent().uuid)] = r
@@ -129,7 +126,7 @@ func (t *table[T]) newRow() any       { return reflect.New(reflect.TypeFor[T]().
 func (t *table[T]) nextID() int64     { return t.next }
 func (t *table[T]) setNextID(n int64) { t.next = n }
 
-// stateTables are the tables of a state by the name of their field, and the names in order.
+// stateTables returns the tables of a state by field name, and the names in order.
 func stateTables(st *state) (map[string]rowTable, []string) {
 	tables, names := map[string]rowTable{}, []string{}
 	v := reflect.ValueOf(st).Elem()

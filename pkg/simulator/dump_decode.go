@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// decoder turns the rows of a dump into a state.
+// decoder converts the rows of a dump to a state.
 type decoder struct {
 	in      rows
-	objects map[string]reflect.Value // pointer by its reference
-	types   map[string]reflect.Type  // of objects that are in no table, by name
+	objects map[string]reflect.Value // pointers by reference
+	types   map[string]reflect.Type  // types of objects that are in no table, by name
 }
 
 // loadRows builds the state that a dump describes.
@@ -60,7 +60,7 @@ func loadRows(in rows) (*state, error) {
 	return st, nil
 }
 
-// fillState sets the members of the state that are no tables, and the tables' next ids.
+// fillState sets the fields of the state that are not tables, and the next ids of the tables.
 func (d *decoder) fillState(st *state, tables map[string]rowTable) error {
 	if len(d.in[stateRow]) != 1 {
 		return fmt.Errorf("there must be one entry")
@@ -80,7 +80,7 @@ func (d *decoder) fillState(st *state, tables map[string]rowTable) error {
 	return d.fill(reflect.ValueOf(st).Elem(), members)
 }
 
-// ref is the reference of an entry of a list.
+// ref returns the reference of an entry of a list.
 func (d *decoder) ref(list string, i int, inTable bool) string {
 	if inTable {
 		id, _ := d.in[list][i]["id"].(float64)
@@ -89,7 +89,7 @@ func (d *decoder) ref(list string, i int, inTable bool) string {
 	return list + "/" + strconv.Itoa(i+1)
 }
 
-// create makes the empty objects of a list, so that all can be referred to.
+// create creates the empty objects of a list, so that references to them can be resolved.
 func (d *decoder) create(list string, t rowTable) error {
 	typ := d.types[list]
 	if t == nil && typ == nil {
@@ -112,13 +112,13 @@ func (d *decoder) create(list string, t rowTable) error {
 	return nil
 }
 
-// collectTypes finds the struct types that the state points to.
+// collectTypes finds the struct types to which the state has pointers.
 func (d *decoder) collectTypes(t reflect.Type, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return
 	}
 	seen[t] = true
-	switch t.Kind() { //nolint:exhaustive // the others point to nothing
+	switch t.Kind() { //nolint:exhaustive // other kinds have no element type
 	case reflect.Pointer:
 		if e := t.Elem(); e.Kind() == reflect.Struct && e.PkgPath() == reflect.TypeFor[state]().PkgPath() {
 			d.types[e.Name()] = e
@@ -133,7 +133,7 @@ func (d *decoder) collectTypes(t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// fill sets the fields of a struct.
+// fill sets the fields of a struct. It refuses fields that the struct does not have.
 func (d *decoder) fill(v reflect.Value, obj map[string]any) error {
 	left := maps.Clone(obj)
 	if err := d.fillFrom(v, left); err != nil {
@@ -145,7 +145,7 @@ func (d *decoder) fill(v reflect.Value, obj map[string]any) error {
 	return nil
 }
 
-// fillFrom sets the fields that obj has and takes them out of it.
+// fillFrom sets the fields that are in obj and removes them from obj.
 func (d *decoder) fillFrom(v reflect.Value, obj map[string]any) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

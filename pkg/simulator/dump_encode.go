@@ -15,16 +15,16 @@ import (
 // rows are the lists of a dump.
 type rows = map[string][]map[string]any
 
-// open makes an unexported field of an addressable struct readable and settable.
+// open returns an unexported field of an addressable struct as a readable and settable value.
 func open(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// encoder turns a state into rows.
+// encoder converts a state to rows.
 type encoder struct {
 	options DumpOptions
 	out     rows
-	refs    map[any]string // pointer to its reference
+	refs    map[any]string // references by pointer
 }
 
 func encodeState(st *state, o DumpOptions) (rows, error) {
@@ -57,7 +57,7 @@ func encodeState(st *state, o DumpOptions) (rows, error) {
 	return e.out, nil
 }
 
-// object encodes the fields of a struct; members of embedded structs count as its own.
+// object encodes the fields of a struct; fields of embedded structs are included.
 func (e *encoder) object(v reflect.Value) (map[string]any, error) {
 	obj := map[string]any{}
 	for i := range v.NumField() {
@@ -88,7 +88,7 @@ func (e *encoder) object(v reflect.Value) (map[string]any, error) {
 	return obj, nil
 }
 
-// value encodes anything but a table.
+// value encodes any value except a table.
 func (e *encoder) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Time:
@@ -97,13 +97,13 @@ func (e *encoder) value(v reflect.Value) (any, error) {
 		text, err := x.MarshalText()
 		return string(text), err
 	}
-	switch v.Kind() { //nolint:exhaustive // what is missing is refused
+	switch v.Kind() { //nolint:exhaustive // other kinds return an error
 	case reflect.Bool, reflect.String, reflect.Float64, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return v.Interface(), nil
 	case reflect.Pointer:
 		return e.pointer(v)
 	case reflect.Struct:
-		if !v.CanAddr() { // a map's value
+		if !v.CanAddr() { // a map's value is not addressable
 			c := reflect.New(v.Type()).Elem()
 			c.Set(v)
 			v = c
@@ -139,7 +139,7 @@ func (e *encoder) value(v reflect.Value) (any, error) {
 	return nil, fmt.Errorf("a dump cannot hold a %s", v.Type())
 }
 
-// pointer encodes a number by its value and an object by a reference.
+// pointer encodes a pointer to a basic type as its value, and a pointer to an object as a reference.
 func (e *encoder) pointer(v reflect.Value) (any, error) {
 	switch {
 	case v.IsNil():
@@ -151,7 +151,7 @@ func (e *encoder) pointer(v reflect.Value) (any, error) {
 		return ref, nil
 	}
 	name := v.Type().Elem().Name()
-	e.out[name] = append(e.out[name], nil) // its place, for objects may refer to each other in a ring
+	e.out[name] = append(e.out[name], nil) // reserve the entry first, because objects may refer to each other in cycles
 	n := len(e.out[name])
 	ref := fmt.Sprintf("%s/%d", name, n)
 	e.refs[v.Interface()] = ref

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Codes of CloudStack's exceptions (cserrorcode).
+// Codes of CloudStack's exceptions: cserrorcode (cs...) and errorcode (code...).
 const (
 	csGeneric         = 9999
 	csRuntime         = 4250
@@ -27,7 +27,7 @@ const (
 	codeAccount       = 531
 	codeAccountLimit  = 532
 	codeCapacity      = 533
-	codeUnavailable   = 534 // a resource that cannot be reached, such as a router
+	codeUnavailable   = 534 // a resource is unreachable, such as a router
 	codeAlloc         = 535
 	codeConflict      = 537
 	codeMalformed     = 430
@@ -37,21 +37,21 @@ const (
 	sessionText       = "unable to verify user credentials"
 )
 
-// apiError is an error as a client sees it.
+// apiError is an error as the client receives it.
 type apiError struct {
-	status int // HTTP status = errorcode
-	cs     int // cserrorcode; 0 leaves the member out
+	status int // HTTP status and errorcode
+	cs     int // cserrorcode; 0 omits it
 	text   string
-	key    string // envelope key, if it is not that of the command
-	noText bool   // errortext left out
-	csZero bool   // cserrorcode is 0, and sent: an exception that wraps another one
+	key    string // top-level key of the answer, if not that of the command
+	noText bool   // omit errortext
+	csZero bool   // send a cserrorcode of 0: an exception that wraps another one
 	job    int    // errorcode inside a job, if it differs from status
-	plain  bool   // the body is the text alone (login by GET)
+	plain  bool   // the body is only the text (login by GET)
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d/%d %s", e.status, e.cs, e.text) }
 
-// inJob is the errorcode of the error when a job ends with it.
+// inJob returns the errorcode of a job that fails with the error.
 func (e *apiError) inJob() int {
 	switch {
 	case e.job != 0:
@@ -66,16 +66,16 @@ func errf(status, cs int, format string, v ...any) *apiError {
 	return &apiError{status: status, cs: cs, text: fmt.Sprintf(format, v...)}
 }
 
-// invalid is an InvalidParameterValueException.
+// invalid returns an InvalidParameterValueException.
 func invalid(format string, v ...any) *apiError { return errf(codeParam, csInvalidValue, format, v...) }
 
-// paramError is an error of the parameter phase, or one that the command re-throws as API error.
+// paramError returns an error of the parameter checks, or one that the command throws again as an API error.
 func paramError(format string, v ...any) *apiError { return errf(codeParam, csGeneric, format, v...) }
 
-// denied is a PermissionDeniedException.
+// denied returns a PermissionDeniedException.
 func denied() *apiError { return errf(codeAccount, csPermission, "%s", noAccessText) }
 
-// internal is an exception that normal users see only as the generic text.
+// internal returns an exception whose text only root admins see; other users see a generic text.
 func (c *call) internal(cs int, format string, v ...any) *apiError {
 	if c.caller.rootAdmin() {
 		return errf(codeInternal, cs, format, v...)
@@ -87,7 +87,7 @@ func unauthorized() *apiError {
 	return &apiError{status: http.StatusUnauthorized, text: authText}
 }
 
-// asAPIError turns any error into one for the wire; an unknown one is a 530.
+// asAPIError converts any error to an apiError. Other types become an internal error (530).
 func asAPIError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {
@@ -96,7 +96,7 @@ func asAPIError(err error) *apiError {
 	return errf(codeInternal, csRuntime, "%s", err.Error())
 }
 
-// errorBody is the JSON of an error; the order of its members is the server's.
+// errorBody is the JSON of an error, with CloudStack's order of members.
 type errorBody struct {
 	UUIDList    []struct{} `json:"uuidList"`
 	ErrorCode   int        `json:"errorcode"`
@@ -115,7 +115,7 @@ func (e *apiError) body() errorBody {
 	return b
 }
 
-// errorXML renders an error for clients that did not ask for JSON.
+// errorXML returns an error as XML, for clients that did not request JSON.
 func errorXML(key string, e *apiError) []byte {
 	type member struct {
 		XMLName xml.Name
@@ -141,7 +141,7 @@ func errorXML(key string, e *apiError) []byte {
 	return append([]byte(`<?xml version="1.0" encoding="UTF-8"?>`), out...)
 }
 
-// timestamp renders a time as CloudStack does: 2025-01-31T12:34:56+0000.
+// timestamp is a time in CloudStack's format, such as 2025-01-31T12:34:56+0000.
 type timestamp time.Time
 
 // MarshalJSON implements json.Marshaler.

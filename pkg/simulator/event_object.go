@@ -3,7 +3,7 @@
 
 package simulator
 
-// resourceTables say where the objects of events are kept, for their names.
+// resourceTables maps the resource types of events to the kinds of objects, to look up current names.
 var resourceTables = map[string]refKind{
 	"VirtualMachine": refVM, "IpAddress": refIP, "FirewallRule": refRule, "LoadBalancerRule": refLBRule, "Network": refNetwork, "Vpc": refVPC,
 	"Project": refProject, "Account": refAccount, "User": refUser, "Domain": refDomain, "Role": refRole, "NetworkAcl": refACLList,
@@ -12,7 +12,7 @@ var resourceTables = map[string]refKind{
 	"PhysicalNetwork": refPhysicalNet, "Zone": refZone, "KubernetesCluster": refKubernetesCluster,
 }
 
-// ownerOf is who owns an object; nil when nobody does or the kind has no owner.
+// ownerOf returns the owner of an object, or nil if it has none.
 func ownerOf(obj any) *account {
 	switch o := obj.(type) {
 	case *vm:
@@ -67,7 +67,7 @@ func ownerOf(obj any) *account {
 	return nil
 }
 
-// nameOf is how events name an object; "" for kinds without a name.
+// nameOf returns the name of an object in events, or "" for kinds without a name.
 func nameOf(obj any) string {
 	switch o := obj.(type) {
 	case *vm:

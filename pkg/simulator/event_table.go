@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// eventSpecs are the commands that leave events behind.
+// eventSpecs are the commands that record events.
 var eventSpecs = map[string]eventSpec{
 	// identity
 	"createDomain":                {"DOMAIN.CREATE", "creating Domain", "Domain Id", "Domain", ""},
@@ -187,10 +187,10 @@ var eventSpecs = map[string]eventSpec{
 	"deleteKubernetesSupportedVersion":           {"KUBERNETES.VERSION.DELETE", "Deleting Kubernetes supported version", "", "", "id"},
 }
 
-// otherEventTypes are made without a command of their own.
+// otherEventTypes are the types of events that do not belong to a command.
 var otherEventTypes = []string{"API.KEY.ACCESS.UPDATE", "USER.LOGIN", "USER.LOGOUT", "STATICNAT.DISABLE", "ROUTER.CREATE", "ROUTER.START", "ROUTER.STOP"}
 
-// eventTypes are the names that listEventTypes shows, each once.
+// eventTypes returns the names that listEventTypes answers, sorted and without duplicates.
 func eventTypes() []string {
 	seen := map[string]bool{}
 	for _, s := range eventSpecs {

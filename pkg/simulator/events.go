@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// event is a row of the log that listEvents shows.
+// event is an entry of the event log that listEvents shows.
 type event struct {
 	entity
 	kind, level, state, text string
@@ -21,7 +21,7 @@ type event struct {
 	archived                 bool
 }
 
-// resource is what an event is about.
+// resource is the object that an event refers to.
 type resource struct{ kind, uuid, name string }
 
 // States and levels of events.
@@ -35,7 +35,7 @@ const (
 	levelError = "ERROR"
 )
 
-// maxEvents bounds the memory of a simulator that runs for days: of more than that the oldest quarter goes.
+// maxEvents limits the memory of a simulator that runs for days: when it is exceeded, the oldest quarter is deleted.
 const maxEvents = 20_000
 
 func (st *state) addEvent(e *event) *event {
@@ -53,25 +53,25 @@ func (st *state) addEvent(e *event) *event {
 	return e
 }
 
-// eventSpec says which events a command leaves behind.
+// eventSpec describes the events of a command.
 type eventSpec struct {
-	kind     string // LB.CREATE ...
-	phrase   string // what is being done, as descriptions say it
-	label    string // how descriptions name the object; "" leaves it out
-	resource string // kind of the object in answers
-	param    string // parameter that names the object; "": the command makes it
+	kind     string // type such as LB.CREATE
+	phrase   string // the action, as in descriptions
+	label    string // label of the object's id in descriptions; "" omits the id
+	resource string // resource type in answers
+	param    string // parameter that refers to the object; "": the command creates the object
 }
 
-// trail is what the events of a job have in common.
+// trail holds what the events of a job have in common.
 type trail struct {
 	spec  *eventSpec
 	who   caller
-	actor *account // owner of the events that the job itself makes
+	actor *account // owner of the events that the job itself records
 	res   resource
 	start *event
 }
 
-// spec is the event spec of the call; nil for commands without events.
+// eventSpec returns the event spec of the call, or nil for commands without events.
 func (c *call) eventSpec() *eventSpec {
 	if s, ok := eventSpecs[c.api.Name]; ok {
 		return &s
@@ -86,7 +86,7 @@ func (s *eventSpec) describe(res resource) string {
 	return s.phrase + ". " + s.label + ": " + res.uuid
 }
 
-// eventResource finds the object of the call: by its parameter, or made says its id.
+// eventResource returns the object of the call: the one that the parameter refers to, or else the one with id made.
 func (c *call) eventResource(s *eventSpec, made string) resource {
 	res := resource{kind: s.resource, uuid: made}
 	if r, ok := c.refs[s.param]; ok && s.param != "" {
@@ -97,7 +97,8 @@ func (c *call) eventResource(s *eventSpec, made string) resource {
 	return res
 }
 
-// eventActor owns the events that the server writes for the caller: its account, or the project of the call.
+// eventActor returns the owner of events that CloudStack records for the caller: the caller's account, or the project
+// of the call.
 func (c *call) eventActor() *account {
 	for _, name := range []string{"projectid", "id"} {
 		if p := arg[*project](c, name); p != nil {
@@ -107,7 +108,7 @@ func (c *call) eventActor() *account {
 	return c.caller.account
 }
 
-// eventOwner owns the event of a scheduled job: who owns its object.
+// eventOwner returns the owner of a job's Scheduled event: the owner of the object.
 func (c *call) eventOwner(s *eventSpec) *account {
 	if r, ok := c.refs[s.param]; ok {
 		if a := ownerOf(r.obj); a != nil {
@@ -122,7 +123,7 @@ func (c *call) eventOwner(s *eventSpec) *account {
 	return c.eventActor()
 }
 
-// recordSync writes the event of a synchronous command.
+// recordSync records the event of a synchronous command.
 func (c *call) recordSync(body any, err error) {
 	s := c.eventSpec()
 	if s == nil {
@@ -139,7 +140,7 @@ func (c *call) recordSync(body any, err error) {
 	c.st.addEvent(e)
 }
 
-// recordRefused writes the event of a create phase that failed.
+// recordRefused records the event of a failed create phase.
 func (c *call) recordRefused() {
 	if s := c.eventSpec(); s != nil && s.param == "" {
 		c.st.addEvent(&event{
@@ -149,7 +150,7 @@ func (c *call) recordRefused() {
 	}
 }
 
-// recordScheduled writes the first events of a job: Created if it makes an object, Scheduled, Started.
+// recordScheduled records the first events of a job: Created if it creates an object, Scheduled, and Started.
 func (c *call) recordScheduled(spec *jobSpec) *trail {
 	s := c.eventSpec()
 	if s == nil {
@@ -178,7 +179,7 @@ func (t *trail) add(st *state, now time.Time, state, level, text string) *event 
 	})
 }
 
-// end writes the last event of a job.
+// end records the last event of a job.
 func (t *trail) end(st *state, now time.Time, failed bool) {
 	if t == nil {
 		return
@@ -190,7 +191,7 @@ func (t *trail) end(st *state, now time.Time, failed bool) {
 	t.add(st, now, eventCompleted, "", "Successfully completed "+t.spec.describe(t.res))
 }
 
-// note writes an event that a command makes beside its own.
+// note records an additional event of a command.
 func (c *call) note(kind, text, resourceKind string, obj interface{ ent() *entity }) {
 	c.st.addEvent(&event{
 		entity: entity{created: c.now}, kind: kind, state: eventCompleted, text: text, owner: c.caller.account, user: c.caller.user,
@@ -198,7 +199,7 @@ func (c *call) note(kind, text, resourceKind string, obj interface{ ent() *entit
 	})
 }
 
-// madeID finds the id of the object in the answer of a synchronous command: {"role":{"id":...}}.
+// madeID returns the id of the object in the answer of a synchronous command: {"role":{"id":...}}.
 func madeID(body any) string {
 	v := reflect.Indirect(reflect.ValueOf(body))
 	if v.Kind() == reflect.Map && v.Len() == 1 {
@@ -219,7 +220,7 @@ func madeID(body any) string {
 	return ""
 }
 
-// recordUser writes the event of a login or logout.
+// recordUser records the event of a login or logout.
 func (s *Simulator) recordUser(u *user, kind, text string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

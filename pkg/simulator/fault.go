@@ -10,40 +10,40 @@ import (
 	"time"
 )
 
-// FaultKind says how a call goes wrong.
+// FaultKind is how a call fails.
 type FaultKind int
 
 // Kinds of faults.
 const (
-	// FaultErrorBefore answers an HTTP error; the command has no effect.
+	// FaultErrorBefore answers an HTTP error; the command does not take effect.
 	FaultErrorBefore FaultKind = iota + 1
-	// FaultLostAnswer lets the command take effect and cuts the connection instead of answering.
+	// FaultLostAnswer executes the command and closes the connection without an answer.
 	FaultLostAnswer
-	// FaultCutBefore cuts the connection before the command has any effect.
+	// FaultCutBefore closes the connection; the command does not take effect.
 	FaultCutBefore
-	// FaultJobFails answers normally; the job then ends with errorcode 530.
+	// FaultJobFails answers normally; the job then fails with errorcode 530.
 	FaultJobFails
-	// FaultDelay holds the call for Delay before it is looked at.
+	// FaultDelay delays the processing of the call by Delay.
 	FaultDelay
-	// FaultJobNeverEnds answers normally; the job stays pending for good.
+	// FaultJobNeverEnds answers normally; the job stays pending forever.
 	FaultJobNeverEnds
-	// FaultRestart lets the command take effect and restarts the management server after its answer (see
-	// Simulator.Restart); Delay is how long the server is away.
+	// FaultRestart executes the command and restarts the management server after its answer (see Simulator.Restart);
+	// Delay is the time that the server is away.
 	FaultRestart
-	// FaultThrottled answers 429 as API throttling does; Delay is the time that the text asks to wait (1 s).
+	// FaultThrottled answers 429 like API throttling; Delay is the retry time in the error text (default 1 s).
 	FaultThrottled
-	// FaultMaintenance answers 503 to asynchronous commands, as a server that is being shut down.
+	// FaultMaintenance answers 503 to asynchronous commands, like a server that is being shut down.
 	FaultMaintenance
-	// FaultQuota lets the command find its owner's resource limits exhausted.
+	// FaultQuota executes the command as if the resource limits of the owner were exhausted.
 	FaultQuota
-	// FaultCapacity lets associateIpAddress find no free public address.
+	// FaultCapacity executes associateIpAddress as if there were no free public address.
 	FaultCapacity
-	// FaultRouterRefuses lets the virtual router refuse the change: the job fails with the command's own text and
-	// leaves what a failed one leaves on the real server; a synchronous command answers 534.
+	// FaultRouterRefuses makes the virtual router refuse the change: the job fails with the text of the command and
+	// leaves the objects in the state in which CloudStack leaves them. A synchronous command answers 534.
 	FaultRouterRefuses
 )
 
-// faultKinds are the names of the kinds in a fault's text.
+// faultKinds are the names of the kinds in the text of a fault.
 var faultKinds = []struct {
 	kind FaultKind
 	name string
@@ -53,7 +53,7 @@ var faultKinds = []struct {
 	{FaultMaintenance, "maintenance"}, {FaultQuota, "quota"}, {FaultCapacity, "capacity"}, {FaultRouterRefuses, "router-refuses"},
 }
 
-// String is the kind's name in a fault's text.
+// String returns the name of the kind in the text of a fault.
 func (k FaultKind) String() string {
 	for _, n := range faultKinds {
 		if n.kind == k {
@@ -63,24 +63,23 @@ func (k FaultKind) String() string {
 	return fmt.Sprintf("kind(%d)", int(k))
 }
 
-// Fault makes calls of a command go wrong. Without Nth, Count and
-// Probability every matching call is struck.
+// Fault makes calls of a command fail. Without Nth, Count and Probability, it hits every matching call.
 type Fault struct {
 	Command     string  // exact name, or a pattern with *; empty: every command
 	Caller      string  // user name; empty: everyone
-	Nth         int     // strike from the n-th matching call after the injection, from 1; without Count only that one
-	Count       int     // strike at most so many calls; 0: no bound
-	Probability float64 // strike a matching call with this chance; 0: always. The sequence follows from Options.Seed
+	Nth         int     // hit from the n-th matching call after the injection, counted from 1; without Count, only that call
+	Count       int     // hit at most this many calls; 0: no limit
+	Probability float64 // hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed
 	Kind        FaultKind
 	Delay       time.Duration // FaultDelay, FaultThrottled, FaultRestart
-	// HTTPStatus, CSErrorCode and Text are those of FaultErrorBefore (default 530, 9999 and the server's
-	// generic text). HTTPStatus and Text are also errorcode and errortext of FaultJobFails.
+	// HTTPStatus, CSErrorCode and Text are those of FaultErrorBefore (default 530, 9999 and CloudStack's generic
+	// text). HTTPStatus and Text are also the errorcode and errortext of FaultJobFails.
 	HTTPStatus  int
 	CSErrorCode int
 	Text        string
 }
 
-// Check tells what is wrong with the fault; nil if it can be injected.
+// Check returns an error if the fault is invalid.
 func (f Fault) Check() error {
 	takes := faultOptions[f.Kind]
 	switch {
@@ -111,12 +110,12 @@ func (f Fault) Check() error {
 	return f.checkCommand()
 }
 
-// faultOptions are the options of a kind beside those of all: nth, count, p and caller.
+// faultOptions are the options of a kind in addition to those of every kind: nth, count, p and caller.
 var faultOptions = map[FaultKind]string{
 	FaultErrorBefore: "code cserrorcode text", FaultJobFails: "code text", FaultDelay: "delay", FaultRestart: "delay", FaultThrottled: "delay",
 }
 
-// checkCommand wants the pattern to match a command that the fault can strike.
+// checkCommand checks that the pattern matches a command that the fault can affect.
 func (f Fault) checkCommand() error {
 	cat, err := loadCatalogue()
 	if err != nil {
@@ -142,9 +141,9 @@ func (f Fault) checkCommand() error {
 	return nil
 }
 
-// strikes tells whether the fault's kind has to do with the command; nil is login or an unknown one.
+// strikes reports whether a fault of this kind can affect the command; nil is login or an unknown command.
 func (f Fault) strikes(a *apiSpec) bool {
-	switch f.Kind { //nolint:exhaustive // the others strike anything
+	switch f.Kind { //nolint:exhaustive // the other kinds can hit every command
 	case FaultJobFails, FaultJobNeverEnds, FaultMaintenance:
 		return a != nil && a.Async
 	case FaultRouterRefuses:
@@ -158,7 +157,7 @@ func (f Fault) strikes(a *apiSpec) bool {
 	return true
 }
 
-// matchesCommand compares a name with the fault's pattern.
+// matchesCommand reports whether the name matches the pattern of the fault.
 func (f Fault) matchesCommand(name string) bool {
 	if f.Command == "" || f.Command == name {
 		return true

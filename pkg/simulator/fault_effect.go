@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// jobText is the text of a failed job: the fault's own, else what the server says when the router refuses this job.
+// jobText returns the error text of a failed job: that of the fault, or else CloudStack's text for a job that the
+// router refuses.
 func (f *Fault) jobText(refused string) string {
 	if f.Text != "" {
 		return f.Text
@@ -33,7 +34,7 @@ func (f *Fault) apiError() *apiError {
 	return e
 }
 
-// refusal is the error that a call is answered with before the server looks at it; nil to go on.
+// refusal returns the error of a call that fails before the server processes it, or nil.
 func refusal(faults []*Fault) *apiError {
 	if f := pick(faults, FaultErrorBefore); f != nil {
 		return f.apiError()
@@ -51,10 +52,10 @@ func refusal(faults []*Fault) *apiError {
 	return nil
 }
 
-// never is the run time of a job that never ends, in years.
+// never is the run time, in years, of a job that never ends.
 const never = 100
 
-// spoil applies the call's faults to the job that it has just made.
+// spoil applies the faults of the call to the job that it created.
 func (c *call) spoil(spec *jobSpec, j *job) {
 	if f := pick(c.faults, FaultJobFails); f != nil {
 		code := f.HTTPStatus
@@ -71,13 +72,12 @@ func (c *call) spoil(spec *jobSpec, j *job) {
 	}
 }
 
-// fails lets the job end with an error instead of doing its work.
+// fails makes the job end with an error instead of doing its work.
 func (j *job) fails(err *apiError) {
 	j.run = func(time.Time) (any, error) { return nil, err }
 }
 
-// routerUntouched are commands whose job the router has no part in, or whose
-// failure there does not show.
+// routerUntouched are commands whose job does not involve the router, or does not report a failure of the router.
 var routerUntouched = map[string]bool{"createTags": true, "deleteTags": true, "createNetworkACL": true}
 
 func (c *call) routerRefuses(spec *jobSpec, j *job) {
@@ -100,13 +100,13 @@ func (c *call) routerRefuses(spec *jobSpec, j *job) {
 	j.fails(errf(codeInternal, csRuntime, "%s", text))
 }
 
-// refuseRelease is a release that fails on the router: the address stays in
-// state Releasing and its rules in state Deleting, until a later release.
+// refuseRelease makes a release fail on the router: the address stays in state Releasing and its rules in state
+// Deleting until it is released again.
 func (c *call) refuseRelease(j *job, ip *publicIP) {
 	work := j.run
 	j.run = func(now time.Time) (any, error) {
 		if ip.state != ipAllocated && ip.state != ipReleasing || ip.sourceNAT || !c.access(ip.owner) {
-			return work(now) // refused for a reason of its own
+			return work(now) // refused for a reason other than the fault
 		}
 		ip.state = ipReleasing
 		for _, r := range ip.lbRules {
@@ -119,5 +119,5 @@ func (c *call) refuseRelease(j *job, ip *publicIP) {
 	}
 }
 
-// unreachable is the answer of a synchronous command whose router refuses.
+// unreachable is the error of a synchronous command that the router refuses.
 func unreachable() *apiError { return errf(codeUnavailable, csUnavailable, "%s", internalErrorText) }

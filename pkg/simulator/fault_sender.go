@@ -5,7 +5,7 @@ package simulator
 
 import "net/http"
 
-// sender is the name of the user that a request claims to come from; its signature is not looked at.
+// sender returns the name of the user that a request claims to come from. It does not verify the signature.
 func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -26,7 +26,7 @@ func (s *Simulator) sender(r *http.Request, req *request, integration bool) stri
 	return s.sessions.userOf(r)
 }
 
-// userOf is the user name behind a request's session cookie; looking does not keep the session alive.
+// userOf returns the user name of the session in a request's cookie. It does not extend the session.
 func (s *sessions) userOf(r *http.Request) string {
 	cookie, err := r.Cookie("JSESSIONID")
 	if err != nil {

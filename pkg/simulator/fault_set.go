@@ -10,24 +10,24 @@ import (
 	"sync/atomic"
 )
 
-// armedFault is a fault with its count.
+// armedFault is a fault with its counters.
 type armedFault struct {
 	Fault
 	id           int
 	seen, struck int
 }
 
-// ArmedFault is a fault that waits for its calls.
+// ArmedFault is an armed fault with the number of calls that matched and that it hit.
 type ArmedFault struct {
 	ID     int    `json:"id"`
-	Fault  string `json:"fault"`  // as ParseFault reads it
+	Fault  string `json:"fault"`  // in the format of ParseFault
 	Seen   int    `json:"seen"`   // matching calls since it was armed
-	Struck int    `json:"struck"` // of these, those that it has struck
+	Struck int    `json:"struck"` // of these, the calls that the fault hit
 }
 
 // faultSet holds the armed faults.
 type faultSet struct {
-	count atomic.Int32 // armed faults: without any, a call need not look
+	count atomic.Int32 // number of armed faults, to skip the lock if it is 0
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -35,8 +35,8 @@ type faultSet struct {
 	armed  []*armedFault
 }
 
-// seed starts the sequence that probabilities follow.
-func (s *faultSet) seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // repeatable, not secret
+// seed starts the random sequence for probabilities.
+func (s *faultSet) seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // must be repeatable, not secret
 
 // inject arms a fault; remove disarms it.
 func (s *faultSet) inject(f Fault) *armedFault {
@@ -45,17 +45,17 @@ func (s *faultSet) inject(f Fault) *armedFault {
 	s.next++
 	a := &armedFault{Fault: f, id: s.next}
 	s.armed = append(s.armed, a)
-	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return a
 }
 
-// remove disarms the fault with the id, or all when it is 0, and returns how many.
+// remove disarms the fault with the id, or all faults if id is 0, and returns their number.
 func (s *faultSet) remove(id int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.armed)
 	s.armed = slices.DeleteFunc(s.armed, func(a *armedFault) bool { return id == 0 || a.id == id })
-	s.count.Store(int32(len(s.armed))) //nolint:gosec // a handful
+	s.count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return before - len(s.armed)
 }
 
@@ -69,8 +69,8 @@ func (s *faultSet) list() []ArmedFault {
 	return out
 }
 
-// match counts the call for every fault of its command and returns those that
-// strike. who tells the caller's name; it is asked only when a fault needs it.
+// match counts the call for every matching fault and returns the faults that hit it. who returns the caller's name;
+// it is called only if a fault needs the name.
 func (s *faultSet) match(command string, api *apiSpec, who func() string) []*Fault {
 	if s.count.Load() == 0 {
 		return nil
@@ -114,5 +114,5 @@ func (s *Simulator) Inject(f Fault) (remove func()) {
 	return func() { s.faults.remove(a.id) }
 }
 
-// Faults lists the armed faults in the order in which they were armed.
+// Faults returns the armed faults in the order in which they were armed.
 func (s *Simulator) Faults() []ArmedFault { return s.faults.list() }

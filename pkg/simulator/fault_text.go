@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// ParseFault reads a fault from its text,
+// ParseFault parses the text of a fault:
 //
 //	COMMAND:KIND[:OPTION=VALUE[,OPTION=VALUE ...]]
 //
-// COMMAND is a command's name or a pattern with *. KIND is one of error,
-// cut-before, cut-after, delay, job-fails, job-never-ends, restart, throttled,
-// maintenance, quota, capacity and router-refuses. Options of all kinds are
-// nth, count, p (probability) and caller; error has code, cserrorcode and
-// text, job-fails code and text, delay, restart and throttled have delay.
-// text comes last and may hold anything.
+// COMMAND is the name of a command or a pattern with *. KIND is one of error, cut-before, cut-after, delay,
+// job-fails, job-never-ends, restart, throttled, maintenance, quota, capacity and router-refuses. Every kind has the
+// options nth, count, p (probability) and caller. In addition, error has code, cserrorcode and text, job-fails has
+// code and text, and delay, restart and throttled have delay. text must be the last option, because its value may
+// contain any character.
 func ParseFault(s string) (Fault, error) {
 	fail := func(format string, v ...any) (Fault, error) {
 		return Fault{}, fmt.Errorf("fault %q: %s", s, fmt.Sprintf(format, v...))
@@ -66,7 +65,7 @@ func ParseFault(s string) (Fault, error) {
 	return f, nil
 }
 
-// set reads one option.
+// set parses one option.
 func (f *Fault) set(name, value string) error {
 	number := func(into *int) error {
 		n, err := strconv.Atoi(value)
@@ -107,7 +106,7 @@ func (f *Fault) set(name, value string) error {
 	return nil
 }
 
-// String is the fault's text: ParseFault reads it back.
+// String returns the text of the fault in the format of ParseFault.
 func (f Fault) String() string {
 	command := f.Command
 	if command == "" {

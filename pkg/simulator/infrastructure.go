@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// pod, cluster and storagePool are the parts of a zone that hold its hosts and disks.
+// pod, cluster and storagePool are the parts of a zone that contain its hosts and storage.
 type pod struct {
 	entity
 	name string
@@ -30,7 +30,7 @@ type storagePool struct {
 	size    int64 // bytes
 }
 
-// systemVM is a VM of the server itself: secondary storage or console proxy.
+// systemVM is a VM of CloudStack itself: secondary storage VM or console proxy.
 type systemVM struct {
 	entity
 	name, typ string
@@ -41,12 +41,12 @@ type systemVM struct {
 	seq       int
 }
 
-// systemVMTypes are the types of system VMs as public addresses name them.
+// systemVMTypes maps the types of system VMs to their names in answers about public addresses.
 var systemVMTypes = map[string]string{"consoleproxy": "ConsoleProxy", "secondarystoragevm": "SecondaryStorageVm"}
 
 const hostsPerCluster = 2
 
-// addInfrastructure makes a zone's pod, clusters, pools and system VMs around its hosts.
+// addInfrastructure creates a zone's pod, clusters, storage pools and system VMs for its hosts.
 func (st *state) addInfrastructure(z *zone, hosts []*host, base func(kind, name string) entity) {
 	p := st.pods.add(&pod{
 		entity: base("pod", z.name), name: fmt.Sprintf("POD%d", len(st.pods.rows)), zone: z,
@@ -70,7 +70,7 @@ func (st *state) addInfrastructure(z *zone, hosts []*host, base func(kind, name 
 	}
 }
 
-// poolOf is the storage pool that a zone's volumes lie on; nil if there is none.
+// poolOf returns the storage pool of a zone's volumes, or nil if there is none.
 func (st *state) poolOf(z *zone) *storagePool {
 	p, _ := st.pools.find(func(p *storagePool) bool { return p.cluster.pod.zone == z })
 	return p
@@ -88,7 +88,7 @@ type osCategory struct {
 	name string
 }
 
-// osCategories are the same on every server.
+// osCategories are the same in every installation.
 var osCategories = func() *table[*osCategory] {
 	t := newTable[*osCategory]()
 	for _, n := range []string{"CentOS", "Debian", "Oracle", "RedHat", "SUSE", "Windows", "Other", "Novel", "Unix", "Ubuntu", "None", "Fedora"} {
@@ -97,14 +97,14 @@ var osCategories = func() *table[*osCategory] {
 	return t
 }()
 
-// commonOSTypes are some of the guest operating systems that a server knows.
+// commonOSTypes are some of CloudStack's guest operating systems.
 var commonOSTypes = []string{
 	"CentOS 5.6 (64-bit)", "CentOS 7", "CentOS 8", "Rocky Linux 8", "Rocky Linux 9", "Debian GNU/Linux 11 (64-bit)", "Debian GNU/Linux 12 (64-bit)",
 	"Red Hat Enterprise Linux 8", "Red Hat Enterprise Linux 9", "SUSE Linux Enterprise Server 15 (64-bit)", "Ubuntu 20.04 LTS", "Ubuntu 22.04 LTS",
 	"Ubuntu 24.04 LTS", "Windows Server 2019 (64-bit)", "Windows Server 2022 (64-bit)", "Other Linux (64-bit)", "Other (64-bit)", "None",
 }
 
-// osTypeNamed finds a guest operating system, or makes it in the category that its name begins with.
+// osTypeNamed returns a guest operating system. It creates a missing one in the category with which its name begins.
 func (st *state) osTypeNamed(name string) *osType {
 	if o, ok := st.osTypes.find(func(o *osType) bool { return o.description == name }); ok {
 		return o

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// jobIndex finds the jobs of an object and those to purge without a look at all jobs.
+// jobIndex finds the pending jobs of an object and the jobs to purge without a scan of all jobs.
 type jobIndex struct {
 	pending map[any][]*job // by subject, in order of submission
-	done    []*job         // ended and not purged yet, in the order of their end
+	done    []*job         // completed, but not purged, in the order of completion
 }
 
-// began enters a job that was submitted.
+// began adds a job that was submitted.
 func (x *jobIndex) began(j *job) {
 	if j.subject == nil {
 		return
@@ -26,7 +26,7 @@ func (x *jobIndex) began(j *job) {
 	x.pending[j.subject] = append(x.pending[j.subject], j)
 }
 
-// ended takes a job that has ended out of the pending ones of its subject and keeps it until it is purged.
+// ended removes a completed job from the pending jobs of its subject and keeps it until it is purged.
 func (x *jobIndex) ended(j *job, subject any) {
 	x.done = append(x.done, j)
 	if subject == nil {
@@ -51,7 +51,7 @@ func (x *jobIndex) pendingOn(subject any) *job {
 	return first
 }
 
-// purgeJobs forgets jobs that ended longer ago than job.expire.minutes.
+// purgeJobs deletes jobs that completed more than job.expire.minutes ago.
 func (st *state) purgeJobs(now time.Time) {
 	limit := now.Add(-st.settings.jobExpiry())
 	n := 0

@@ -8,30 +8,28 @@ import (
 	"time"
 )
 
-// LatencyProfile says how long calls and jobs take. The zero value is instant.
+// LatencyProfile defines how long calls and jobs take. The zero value is instant.
 type LatencyProfile struct {
 	Name string
-	// Call is the time of every HTTP call; Calls overrides it for single commands.
+	// Call is the duration of every HTTP call; Calls overrides it for single commands.
 	Call  time.Duration
 	Calls map[string]time.Duration
 	// Job is the run time of every job; Jobs overrides it for single commands.
 	Job  time.Duration
 	Jobs map[string]time.Duration
-	// LockRetry is how long a create phase sleeps when another one holds its
-	// row; 0 wakes it as soon as the row is free.
+	// LockRetry is the time that a create phase sleeps if another one holds the lock of its row; 0 wakes it as soon
+	// as the row is unlocked.
 	LockRetry time.Duration
 }
 
 // Profile returns one of the named profiles: instant, simulator or production.
 //
-// simulator has the medians measured on a real management server 4.22 with its
-// simulator hypervisor on two cores. Where only a range was seen (start and
-// stop of VMs, listApis) it has the range's middle; commands that were not
-// measured take 15 ms, their jobs 150 ms.
+// simulator has the medians measured on a CloudStack 4.22 management server with the simulator hypervisor on two
+// cores. Where only a range was measured (start and stop of VMs, listApis) it has the middle of the range. Commands
+// that were not measured take 15 ms, their jobs 150 ms.
 //
-// production is an assumption, not a measurement: there every command of a
-// virtual router takes one to five seconds, so jobs that change a router take 2
-// to 4 s, a VM's start half a minute.
+// production is an assumption, not a measurement: every command of a virtual router takes one to five seconds, so
+// jobs that change a router take 2 to 4 s, and the start of a VM takes 30 s.
 func Profile(name string) (LatencyProfile, error) {
 	switch name {
 	case "instant", "":
@@ -46,7 +44,7 @@ func Profile(name string) (LatencyProfile, error) {
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// lockRetry is how long a real server's create phase sleeps before it looks at a taken lock again.
+// lockRetry is the time that CloudStack's create phase sleeps before it tries a locked row again.
 const lockRetry = 5 * time.Second
 
 var (
@@ -71,7 +69,7 @@ var (
 	}
 )
 
-// Add makes every call take d longer.
+// Add adds d to the duration of every call.
 func (p *LatencyProfile) Add(d time.Duration) {
 	if d <= 0 {
 		return

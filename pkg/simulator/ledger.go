@@ -11,32 +11,32 @@ import (
 	"sync"
 )
 
-// Call is one request that the simulator has answered.
+// Call is a request that the simulator answered.
 type Call struct {
 	Seq       int               `json:"seq"`                 // 1 is the first call since the last reset
-	Command   string            `json:"command"`             // as sent; empty if none was
+	Command   string            `json:"command"`             // as sent; empty if there was none
 	Caller    string            `json:"caller,omitempty"`    // user name; empty for unauthenticated calls
 	Params    map[string]string `json:"params"`              // by lower-case name, without secrets
-	Status    int               `json:"status"`              // HTTP status; 0 when the connection was cut
+	Status    int               `json:"status"`              // HTTP status; 0 if the connection was closed without an answer
 	ErrorCode int               `json:"errorCode,omitempty"` // CloudStack's errorcode; 0 on success
-	JobID     string            `json:"jobID,omitempty"`     // the job that the call has started
-	JobStatus int               `json:"jobStatus,omitempty"` // its jobstatus by now: 0 pending, 1 done, 2 failed
+	JobID     string            `json:"jobID,omitempty"`     // the job that the call started
+	JobStatus int               `json:"jobStatus,omitempty"` // its current jobstatus: 0 pending, 1 succeeded, 2 failed
 	JobCode   int               `json:"jobCode,omitempty"`   // jobresultcode of a failed job
 }
 
-// ledgerLimit bounds the memory of a simulator that runs for days; counts go on beyond it.
+// ledgerLimit limits the memory of a simulator that runs for days; calls beyond it are still counted.
 const ledgerLimit = 100_000
 
-// ledgerEntry is a call as it is kept: compact, for most are never read.
+// ledgerEntry is the compact form in which calls are stored, because most are never read.
 type ledgerEntry struct {
 	seq, status, code      int
 	command, caller, jobID string
 	params                 []param
 }
 
-// Ledger keeps every call: it is what budgets of API calls are asserted with.
+// Ledger records every call, so that tests can assert API call budgets.
 type Ledger struct {
-	// jobs fills in how the jobs of the calls have ended.
+	// jobs sets the outcomes of the jobs that the calls started.
 	jobs func([]Call)
 
 	mu     sync.Mutex
@@ -47,12 +47,12 @@ type Ledger struct {
 
 func newLedger() *Ledger { return &Ledger{counts: map[string]int{}} }
 
-// Calls returns the calls since the last reset in the order in which they were
-// answered; of very many only the newest.
+// Calls returns the calls since the last reset in the order in which they were answered. If there were too many, it
+// returns only the newest.
 func (l *Ledger) Calls() []Call { return l.Find("", "") }
 
-// Find returns the calls whose command matches a name or a pattern with * and
-// that come from the caller; an empty string matches all.
+// Find returns the calls whose command matches a name or a pattern with * and that come from the caller; an empty
+// string matches all.
 func (l *Ledger) Find(command, caller string) []Call {
 	out := l.copy(Fault{Command: command}, caller)
 	if l.jobs != nil {
@@ -79,14 +79,14 @@ func (l *Ledger) copy(pattern Fault, caller string) []Call {
 	return out
 }
 
-// Reset forgets all calls.
+// Reset clears the ledger.
 func (l *Ledger) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq, l.calls, l.counts = 0, nil, map[string]int{}
 }
 
-// Count returns how often the commands were called since the last reset; without names, all calls.
+// Count returns the number of calls of the commands since the last reset; without names, of all calls.
 func (l *Ledger) Count(commands ...string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *Ledger) Count(commands ...string) int {
 	return n
 }
 
-// Counts returns how often each command was called since the last reset.
+// Counts returns the number of calls of each command since the last reset.
 func (l *Ledger) Counts() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Ledger) add(e ledgerEntry) {
 	l.calls = append(l.calls, e)
 }
 
-// record enters a call and its outcome.
+// record records a call and its outcome.
 func (s *Simulator) record(ctx context.Context, req *request, o *outcome) {
 	e := ledgerEntry{command: req.command, caller: o.caller, status: 200, params: req.public()}
 	switch {
@@ -141,7 +141,7 @@ func (s *Simulator) record(ctx context.Context, req *request, o *outcome) {
 	}
 }
 
-// jobOutcomes fills in how the jobs of the calls have ended.
+// jobOutcomes sets the outcomes of the jobs that the calls started.
 func (s *Simulator) jobOutcomes(calls []Call) {
 	s.runDue()
 	s.mu.RLock()

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// limitKind is a kind of resource that is counted and limited. Its place in
-// limitKinds is its number in the API; storage is counted in GiB.
+// limitKind is a kind of resource that is counted and limited. Its index in limitKinds is its number in the API.
+// Storage is counted in GiB.
 type limitKind struct {
-	key     string // in world files, and what checkLimit takes
+	key     string // in world files, and the argument of checkLimit
 	name    string // in the API
 	setting string // max.account.<setting>, max.project.<setting>, max.domain.<setting>
 
@@ -48,10 +48,10 @@ func limitKindOf(key string) *limitKind {
 			return &limitKinds[i]
 		}
 	}
-	panic("simulator: no resource limit is called " + key) // a slip in this package
+	panic("simulator: no resource limit is called " + key) // a bug in this package
 }
 
-// limitKeys are the keys that world files may use.
+// limitKeys returns the keys that world files may use.
 func limitKeys() map[string]bool {
 	m := make(map[string]bool, len(limitKinds))
 	for _, k := range limitKinds {
@@ -60,7 +60,7 @@ func limitKeys() map[string]bool {
 	return m
 }
 
-// limitOf is the maximum of an account or of a project's hidden account; -1 is unlimited.
+// limitOf returns the limit of an account or of a project's hidden account; -1 is unlimited.
 func (st *state) limitOf(a *account, k *limitKind) int64 {
 	if a.rootAdmin() {
 		return -1
@@ -74,8 +74,8 @@ func (st *state) limitOf(a *account, k *limitKind) int64 {
 	return st.limitSetting("max.account."+k.setting, k.account)
 }
 
-// domainLimit is the maximum of a domain with everything below it. Without a
-// limit of its own a domain has that of the next one above that has one.
+// domainLimit returns the limit of a domain and everything below it. A domain without a limit inherits that of the
+// nearest ancestor that has one.
 func (st *state) domainLimit(d *domain, k *limitKind) int64 {
 	if d.parent == nil {
 		return -1
@@ -88,7 +88,7 @@ func (st *state) domainLimit(d *domain, k *limitKind) int64 {
 	return st.limitSetting("max.domain."+k.setting, k.domain)
 }
 
-// limitSetting is a limit that updateConfiguration may have changed.
+// limitSetting returns a limit that updateConfiguration can change.
 func (st *state) limitSetting(name string, def int64) int64 {
 	v, ok := st.configs[name]
 	if !ok {
@@ -101,8 +101,8 @@ func (st *state) limitSetting(name string, def int64) int64 {
 	return max(n, -1)
 }
 
-// checkLimit refuses to take n more of a resource than the limits of the owner
-// and of the domains above leave. resource is a key of limitKinds; storage in GiB.
+// checkLimit refuses n more of a resource if they exceed the limits of the owner or of the domains above it. resource
+// is a key of limitKinds; storage is in GiB.
 func (c *call) checkLimit(owner *account, resource string, n int64) error {
 	if owner.rootAdmin() {
 		return nil
@@ -117,21 +117,21 @@ func (c *call) checkLimit(owner *account, resource string, n int64) error {
 		return nil
 	case resource == "publicIPs":
 		return errf(codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.name)
-	case c.api.Name == "deployVirtualMachine": // wraps the error
+	case c.api.Name == "deployVirtualMachine": // this command wraps the error
 		return errf(codeAlloc, csGeneric, "%s", text)
 	}
 	return errf(codeAlloc, csResourceAlloc, "%s", text)
 }
 
-// demand is what a command would add to an owner's resources.
+// demand is the amount of resources that a command adds to an owner.
 type demand struct{ vms, cpus, memMiB, volumes, diskGiB int64 }
 
-// vmDemand is one VM of an offering, without its volumes.
+// vmDemand returns the demand of one VM of an offering, without volumes.
 func vmDemand(o *serviceOffering) demand {
 	return demand{vms: 1, cpus: int64(o.cpuNumber), memMiB: int64(o.memMB)}
 }
 
-// checkDemand is checkLimit for all that a VM, or several, need.
+// checkDemand is checkLimit for all resources of one or several VMs.
 func (c *call) checkDemand(owner *account, d demand) error {
 	for _, r := range []struct {
 		resource string
@@ -147,7 +147,8 @@ func (c *call) checkDemand(owner *account, d demand) error {
 	return nil
 }
 
-// overAccountLimit is the refusal of n more; "" if the limit leaves them. exhausted is an injected fault: the limit is what is used.
+// overAccountLimit returns the error text if n more exceed the limit, or else "". exhausted is an injected fault: it
+// lowers the limit to the current amount.
 func (st *state) overAccountLimit(a *account, k *limitKind, n int64, exhausted bool) string {
 	limit := st.limitOf(a, k)
 	used := st.used(k, func(o *account) bool { return o == a })
@@ -177,7 +178,7 @@ func (st *state) overDomainLimit(d *domain, k *limitKind, n int64) string {
 		k.name, d.uuid, k.text(limit), k.text(used), k.text(0), k.text(n))
 }
 
-// text is how refusals write an amount.
+// text formats an amount like CloudStack's limit errors.
 func (k *limitKind) text(n int64) string {
 	if !k.storage {
 		return strconv.FormatInt(n, 10)
@@ -191,12 +192,12 @@ func (k *limitKind) text(n int64) string {
 	return fmt.Sprintf("%d (%.4f TB)", n*gib, float64(n)/1024)
 }
 
-// domainUsed is what counts against the limit of a domain: all of its accounts and those below.
+// domainUsed returns the amount that counts against the limit of a domain: that of all accounts in and below it.
 func (st *state) domainUsed(d *domain, k *limitKind) int64 {
 	return st.used(k, func(a *account) bool { return a != nil && a.domain.within(d) })
 }
 
-// used is how much of a resource the owners hold.
+// used returns the amount of a resource that the owners have.
 func (st *state) used(k *limitKind, owned func(*account) bool) int64 {
 	var n int64
 	switch k.key {

@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// paging is the window of a list that the caller asked for.
+// paging is the page of a list that the caller requested.
 type paging struct {
 	from, size int // size < 0: everything
 	countOnly  bool
 }
 
-// checkPagePair refuses page without pagesize and the reverse. The server does so with every
-// list before the command itself looks at anything, also where the list ignores paging.
+// checkPagePair refuses page without pagesize and the reverse. CloudStack checks this for every list command before
+// the command runs, even if the command ignores paging.
 func (c *call) checkPagePair() *apiError {
 	switch hasPage, hasSize := c.has("page"), c.has("pagesize"); {
 	case c.api.param("pagesize") == nil:
@@ -48,7 +48,7 @@ func (c *call) readPaging() (paging, *apiError) {
 	return p, nil
 }
 
-// listAnswer is the body of a list: count and the named array, or nothing at all.
+// listAnswer is the body of a list: the count and the named array, or an empty object.
 type listAnswer struct {
 	count int
 	name  string
@@ -72,7 +72,7 @@ func (l listAnswer) encode(buf *bytes.Buffer) error {
 	return nil
 }
 
-// page cuts the caller's window out of the matches and renders only that.
+// page returns the requested page of the matches and renders only that page.
 func page[T, R any](c *call, name string, matched []T, render func(T) R) (any, error) {
 	p, err := c.readPaging()
 	if err != nil {
@@ -89,7 +89,7 @@ func page[T, R any](c *call, name string, matched []T, render func(T) R) (any, e
 	return fill(ans, window, render), nil
 }
 
-// whole renders every match: for the few lists that ignore paging.
+// whole renders all matches, for the few lists that ignore paging.
 func whole[T, R any](name string, matched []T, render func(T) R) any {
 	return fill(listAnswer{count: len(matched), name: name}, matched, render)
 }
@@ -105,11 +105,11 @@ func fill[T, R any](ans listAnswer, window []T, render func(T) R) listAnswer {
 	return ans
 }
 
-// scope tells which owners a list shows to the caller.
+// scope reports whether a list shows objects of the owner to the caller.
 type scope func(owner *account) bool
 
-// ownerScope reads the owner filters account, domainid, projectid, listall and
-// isrecursive. byID is set when the list asks for objects by id.
+// ownerScope reads the owner filters account, domainid, projectid, listall and isrecursive. byID is set if the call
+// selects objects by id.
 func (c *call) ownerScope(byID bool) (scope, *apiError) {
 	if c.given("projectid") {
 		return c.projectScope()
@@ -185,7 +185,7 @@ func (c *call) projectScope() (scope, *apiError) {
 	return func(o *account) bool { return o == p.account }, nil
 }
 
-// projectRef is how texts name the project of the call: by its internal id.
+// projectRef returns the internal id of the call's project, with which error texts name it.
 func (c *call) projectRef() string { return fmt.Sprint(c.refs["projectid"].id) }
 
 func (c *call) domainAccess(d *domain) bool {
@@ -193,10 +193,10 @@ func (c *call) domainAccess(d *domain) bool {
 	return me.rootAdmin() || d == me.domain || me.domainAdmin() && d.within(me.domain)
 }
 
-// byID tells whether the list names its objects by id or ids.
+// byID reports whether the call selects objects by id or ids.
 func (c *call) byID() bool { return c.given("id") || len(c.lists["ids"]) > 0 }
 
-// visible applies a display flag: only root admins see hidden objects.
+// visible applies a display flag: by default, only root admins see hidden objects.
 func (c *call) visible(param string, hidden bool) bool {
 	if c.has(param) {
 		return c.boolean(param) == !hidden

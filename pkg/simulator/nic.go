@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// addNIC connects a VM; a NIC that is new gets its row.
+// addNIC adds a NIC to a VM. A new NIC is stored first.
 func (st *state) addNIC(v *vm, n *nic) {
 	if n.id == 0 {
 		st.nics.add(n)
@@ -23,7 +23,7 @@ func (st *state) addNIC(v *vm, n *nic) {
 	}
 }
 
-// addSecondary gives a NIC one more address; one that is new gets its row.
+// addSecondary adds an address to a NIC. A new address is stored first.
 func (st *state) addSecondary(n *nic, s *secondaryIP) {
 	if old, ok := st.secondary.get(s.uuid); ok {
 		s = old
@@ -34,14 +34,14 @@ func (st *state) addSecondary(n *nic, s *secondaryIP) {
 	n.secondary = append(n.secondary, s)
 }
 
-// dropNIC takes a NIC from its VM and frees its addresses.
+// dropNIC removes a NIC from its VM and frees its addresses.
 func (st *state) dropNIC(n *nic) {
 	n.network.used = slices.DeleteFunc(n.network.used, func(o *nic) bool { return o == n })
 	n.vm.nics = slices.DeleteFunc(n.vm.nics, func(o *nic) bool { return o == n })
 	st.freeNIC(n)
 }
 
-// freeNIC marks a NIC's rows as removed.
+// freeNIC marks the NIC and its secondary addresses as removed, and ends its static NAT.
 func (st *state) freeNIC(n *nic) {
 	n.removed = true
 	for _, s := range n.secondary {
@@ -53,7 +53,7 @@ func (st *state) freeNIC(n *nic) {
 	}
 }
 
-// addresses are all IPv4 addresses of the NIC.
+// addresses returns all IPv4 addresses of the NIC.
 func (n *nic) addresses() []string {
 	out := []string{n.ip}
 	for _, s := range n.secondary {
@@ -62,7 +62,7 @@ func (n *nic) addresses() []string {
 	return out
 }
 
-// newMAC is the next address of a network: it carries the network's internal id and a count.
+// newMAC returns the next free MAC address of a network, made of the network's internal id and a counter.
 func (n *network) newMAC() string {
 	for {
 		n.macs++
@@ -73,15 +73,15 @@ func (n *network) newMAC() string {
 	}
 }
 
-// nicRequest is what a command asks of a new NIC; empty fields are chosen.
+// nicRequest holds the requested attributes of a new NIC; empty fields are chosen.
 type nicRequest struct {
 	network *network
 	ip, ip6 string
 	mac     string
 }
 
-// guestIP takes the asked address of a network, or the first free one; false
-// when the asked one is taken or none is left. L2 networks have no addresses.
+// guestIP returns the requested address of a network, or the first free one. It returns false if the requested
+// address is not usable or none is free. L2 networks have no addresses.
 func (st *state) guestIP(n *network, want string) (string, bool) {
 	if n.typ == typeL2 {
 		return "", true
@@ -97,7 +97,7 @@ func (st *state) guestIP(n *network, want string) (string, bool) {
 	return want, !n.guestIPTaken(want)
 }
 
-// connect makes a NIC on a VM. The caller has checked the request.
+// connect creates a NIC on a VM. The caller has validated the request.
 func (st *state) connect(v *vm, r nicRequest, now time.Time) (*nic, bool) {
 	ip, ok := st.guestIP(r.network, r.ip)
 	if !ok {
@@ -114,7 +114,7 @@ func (st *state) connect(v *vm, r nicRequest, now time.Time) (*nic, bool) {
 	return n, true
 }
 
-// freeDevice is the lowest device number that no NIC of the VM has.
+// freeDevice returns the lowest unused device number of the VM.
 func freeDevice(v *vm) int {
 	for d := 0; ; d++ {
 		if !slices.ContainsFunc(v.nics, func(n *nic) bool { return n.device == d }) {
@@ -123,7 +123,7 @@ func freeDevice(v *vm) int {
 	}
 }
 
-// guestIPTaken tells whether a NIC or an internal load balancer of the network has the address.
+// guestIPTaken reports whether a NIC or an internal load balancer of the network uses the address.
 func (n *network) guestIPTaken(ip string) bool {
 	return slices.ContainsFunc(n.used, func(c *nic) bool { return slices.Contains(c.addresses(), ip) }) ||
 		slices.ContainsFunc(n.lbSources, func(s *publicIP) bool { return s.addr.String() == ip })

@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// networkOfferingsJSON are the built-in network offerings as listNetworkOfferings answers them.
+// networkOfferingsJSON are the built-in network offerings in the format of listNetworkOfferings.
 //
 //go:embed network-offerings.json
 var networkOfferingsJSON []byte
 
-// networkOffering says which services a network has and who provides them.
+// networkOffering defines the services of a network and their providers.
 type networkOffering struct {
 	entity
 	body     json.RawMessage // without id and created
@@ -26,7 +26,7 @@ type networkOffering struct {
 	rendered []serviceOfNetwork
 }
 
-// offeringSpec are the members that the simulator itself needs.
+// offeringSpec holds the fields of an offering that the simulator uses.
 type offeringSpec struct {
 	Name         string        `json:"name"`
 	DisplayText  string        `json:"displaytext"`
@@ -70,7 +70,7 @@ func (o *networkOffering) service(name string) (*serviceView, bool) {
 	return nil, false
 }
 
-// providedBy tells whether the service is provided by one of the named providers.
+// providedBy reports whether one of the named providers provides the service.
 func (o *networkOffering) providedBy(service string, providers ...string) bool {
 	s, ok := o.service(service)
 	if !ok {

@@ -3,9 +3,8 @@
 
 package simulator
 
-// ownerArg is the account that account with domainid, or projectid, name as the
-// owner of what a command makes; nil when none of them is given. active wants one
-// that takes new resources.
+// ownerArg returns the account that account with domainid, or projectid, specifies as the owner of a new object, or
+// nil if the call has none of them. If active is set, the account or project must be able to own new resources.
 func (c *call) ownerArg(active bool) (*account, error) {
 	if name := c.str("account"); name != "" {
 		if !c.given("domainid") {
@@ -37,8 +36,8 @@ func (c *call) ownerArg(active bool) (*account, error) {
 	return nil, nil
 }
 
-// newOwner is who will own the new object of commands that do not look at the
-// state of the account or project: the one named, else the caller.
+// newOwner returns the owner of a new object for commands that ignore the state of the account or project: the
+// specified owner, or else the caller.
 func (c *call) newOwner() (*account, error) {
 	me, name := c.caller.account, c.str("account")
 	d, p := arg[*domain](c, "domainid"), arg[*project](c, "projectid")
@@ -73,7 +72,7 @@ func (c *call) newOwner() (*account, error) {
 	return a, nil
 }
 
-// ownerOrCaller is ownerArg of an account or project that takes new resources, with the caller for none.
+// ownerOrCaller is ownerArg(true), with the caller as default.
 func (c *call) ownerOrCaller() (*account, error) {
 	a, err := c.ownerArg(true)
 	if a == nil && err == nil {
@@ -82,7 +81,7 @@ func (c *call) ownerOrCaller() (*account, error) {
 	return a, err
 }
 
-// ownerToUse is ownerOrCaller where the caller must have access to the owner.
+// ownerToUse is ownerOrCaller with a check that the caller has access to the owner.
 func (c *call) ownerToUse() (*account, error) {
 	a, err := c.ownerOrCaller()
 	if err == nil && !c.access(a) {

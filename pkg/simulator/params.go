@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// numberBits are the sizes of Java's numbers.
+// numberBits are the sizes of Java's integer types.
 var numberBits = map[string]int{"short": 16, "integer": 32, "long": 64}
 
-// mapEntry is one element of a map parameter: name[index].key=value ...
+// mapEntry is one element of a map parameter, name[index].key=value.
 type mapEntry map[string]string
 
-// processParams checks and resolves the command's parameters in their order; the first bad one is the answer.
+// processParams validates and resolves the command's parameters in their order and returns the first error.
 func (c *call) processParams() *apiError {
 	c.refs = map[string]ref{}
 	c.lists = map[string][]ref{}
@@ -48,7 +48,7 @@ func (c *call) processParams() *apiError {
 	return nil
 }
 
-// checkTagValues refuses a tag without a value, be it to find or to make.
+// checkTagValues refuses a tag without a value, whether it is a filter or a new tag.
 func (c *call) checkTagValues() *apiError {
 	for _, e := range c.maps["tags"] {
 		if _, ok := e["value"]; !ok {
@@ -74,12 +74,12 @@ func (c *call) processParam(p *apiParam) *apiError {
 		return paramError("Unable to execute API command %s due to missing parameter %s", c.api.lower, name)
 	case !ok:
 		return nil
-	case v == "" && p.Required: // whatever its type
+	case v == "" && p.Required: // for every type
 		return invalid("Invalid value provided for API arg: %s", name)
 	}
 	switch p.Type {
 	case "integer", "long", "short":
-		if p.Type == "integer" && strings.TrimSpace(v) == "" { // as if it were not there
+		if p.Type == "integer" && strings.TrimSpace(v) == "" { // treated as absent
 			delete(c.args, name)
 			return nil
 		}
@@ -87,7 +87,7 @@ func (c *call) processParam(p *apiParam) *apiError {
 			return c.badValue(name, v)
 		}
 	case "map":
-		return c.badValue(name, v) // a text, not name[i].key
+		return c.badValue(name, v) // a plain value instead of name[i].key
 	case "uuid":
 		r, err := c.resolve(name, v, p)
 		if err != nil {
@@ -108,7 +108,7 @@ func (c *call) processParam(p *apiParam) *apiError {
 				return err
 			}
 			if r == nil {
-				r = new(ref) // an element that names nothing
+				r = new(ref) // an element that refers to no object
 			}
 			c.lists[name] = append(c.lists[name], *r)
 		}
@@ -125,12 +125,12 @@ func (c *call) badValue(name, v string) *apiError {
 	return paramError("Unable to execute API command %s due to invalid value %s for parameter %s", c.api.lower, v, name)
 }
 
-// elements are those of a list. Between two commas without anything there is none.
+// elements splits a comma-separated list; it ignores empty elements.
 func elements(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' })
 }
 
-// badRef is the one text that stands for unknown, malformed and empty ids alike.
+// badRef is CloudStack's error for unknown, malformed and empty ids.
 func (c *call) badRef(name, v string) *apiError {
 	return paramError("Unable to execute API command %s due to invalid value. Invalid parameter %s value=%s due to incorrect long value format, "+
 		"or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.", c.api.lower, name, v)
@@ -143,11 +143,11 @@ func (c *call) kindOf(name string) refKind {
 	return commonRefs[name]
 }
 
-// uuidForm is what an id looks like.
+// uuidForm matches UUIDs.
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// resolve looks an id up. Parameters without a since mark accept the internal number as well, unchecked;
-// those with one ignore whatever does not look like an id, and nil says so.
+// resolve looks up an id. Parameters without since also accept the internal id, which is not checked. Optional
+// parameters with since ignore values that are not UUIDs; resolve then returns nil.
 func (c *call) resolve(name, v string, p *apiParam) (*ref, *apiError) {
 	kind := c.kindOf(name)
 	n, err := strconv.ParseInt(v, 10, 64)
@@ -170,10 +170,10 @@ func (c *call) resolve(name, v string, p *apiParam) (*ref, *apiError) {
 	return &ref{id: id, obj: obj}, nil
 }
 
-// arrayName is what the name of an array's element must look like.
+// arrayName matches valid names of array elements.
 var arrayName = regexp.MustCompile(`^[^\[\].]+\[[+-]?[0-9]{1,9}\]\.[^\[\]]+$`)
 
-// checkArrays refuses malformed names of array elements, be they the command's or not.
+// checkArrays refuses malformed names of array elements, whether or not they are parameters of the command.
 func (c *call) checkArrays() *apiError {
 	for k := range c.args {
 		if strings.IndexByte(k, '[') > 0 && !arrayName.MatchString(k) {
@@ -184,7 +184,7 @@ func (c *call) checkArrays() *apiError {
 	return nil
 }
 
-// mapParam collects name[i].key=value parameters in the order of their indexes; keys keep their case.
+// mapParam collects the parameters name[i].key=value in the order of their indexes; keys keep their case.
 func (c *call) mapParam(name string) []mapEntry {
 	byIndex := map[int64]mapEntry{}
 	for _, p := range c.req.raw {
@@ -217,7 +217,7 @@ func (c *call) mapParam(name string) []mapEntry {
 	return out
 }
 
-// javaField is the name of the command's Java field, which length errors mention.
+// javaField returns the name of the parameter's Java field, which length errors contain.
 func javaField(command, param string) string {
 	if f, ok := javaFields[command+"."+param]; ok {
 		return f

@@ -5,9 +5,8 @@ package simulator
 
 import "slices"
 
-// placeVM chooses the host of a VM: the one an admin asked for, else one that
-// its anti-affinity groups allow. Hosts are taken as large enough; only
-// affinity can leave a VM without one.
+// placeVM chooses the host of a VM: the one that an admin specified, or else one that the VM's affinity groups allow.
+// The simulator does not check the capacity of hosts, so only affinity can leave a VM without a host.
 func (st *state) placeVM(v *vm) (*host, bool) {
 	if v.wantHost != nil {
 		return v.wantHost, true
@@ -45,7 +44,7 @@ func (st *state) affinityAllows(v *vm, h *host) bool {
 	return true
 }
 
-// otherHost is where a VM can move to; nil if there is none.
+// otherHost returns a host to which the VM can migrate, or nil if there is none.
 func (st *state) otherHost(v *vm) *host {
 	for _, h := range st.hosts.rows {
 		if h != v.host && h.zone == v.zone && !h.removed && st.affinityAllows(v, h) {
@@ -55,7 +54,7 @@ func (st *state) otherHost(v *vm) *host {
 	return nil
 }
 
-// noHost is why a start fails when affinity leaves no host.
+// noHost is the error of a start for which affinity leaves no host.
 func noHost(v *vm) *apiError {
 	text := "Unable to create a deployment for " + v.text()
 	if len(v.affinity) > 0 {

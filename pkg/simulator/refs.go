@@ -5,11 +5,11 @@ package simulator
 
 import "strings"
 
-// refKind is the kind of object a uuid parameter names.
+// refKind is the kind of object that a uuid parameter refers to.
 type refKind int
 
 const (
-	refNone refKind = iota // a kind that this world has no object of
+	refNone refKind = iota // a kind of which the simulator has no objects
 	refZone
 	refNetwork
 	refVPC
@@ -54,7 +54,7 @@ const (
 	refRouter
 	refAnyNetwork // a guest network, or a zone by its public network
 	refVLAN       // a zone, by the id of its public range
-	refPublicNet  // the public network that the addresses of a zone come from
+	refPublicNet  // the public network of a zone's public addresses
 	refProjectRole
 	refRolePermission
 	refProjectPermission
@@ -62,7 +62,7 @@ const (
 	refManagement
 )
 
-// commonRefs are the parameters that mean the same in every command.
+// commonRefs are the parameters with the same meaning in every command.
 var commonRefs = map[string]refKind{
 	"zoneid": refZone, "networkid": refNetwork, "associatednetworkid": refNetwork, "vpcid": refVPC, "domainid": refDomain,
 	"projectid": refProject, "accountid": refAccount, "userid": refUser, "projectroleid": refProjectRole, "parentdomainid": refDomain, "roleid": refRole, "virtualmachineid": refVM,
@@ -74,15 +74,15 @@ var commonRefs = map[string]refKind{
 	"managementserverid": refManagement,
 }
 
-// ref is a resolved uuid parameter. obj is nil for an internal id that no row has.
+// ref is a resolved uuid parameter. obj is nil if no row has the internal id.
 type ref struct {
 	id  int64
 	obj any
 }
 
-// finder looks up the rows of one kind.
+// finder looks up objects of one kind.
 type finder interface {
-	findUUID(v string) (any, int64) // soft deleted rows are found too
+	findUUID(v string) (any, int64) // finds soft-deleted rows too
 	findID(n int64) any             // nil if there is none
 }
 
@@ -100,7 +100,7 @@ func (t *table[T]) findID(n int64) any {
 	return nil
 }
 
-// tables says where the objects of a kind are kept.
+// tables maps each kind to a function that returns its finder.
 var tables = map[refKind]func(*state) finder{
 	refZone:              func(st *state) finder { return st.zones },
 	refNetwork:           func(st *state) finder { return st.networks },
@@ -154,7 +154,7 @@ var tables = map[refKind]func(*state) finder{
 	refProjectPermission: func(st *state) finder { return permissionsOf(st.projectPermissions) },
 }
 
-// byUUID finds an object of a kind; soft deleted rows are found too.
+// byUUID finds an object of a kind, including soft-deleted rows.
 func (st *state) byUUID(kind refKind, v string) (any, int64) {
 	if t := tables[kind]; t != nil {
 		return t(st).findUUID(v)
@@ -162,7 +162,7 @@ func (st *state) byUUID(kind refKind, v string) (any, int64) {
 	return nil, 0
 }
 
-// byInternalID finds an object by its internal number; nil if there is none.
+// byInternalID finds an object by its internal id, or returns nil.
 func (st *state) byInternalID(kind refKind, n int64) any {
 	if t := tables[kind]; t != nil {
 		return t(st).findID(n)
@@ -170,7 +170,7 @@ func (st *state) byInternalID(kind refKind, n int64) any {
 	return nil
 }
 
-// anyRule finds the rules that share one sequence of ids.
+// anyRule finds rules of the kinds that share one id sequence.
 type anyRule struct{ st *state }
 
 func (r anyRule) tables() []finder {
@@ -195,7 +195,7 @@ func (r anyRule) findID(n int64) any {
 	return nil
 }
 
-// zonesBy finds a zone by the id of one of the parts that each zone has once.
+// zonesBy finds a zone by the id of a part that each zone has exactly once.
 type zonesBy struct {
 	st   *state
 	part func(*zone) string
@@ -210,7 +210,7 @@ func (p zonesBy) findUUID(v string) (any, int64) {
 
 func (zonesBy) findID(int64) any { return nil }
 
-// anyNetwork finds guest networks and the public ones of the zones.
+// anyNetwork finds guest networks and the public networks of the zones.
 type anyNetwork struct{ st *state }
 
 func (a anyNetwork) findUUID(v string) (any, int64) {

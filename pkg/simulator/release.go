@@ -15,10 +15,11 @@ import (
 // release is a release of CloudStack: 4.19.2 is {4, 19, 2}.
 type release [3]int
 
-// The releases that the simulator can be. Between them lie those of Differences.
+// The oldest and the newest release that the simulator supports. Differences lists what the releases after the oldest
+// added.
 var oldestRelease, newestRelease = release{4, 16}, release{4, 22}
 
-// Releases are those that --cloudstack-version takes, the oldest first.
+// Releases returns the valid values of --cloudstack-version, the oldest first.
 func Releases() []string {
 	var out []string
 	for minor := oldestRelease[1]; minor <= newestRelease[1]; minor++ {
@@ -27,7 +28,7 @@ func Releases() []string {
 	return out
 }
 
-// FullVersion is how listCapabilities shows a release: 4.19 is 4.19.0.0.
+// FullVersion returns a release in the format of listCapabilities: 4.19 is 4.19.0.0.
 func FullVersion(version string) (string, error) {
 	if _, err := parseRelease(version); err != nil {
 		return "", err
@@ -42,7 +43,7 @@ func FullVersion(version string) (string, error) {
 	return number, nil
 }
 
-// parseRelease reads the version of a world: 4.19, 4.19.2, 4.22.0.0-SNAPSHOT.
+// parseRelease parses the version of a world: 4.19, 4.19.2, 4.22.0.0-SNAPSHOT.
 func parseRelease(version string) (release, error) {
 	number, _, _ := strings.Cut(version, "-")
 	r, ok := readRelease(number)
@@ -52,7 +53,7 @@ func parseRelease(version string) (release, error) {
 	return r, nil
 }
 
-// readRelease reads numbers with dots between them; the fourth says nothing about features.
+// readRelease parses dotted numbers. It ignores the fourth number, which does not affect features.
 func readRelease(text string) (r release, ok bool) {
 	for i, part := range strings.Split(strings.TrimSuffix(text, "+"), ".") {
 		n, err := strconv.Atoi(part)
@@ -68,14 +69,14 @@ func readRelease(text string) (r release, ok bool) {
 
 func (r release) before(o release) bool { return slices.Compare(r[:], o[:]) < 0 }
 
-// lacks tells that the release is older than a mark such as 4.18.0.0; no mark is older than all.
+// lacks reports whether the release is older than since, such as 4.18.0.0. It returns false if since is empty.
 func (r release) lacks(since string) bool {
 	mark, ok := readRelease(since)
 	return ok && since != "" && r.before(mark)
 }
 
-// at is the catalogue of a release: without the commands and parameters that came later. A parameter that is
-// not known is ignored, as CloudStack does.
+// at returns the catalogue of a release, without commands and parameters that newer releases added. Like CloudStack,
+// the simulator ignores unknown parameters.
 func (cat *catalogue) at(r release) *catalogue {
 	if !r.before(newestRelease) {
 		return cat
@@ -121,7 +122,7 @@ func (cat *catalogue) at(r release) *catalogue {
 	return out
 }
 
-// older removes from an answer what the release does not show yet.
+// older removes fields from an answer that newer releases added.
 func (cat *catalogue) older(buf *bytes.Buffer) error {
 	if cat.hides == nil {
 		return nil
@@ -160,13 +161,13 @@ func (cat *catalogue) hide(key string, value any) {
 	}
 }
 
-// isTLSCapability finds the capability of balancers that end TLS.
+// isTLSCapability reports whether item is the capability of load balancers that terminate TLS.
 func isTLSCapability(item any) bool {
 	c, ok := item.(map[string]any)
 	return ok && c["name"] == tlsCapability
 }
 
-// withoutTLS takes the protocol ssl out of the capabilities of a service.
+// withoutTLS removes the protocol ssl from the capabilities of a service.
 func withoutTLS(capabilities []any) {
 	for _, item := range capabilities {
 		c, ok := item.(map[string]any)
@@ -176,10 +177,10 @@ func withoutTLS(capabilities []any) {
 	}
 }
 
-// DifferencesPart is the part of docs/support-policy.md that DifferencesTable is (docs/pages).
+// DifferencesPart is the name of the section of docs/support-policy.md that DifferencesTable generates (docs/pages).
 const DifferencesPart = "releases of CloudStack: written by go generate ./pkg/simulator"
 
-// DifferencesTable is the table of Differences in Markdown.
+// DifferencesTable returns Differences as a Markdown table.
 func DifferencesTable() string {
 	var b strings.Builder
 	b.WriteString("| since | what | csccm on older releases |\n|---|---|---|\n")

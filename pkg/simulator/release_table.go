@@ -3,20 +3,20 @@
 
 package simulator
 
-// Difference is what a release of CloudStack brought that a cloud controller manager or its installer can see.
+// Difference is a change in a release of CloudStack that is visible to a cloud controller manager or its installer.
 type Difference struct {
 	// Since is the release, such as 4.19 or 4.19.2.
 	Since string
-	// What it is, for people.
+	// What describes the change for readers.
 	What string
 	// Commands that the release added.
 	Commands []string
-	// Params that it added, by command. The catalogue has their since marks; the rest of a release's parameters
-	// is there alone.
+	// Params that the release added, by command. The catalogue contains their since values. Parameters that are not
+	// listed here are only in the catalogue.
 	Params map[string][]string
-	// Fields that it added to answers, by the object of answerObjects.
+	// Fields that the release added to answers, by key of answerObjects.
 	Fields map[string][]string
-	// Without says what csccm does on older releases; empty: csccm does not use it.
+	// Without describes what csccm does on older releases; empty: csccm does not use the change.
 	Without string
 }
 
@@ -26,7 +26,7 @@ const (
 	protocolSSL    = "ssl"
 )
 
-// answerObjects are objects in answers: one of the commands that answer with it, and its names there.
+// answerObjects are objects in answers: a command that answers the object, and the object's keys in answers.
 var answerObjects = map[string]struct {
 	command string
 	keys    []string
@@ -47,7 +47,7 @@ var answerObjects = map[string]struct {
 	"Kubernetes version": {"listKubernetesSupportedVersions", []string{"kubernetessupportedversion"}},
 }
 
-// Differences are all of them, the oldest first; docs/support-policy.md is made from it.
+// Differences are all changes, the oldest first. docs/support-policy.md is generated from them.
 var Differences = []Difference{
 	{
 		Since: "4.17", What: "reserveIpAddress and releaseIpAddress",

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	maxHead = 8192    // Jetty: request line and headers
+	maxHead = 8192    // in bytes; Jetty: request line and headers
 	maxForm = 1 << 20 // Jetty: form body in bytes
 	maxKeys = 5000
 )
 
-// param is one parameter as sent, name and value decoded.
+// param is one parameter as sent, with decoded name and value.
 type param struct{ name, value string }
 
-// request is a parsed API request: the merged parameters in raw form (for the
-// signature) and by lower-case name.
+// request is a parsed API request. It has the merged parameters in raw form (for the signature) and by lower-case
+// name.
 type request struct {
 	raw     []param
 	values  map[string]string
@@ -29,8 +29,8 @@ type request struct {
 	post    bool
 }
 
-// parseRequest merges query string and form body: the query's copy of a name
-// wins; of duplicates the last counts in the query, the first in the body.
+// parseRequest merges query string and form body. A parameter in the query takes precedence over the body. Of
+// duplicates, the last counts in the query, the first in the body.
 func parseRequest(r *http.Request) (*request, *apiError) {
 	if uri := len(r.Method) + len(r.RequestURI) + len(" HTTP/1.1\r\n"); uri > maxHead {
 		return nil, &apiError{status: http.StatusRequestURITooLong, text: "URI Too Long", plain: true}
@@ -66,7 +66,7 @@ func parseRequest(r *http.Request) (*request, *apiError) {
 	req := &request{raw: ps, values: make(map[string]string, len(ps)), post: r.Method == http.MethodPost}
 	for _, p := range ps {
 		switch p.name {
-		case "command": // only in lower case
+		case "command": // the name is case-sensitive
 			req.command = p.value
 		case "response":
 			req.json = strings.EqualFold(p.value, "json")
@@ -76,7 +76,7 @@ func parseRequest(r *http.Request) (*request, *apiError) {
 	return req, nil
 }
 
-// asSent is the value of a parameter whose name was sent just so.
+// asSent returns the value of the parameter with exactly this name, including case.
 func (r *request) asSent(name string) (string, bool) {
 	for _, p := range r.raw {
 		if p.name == name {
@@ -96,7 +96,7 @@ func headerSize(r *http.Request) int {
 	return n
 }
 
-// splitPairs decodes name=value pairs; what cannot be decoded stays as it is.
+// splitPairs decodes name=value pairs; values that cannot be decoded stay unchanged.
 func splitPairs(s string) []param {
 	if s == "" {
 		return nil
@@ -120,7 +120,7 @@ func unescape(s string) string {
 	return s
 }
 
-// secretParams never reach the ledger or a log.
+// secretParams are never recorded in the ledger or logged.
 var secretParams = map[string]bool{
 	"signature": true, "apikey": true, "secretkey": true, "password": true, "sessionkey": true, "userapikey": true,
 	"usersecretkey": true, "currentpassword": true, "privatekey": true, "token": true, "dockerregistrypassword": true,

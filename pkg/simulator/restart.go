@@ -5,10 +5,10 @@ package simulator
 
 import "time"
 
-// Restart is what happens when the management server is killed and started
-// again: running jobs end with jobstatus 2, jobresultcode 530 and no
-// jobresult, their objects stay half done, sessions and throttling counts are
-// gone. VMs on their way up or down are found powered off. For the time away every connection is cut.
+// Restart simulates a management server that is killed and started again. Running jobs end with jobstatus 2,
+// jobresultcode 530 and no jobresult, and their objects remain unfinished. Sessions and throttling counts are lost.
+// VMs that were starting or stopping become Stopped. For the duration away, the server closes every connection
+// without an answer.
 func (s *Simulator) Restart(away time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,8 +29,8 @@ func (s *Simulator) Restart(away time.Duration) {
 	}
 }
 
-// settleVMs is what the server makes of VMs whose start or stop nobody finishes
-// any more: Stopped. One that was being deployed keeps its detail deployvm.
+// settleVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being deployed
+// keeps its detail deployvm.
 func (st *state) settleVMs(now time.Time) {
 	for _, v := range st.vms.rows {
 		switch {
@@ -49,13 +49,13 @@ func (s *sessions) clear() {
 	s.byID = map[string]*session{}
 }
 
-// away tells whether the server is not back yet.
+// away reports whether the server is still away after a restart.
 func (s *Simulator) away() bool {
 	until := s.awayUntil.Load()
 	return until != 0 && s.clock.Now().UnixNano() < until
 }
 
-// breakOff ends a job in the middle: nothing is undone.
+// breakOff fails a job that a restart interrupted; nothing is undone.
 func (j *job) breakOff(now time.Time) {
 	j.status, j.code, j.completed, j.broken = jobFailed, codeInternal, now, true
 	j.run, j.undo, j.subject = nil, nil, nil

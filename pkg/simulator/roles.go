@@ -10,15 +10,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// domainAdminExtra are the commands that domain admins may call beyond those
-// of a User when no rule of their role decides.
+// domainAdminExtra are the commands that domain admins may call in addition to those of a User, if no rule of their
+// role matches.
 var domainAdminExtra = setOf(
 	"createAccount", "createUser", "deleteAccount", "deleteUser", "disableAccount", "disableUser", "enableAccount", "enableUser",
 	"listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount", "updateResourceCount", "updateResourceLimit",
 	"assignVirtualMachine", "listTrafficTypes", "moveUser", "generateAlert", "listUsageRecords",
 )
 
-// resourceAdminExtra are those of resource admins.
+// resourceAdminExtra are the additional commands of resource admins.
 var resourceAdminExtra = setOf(
 	"createAccount", "createUser", "listDomainChildren", "listDomains", "listRoles", "updateResourceCount", "updateResourceLimit",
 )
@@ -31,8 +31,8 @@ func setOf(names ...string) map[string]bool {
 	return m
 }
 
-// allows tells whether the role may call the command: root admins anything,
-// then the first matching rule decides, then the command's own list of role types.
+// allows reports whether the role may call the command. Root admins may call every command. For other roles the first
+// matching rule decides, or else the command's own role types.
 func (r *role) allows(a *apiSpec) bool {
 	if r.disabled {
 		return false
@@ -56,10 +56,11 @@ func (r *role) allows(a *apiSpec) bool {
 	return a.User
 }
 
-// ruleSyntax: letters, digits and * (any run of word characters).
+// ruleSyntax matches the valid rules: letters, digits and *, which matches any sequence of characters.
 var ruleSyntax = regexp.MustCompile(`^[a-zA-Z0-9*]+$`)
 
-// matches is asked of hundreds of rules in every call: lengths first.
+// matches reports whether the rule applies to the command. Every call checks hundreds of rules, so it compares
+// lengths first.
 func (r *roleRule) matches(command string) bool {
 	if strings.IndexByte(r.pattern, '*') < 0 {
 		return len(r.pattern) == len(command) && strings.EqualFold(r.pattern, command)
@@ -67,10 +68,10 @@ func (r *roleRule) matches(command string) bool {
 	return likeMatch([]rune(strings.ToLower(command)), []rune(strings.ReplaceAll(strings.ToLower(r.pattern), "*", "%")))
 }
 
-// checkAvailable is the role check (432), which comes before everything that looks at parameters.
+// checkAvailable checks the role (error 432), before any check of the parameters.
 func (c *call) checkAvailable() *apiError {
 	if !c.caller.account.role.allows(c.api) {
-		// The id in the text is random, a new one with every request.
+		// The id in the text is random and different in every answer.
 		e := errf(codeUnsupported, csGeneric, "The API [%s] does not exist or is not available for the account for user id [%s].",
 			c.api.Name, uuid.NewString())
 		e.key = "errorresponse"
@@ -79,10 +80,10 @@ func (c *call) checkAvailable() *apiError {
 	return c.checkProject()
 }
 
-// projectByID are the commands whose id names the project that the call is about; of all others projectid does.
+// projectByID are the commands whose project is in the parameter id instead of projectid.
 var projectByID = setOf("suspendProject", "updateProject", "activateProject", "deleteProject")
 
-// checkProject refuses callers that are no member of the project they name. The parameter counts in lower case only.
+// checkProject refuses callers who are not members of the project of the call. The parameter name is case-sensitive.
 func (c *call) checkProject() *apiError {
 	name := "projectid"
 	if projectByID[c.api.Name] {
@@ -99,7 +100,7 @@ func (c *call) checkProject() *apiError {
 	if m := p.membership(c.caller); m != nil {
 		return m.permits(c.api)
 	}
-	if c.api.Name == "updateProjectInvitation" { // who is invited is no member yet
+	if c.api.Name == "updateProjectInvitation" { // an invited user is not a member yet
 		return nil
 	}
 	e := errf(codeUnsupported, csGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.api.Name, p.uuid)
@@ -107,10 +108,11 @@ func (c *call) checkProject() *apiError {
 	return e
 }
 
-// cksProjectRole is the role that CloudStack Kubernetes Service gives to the account of a project's clusters.
+// cksProjectRole is the role that CloudStack Kubernetes Service assigns to the service account of a project's
+// clusters.
 const cksProjectRole = "Project Kubernetes Service Role"
 
-// cksProjectRules are the commands it allows; everything else is denied.
+// cksProjectRules are the commands that the role allows; it denies all others.
 var cksProjectRules = strings.Fields(`queryAsyncJobResult listVirtualMachines listVolumes createVolume deleteVolume attachVolume
 	detachVolume resizeVolume listNetworks createSnapshot listSnapshots deleteSnapshot listPublicIpAddresses associateIpAddress
 	disassociateIpAddress listLoadBalancerRules createLoadBalancerRule updateLoadBalancerRule deleteLoadBalancerRule

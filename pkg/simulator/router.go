@@ -14,32 +14,33 @@ import (
 	"time"
 )
 
-// Router is what the virtual routers of all networks were last told: the rules that traffic meets now.
+// Router is the configuration that is in force on the virtual routers of all networks.
 type Router struct {
 	Rules []RouterRule
 }
 
-// RouterRule is a load balancer rule with members. A rule without any is on no router.
+// RouterRule is a load balancer rule with members. Rules without members are not on a router.
 type RouterRule struct {
 	ID, Name            string
-	Address             netip.Addr // public, or one of the tier where Internal is set
+	Address             netip.Addr // public, or an address of the tier if Internal is set
 	Port, PrivatePort   int
 	Internal            bool
 	Algorithm, Protocol string
-	CIDRList            string // as stored: blanks after create, commas after update; empty: everybody
+	CIDRList            string // as stored: separated by blanks after create, by commas after update; empty: all sources
 	Members             []RouterMember
 	Sticky              *RouterSticky
-	Certificate         *tls.Certificate // bound to the rule, and its key was uploaded to this process
-	// Filtered tells whether packets pass Filter before they reach the balancer; what no item matches is dropped.
+	Certificate         *tls.Certificate // the certificate bound to the rule, if its key was uploaded to this process
+	// Filtered reports whether Filter applies to packets before the load balancer. Packets that match no item are
+	// dropped.
 	Filtered bool
 	Filter   []RouterFilter
 }
 
 // RouterMember is an address that a rule forwards to.
 type RouterMember struct {
-	VM      string // its name
+	VM      string // the name of the VM
 	Address netip.Addr
-	Running bool // the VM; one that does not run answers nothing
+	Running bool // whether the VM runs; a stopped VM does not answer
 }
 
 // RouterSticky is a rule's stickiness policy.
@@ -54,9 +55,9 @@ type RouterFilter struct {
 	Sources []netip.Prefix
 }
 
-// Router ends the jobs whose time has come and returns what routers were told
-// by then. What a pending or failed job asks for is not in it: rows in state
-// Add were never sent, and those in state Deleting are still in force.
+// Router ends the jobs that are due and returns the configuration of the routers. It does not contain changes of
+// pending or failed jobs: rules in state Add were never sent to the router, and rules in state Deleting are still in
+// force.
 func (s *Simulator) Router() Router {
 	s.runDue()
 	s.mu.RLock()
@@ -70,8 +71,8 @@ func (s *Simulator) Router() Router {
 	return out
 }
 
-// WatchRouter calls told with the state of the routers, and again after every
-// change that API calls, jobs that end by themselves, and restarts make, until the context ends.
+// WatchRouter calls told with the configuration of the routers, and again after every change by API calls, completed
+// jobs and restarts, until ctx ends.
 func (s *Simulator) WatchRouter(ctx context.Context, told func(Router)) {
 	for {
 		changed := s.watch.next()
@@ -88,7 +89,7 @@ func (s *Simulator) WatchRouter(ctx context.Context, told func(Router)) {
 	}
 }
 
-// idle is how long a watcher waits while no job runs; a call wakes it.
+// idle is how long a watcher waits if no job is running; a call wakes it.
 const idle = time.Hour
 
 func (s *Simulator) untilDue() time.Duration {
@@ -99,13 +100,13 @@ func (s *Simulator) untilDue() time.Duration {
 	return time.Unix(0, next).Sub(s.clock.Now())
 }
 
-// watch wakes whoever waits for a change.
+// watch notifies watchers of a change.
 type watch struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// next is closed with the next change.
+// next returns a channel that is closed at the next change.
 func (w *watch) next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +125,7 @@ func (w *watch) wake() {
 	}
 }
 
-// routed is a rule as its router has it; false for one that was never sent there.
+// routed returns a rule as it is configured on the router, or false if it was never sent to the router.
 func (st *state) routed(r *lbRule) (RouterRule, bool) {
 	out := RouterRule{
 		ID: r.uuid, Name: r.name, Address: r.ip.addr, Port: r.publicPort, PrivatePort: r.privatePort, Internal: r.internal,
@@ -152,8 +153,8 @@ func (st *state) routed(r *lbRule) (RouterRule, bool) {
 	return out, true
 }
 
-// filter is what lies before the balancer. Public rules of a VPC have nothing
-// there: their traffic ends on the router, and ACLs filter what it forwards.
+// filter returns the filter in front of the load balancer. Public rules of a VPC have none: their traffic terminates
+// on the router, and ACLs filter only forwarded traffic.
 func (st *state) filter(r *lbRule) (bool, []RouterFilter) {
 	switch {
 	case r.internal:
@@ -170,7 +171,8 @@ func (st *state) filter(r *lbRule) (bool, []RouterFilter) {
 	return true, out
 }
 
-// aclFilter is a tier's ACL as an internal load balancer meets it: neighbours in the tier are not forwarded.
+// aclFilter returns the ACL of a tier as it applies to an internal load balancer: it does not apply to sources in the
+// tier itself, because their traffic is not forwarded.
 func (st *state) aclFilter(n *network, port int) (bool, []RouterFilter) {
 	if n.acl == nil {
 		return false, nil
@@ -191,12 +193,12 @@ func (st *state) aclFilter(n *network, port int) (bool, []RouterFilter) {
 	return true, out
 }
 
-// portIn tells whether a range has the port; one without a start has all.
+// portIn reports whether the port is in the range; a range without a start contains all ports.
 func portIn(port int, start, end *int) bool {
 	return start == nil || *start <= port && (end == nil && *start == port || end != nil && port <= *end)
 }
 
-// prefixes reads ranges and single addresses.
+// prefixes parses CIDRs and single addresses.
 func prefixes(texts []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, t := range texts {

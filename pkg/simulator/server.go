@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// outcome is what a call ends with.
+// outcome is the result of a call.
 type outcome struct {
 	body   any
 	err    *apiError
 	caller string
-	cut    bool // cut the connection instead of answering
+	cut    bool // close the connection without an answer
 }
 
 // serve answers one HTTP request.
 func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bool) {
 	if s.away() {
-		panic(http.ErrAbortHandler) // nobody is there
+		panic(http.ErrAbortHandler) // simulates a server that is down
 	}
 	if s.closed.Load() {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	switch path := r.URL.Path; {
-	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"): // the servlet has everything below
+	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"): // the servlet serves all paths below /client/api
 	case path == "/client" || path == "/client/":
 		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at /client/api</body></html>\n"
 		w.Header().Set("Content-Type", "text/html")
@@ -55,12 +55,12 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 	o := s.handle(w, r, req, integration)
 	s.record(r.Context(), req, &o)
 	if o.cut {
-		panic(http.ErrAbortHandler) // the server cuts the connection without an answer
+		panic(http.ErrAbortHandler) // close the connection without an answer
 	}
 	s.answer(w, r, req, o)
 }
 
-// handle runs the checks in the server's order and then the command.
+// handle runs the checks in CloudStack's order, and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request, integration bool) outcome {
 	faults := s.faults.match(req.command, s.cat.byName[req.command], func() string { return s.sender(r, req, integration) })
 	if f := pick(faults, FaultDelay); f != nil {
@@ -85,7 +85,7 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request,
 	return o
 }
 
-// runDue ends the jobs whose time has come.
+// runDue ends the jobs that are due.
 func (s *Simulator) runDue() {
 	next := s.nextDue.Load()
 	if next == 0 || s.clock.Now().UnixNano() < next {
@@ -173,7 +173,7 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 		return result(cmd.run(c))
 	}
 	if cmd.lock != nil {
-		// The create phase runs under the lock of an address' or account's row.
+		// The create phase holds the lock of an address's or account's row.
 		s.mu.RLock()
 		err := c.processParams()
 		key := ""
@@ -221,7 +221,7 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 	return result(c.submit(spec))
 }
 
-// createTime is how long a create phase holds its row where profiles have latency.
+// createTime is how long a create phase holds the lock of its row in profiles with latency.
 const createTime = 20 * time.Millisecond
 
 func result(body any, err error) (any, *apiError) {
@@ -231,13 +231,13 @@ func result(body any, err error) (any, *apiError) {
 	return body, nil
 }
 
-// bufs recycles the buffers of answers.
+// bufs reuses the buffers of answers.
 var bufs = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// answer renders the outcome.
+// answer writes the outcome to the client.
 func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request, o outcome) {
 	if o.err != nil && o.err.plain {
-		w.Header().Set("Content-Type", "application/json;charset=utf-8") // a text, whatever the type says
+		w.Header().Set("Content-Type", "application/json;charset=utf-8") // the body is plain text despite this type
 		w.WriteHeader(o.err.status)
 		_, _ = w.Write([]byte(o.err.text))
 		return
@@ -249,7 +249,7 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	status, key, body := http.StatusOK, s.envelopeKey(req, o.err), o.body
 	if o.err != nil {
 		status, body = o.err.status, o.err.body()
-		if o.err.cs != 0 || o.err.csZero { // who is not let in gets no header
+		if o.err.cs != 0 || o.err.csZero { // authentication errors do not have this header
 			h.Set("X-Description", headerText(o.err.text))
 		}
 	}
@@ -281,19 +281,19 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	write(w, r, status, buf.Bytes())
 }
 
-// gzipFrom is Jetty's least size of an answer worth compressing.
+// gzipFrom is Jetty's minimum size, in bytes, of answers to compress.
 const gzipFrom = 32
 
-// zips recycles compressors, which are large.
+// zips reuses compressors, which are large.
 var zips = sync.Pool{New: func() any {
 	gz, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		return nil // not with a level of the package
+		return nil // cannot happen: the level is valid
 	}
 	return gz
 }}
 
-// wantsGzip tells whether the client accepts gzip.
+// wantsGzip reports whether the client accepts gzip.
 func wantsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, weight, _ := strings.Cut(part, ";")
@@ -324,7 +324,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	_ = gz.Close()
 }
 
-// envelopeKey is the one member of the answer's outer object.
+// envelopeKey returns the only key of the answer's outer object.
 func (s *Simulator) envelopeKey(req *request, err *apiError) string {
 	switch {
 	case err != nil && err.key != "":
@@ -342,10 +342,10 @@ func (s *Simulator) envelopeKey(req *request, err *apiError) string {
 	return api.lower + "response"
 }
 
-// encode writes JSON the way CloudStack does: without HTML escapes.
+// encode writes JSON like CloudStack, without HTML escapes.
 func encode(buf *bytes.Buffer, v any) error {
 	if l, ok := v.(listAnswer); ok {
-		return l.encode(buf) // not by json.Marshaler: that would scan the answer once more
+		return l.encode(buf) // not a json.Marshaler, because the encoder would scan the answer a second time
 	}
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
@@ -364,7 +364,7 @@ func marshal(v any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// headerText makes an error text fit into a header.
+// headerText replaces the characters of an error text that are invalid in a header.
 func headerText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

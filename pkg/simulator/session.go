@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// sessionTimeout is the default of session.timeout: sessions end after this long without a call.
+// sessionTimeout is the default of session.timeout: a session ends after this time without a call.
 const sessionTimeout = 30 * time.Minute
 
-// sessionTimeout is session.timeout, which is in minutes.
+// sessionTimeout returns session.timeout, which is in minutes.
 func (st *state) sessionTimeout() time.Duration {
 	if n := atoi(st.setting("session.timeout")); n > 0 {
 		return time.Duration(n) * time.Minute
@@ -26,14 +26,14 @@ func (st *state) sessionTimeout() time.Duration {
 	return sessionTimeout
 }
 
-// session is a login.
+// session is a logged-in session.
 type session struct {
 	id, key string
 	user    *user
 	used    time.Time
 }
 
-// sessions are the live logins by JSESSIONID.
+// sessions are the active sessions by JSESSIONID.
 type sessions struct {
 	mu   sync.Mutex
 	byID map[string]*session
@@ -55,7 +55,7 @@ func (s *sessions) end(id string) {
 	delete(s.byID, id)
 }
 
-// of returns the session of a request's cookie, if it is alive.
+// of returns the session of a request's cookie, if it has not expired.
 func (s *sessions) of(r *http.Request, now time.Time, timeout time.Duration) *session {
 	cookie, err := r.Cookie("JSESSIONID")
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *sessions) of(r *http.Request, now time.Time, timeout time.Duration) *se
 	return ses
 }
 
-// keyMatches wants the session key as parameter and, like the default of
-// api.sessionkey.check.locations, as cookie.
+// keyMatches requires the session key as a parameter and as a cookie, like the default of
+// api.sessionkey.check.locations.
 func (ses *session) keyMatches(r *http.Request, sent string) bool {
 	cookie, err := r.Cookie("sessionkey")
 	if err != nil {
@@ -93,7 +93,7 @@ func randomKey(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// loginView is the body of loginresponse.
+// loginView is the content of loginresponse.
 type loginView struct {
 	Username       string `json:"username"`
 	UserID         string `json:"userid"`
@@ -113,8 +113,8 @@ type loginView struct {
 	ManagementID   string `json:"managementserverid,omitempty"`
 }
 
-// loginPath is the path below ROOT that login looks for, with a slash on both ends. It is not the path that listDomains
-// shows: a leading ROOT is the name of a domain below ROOT here.
+// loginPath returns the path below ROOT of the login's domain, with a slash at both ends. Unlike in the paths of
+// listDomains, a leading ROOT is here the name of a domain below ROOT.
 func loginPath(sent string) string {
 	if !strings.HasSuffix(sent, "/") {
 		sent += "/"
@@ -125,7 +125,7 @@ func loginPath(sent string) string {
 	return sent
 }
 
-// login answers the command login and sets the session's cookies.
+// login executes the command login and sets the session's cookies.
 func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (any, *apiError) {
 	if !req.post {
 		return nil, &apiError{status: http.StatusMethodNotAllowed, text: "Please use HTTP POST to authenticate using this API", plain: true}
@@ -167,7 +167,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	})
 	ses := s.sessions.start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.id, "sessionkey": ses.key} {
-		http.SetCookie(w, &http.Cookie{ //nolint:gosec // as CloudStack: Secure on https only, and this server speaks http
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
 			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}
@@ -185,7 +185,8 @@ func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (a
 	return view, nil
 }
 
-// passwordFits checks a login. Too many wrong passwords in a row disable the user, unless it is a root admin's.
+// passwordFits reports whether the password is correct. Too many wrong passwords in a row disable the user, except
+// for users of root admin accounts.
 func (st *state) passwordFits(u *user, password string) bool {
 	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) == 1 {
 		return true

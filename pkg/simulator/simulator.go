@@ -21,11 +21,10 @@ type Options struct {
 	Clock   clock.WithTicker // nil: real time
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
-	Seed    uint64           // of the sequence that faults with a probability follow
+	Seed    uint64           // seed of the random sequence for faults with a probability
 }
 
-// Simulator is a CloudStack management server in memory. Its handlers may be
-// used by any number of clients at once.
+// Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
 type Simulator struct {
 	clock    clock.WithTicker
 	latency  LatencyProfile
@@ -37,10 +36,10 @@ type Simulator struct {
 	locks    *rowLocks
 	throttle throttle
 	watch    watch
-	nextDue  atomic.Int64 // end of the next job in nanoseconds; 0: none
+	nextDue  atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
 	closed   atomic.Bool
 
-	awayUntil atomic.Int64 // end of a restart in nanoseconds; 0: none
+	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
 
 	mu sync.RWMutex
 	st *state
@@ -72,7 +71,7 @@ func New(o Options) (*Simulator, error) {
 	s.faults.seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
-		f, err := ParseFault(text) // checked with the world
+		f, err := ParseFault(text) // validated with the world
 		if err != nil {
 			return nil, fmt.Errorf("world: %w", err)
 		}
@@ -81,19 +80,18 @@ func New(o Options) (*Simulator, error) {
 	return s, nil
 }
 
-// Handler serves the API at /client/api to callers with keys or a session.
+// Handler serves the API at /client/api to callers with API keys or a session.
 func (s *Simulator) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) })
 }
 
-// IntegrationHandler serves the same API without credentials, with the rights
-// of a root admin: what CloudStack offers at integration.api.port.
+// IntegrationHandler serves the same API without authentication, with the rights of a root admin, like CloudStack on
+// integration.api.port.
 func (s *Simulator) IntegrationHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// Keys returns the API keys of a user. A name that several domains have is
-// written with its domain: k8s/kubeadmin.
+// Keys returns the API keys of a user. If several domains have a user of that name, prefix the domain: k8s/kubeadmin.
 func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -115,20 +113,20 @@ func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	return u.apiKey, u.secretKey, true
 }
 
-// Ledger returns the record of all calls.
+// Ledger returns the ledger of calls.
 func (s *Simulator) Ledger() *Ledger { return s.ledger }
 
-// Close ends the simulator: every later call is answered with 503.
+// Close shuts the simulator down: it answers every later call with 503.
 func (s *Simulator) Close() { s.closed.Store(true) }
 
 // UserInfo is a user of the world with its keys.
 type UserInfo struct {
 	Name, Domain, Account, Role string
 	APIKey, SecretKey           string
-	Generated                   bool // the keys were made up because the world gave none
+	Generated                   bool // the keys were generated because the world has none
 }
 
-// Users lists the users in the order of their creation, without the server's own.
+// Users returns the users in order of creation, without CloudStack's own users.
 func (s *Simulator) Users() []UserInfo {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

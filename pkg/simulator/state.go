@@ -11,12 +11,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// entity is what every row of CloudStack's database has: the internal id,
-// which shows in error texts, and the UUID, which the API speaks.
+// entity is the part that all rows of CloudStack's database have in common: the internal id, which appears in error
+// texts, and the UUID, which the API uses.
 type entity struct {
 	id      int64
 	uuid    string
-	removed bool // soft deleted: the UUID still resolves
+	removed bool // soft-deleted: the UUID still resolves
 	created time.Time
 }
 
@@ -37,7 +37,7 @@ type table[T row] struct {
 
 func newTable[T row]() *table[T] { return &table[T]{byUUID: map[string]T{}, next: 1} }
 
-// add gives the row its internal id and, if it has none, a UUID.
+// add stores a row with a new internal id and, if it has none, a new UUID.
 func (t *table[T]) add(v T) T {
 	e := v.ent()
 	e.id = t.next
@@ -56,7 +56,7 @@ func (t *table[T]) addWithID(v T, id int64) T {
 	return t.add(v)
 }
 
-// drop deletes the row for good: its UUID does not resolve any more.
+// drop deletes the row permanently: its UUID does not resolve any more.
 func (t *table[T]) drop(v T) {
 	e := v.ent()
 	delete(t.byUUID, strings.ToLower(e.uuid))
@@ -66,7 +66,7 @@ func (t *table[T]) drop(v T) {
 	e.removed = true
 }
 
-// rename gives a row another UUID.
+// rename changes the UUID of a row.
 func (t *table[T]) rename(v T, id string) {
 	e := v.ent()
 	delete(t.byUUID, strings.ToLower(e.uuid))
@@ -79,7 +79,7 @@ func (t *table[T]) index(id int64) (int, bool) {
 	return i, i < len(t.rows) && t.rows[i].ent().id == id
 }
 
-// get finds a row by UUID (case-insensitive, as the database compares), soft deleted ones included.
+// get finds a row by UUID (case-insensitive, like the database), including soft-deleted rows.
 func (t *table[T]) get(id string) (T, bool) {
 	v, ok := t.byUUID[strings.ToLower(id)]
 	return v, ok
@@ -93,7 +93,7 @@ func (t *table[T]) byID(id int64) (T, bool) {
 	return zero, false
 }
 
-// find returns the first live row that satisfies ok.
+// find returns the first row for which ok returns true; it skips soft-deleted rows.
 func (t *table[T]) find(ok func(T) bool) (T, bool) {
 	for _, v := range t.rows {
 		if !v.ent().removed && ok(v) {
@@ -104,8 +104,7 @@ func (t *table[T]) find(ok func(T) bool) (T, bool) {
 	return zero, false
 }
 
-// state is the database: every object of the simulated CloudStack. It is
-// guarded by Simulator.mu.
+// state is the database with every object of the simulated CloudStack. Simulator.mu guards it.
 type state struct {
 	settings  Settings
 	version   string
@@ -153,12 +152,12 @@ type state struct {
 
 	projectRoles *table[*projectRole]
 	events       *table[*event]
-	configs      map[string]string // settings that are not at their defaults, beside those of settings
+	configs      map[string]string // settings with values other than the default, except those in settings
 
-	nextRule int64 // LB, firewall and port forwarding rules share one id sequence
+	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
 	apiKeys  map[string]*user
 	due      []*job // pending jobs, ordered by the time they end
-	running  *job   // the job whose work is being done
+	running  *job   // the job whose work is executing
 	jobIndex
 }
 
@@ -211,27 +210,27 @@ func newState() *state {
 	}
 }
 
-// ruleID hands out the next id of the shared rule sequence.
+// ruleID returns the next id of the shared rule sequence.
 func (st *state) ruleID() int64 {
 	id := st.nextRule
 	st.nextRule++
 	return id
 }
 
-// tagged is a resource that can carry tags.
+// tagged is a resource that can have tags.
 type tagged struct {
 	tags []tag
 }
 
 func (t *tagged) tagList() *[]tag { return &t.tags }
 
-// tag is one key with its value; keys are unique per resource.
+// tag is a key with its value. Keys are unique per resource.
 type tag struct {
 	key, value, customer string
 	uuid                 string
 }
 
-// hasTags tells whether the resource has one of the wanted tags; CloudStack ORs them.
+// hasTags reports whether the resource has one of the wanted tags. CloudStack combines several tags with OR.
 func (t *tagged) hasTags(want []tag) bool {
 	if len(want) == 0 {
 		return true

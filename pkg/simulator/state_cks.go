@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// kubernetesVersion is a version of Kubernetes that CloudStack Kubernetes
-// Service can install from the binaries of an ISO.
+// kubernetesVersion is a Kubernetes version that CloudStack Kubernetes Service can install from an ISO with its
+// binaries.
 type kubernetesVersion struct {
 	entity
 	name, semantic   string
@@ -28,13 +28,13 @@ func (v *kubernetesVersion) state() string {
 	return "Enabled"
 }
 
-// Kinds of clusters.
+// Types of clusters.
 const (
-	cloudManaged    = "CloudManaged"    // CloudStack makes the VMs
-	externalManaged = "ExternalManaged" // a label around VMs that somebody else runs
+	cloudManaged    = "CloudManaged"    // CloudStack creates the VMs
+	externalManaged = "ExternalManaged" // a record of VMs that others manage
 )
 
-// States of a cluster that are not those of a VM.
+// States that a cluster can have in addition to those of a VM.
 const (
 	clusterCreated   = "Created"
 	clusterScaling   = "Scaling"
@@ -45,7 +45,7 @@ const (
 	clusterDestroy   = "Destroying"
 )
 
-// Kinds of nodes, in the order in which the server checks their offerings.
+// Kinds of nodes, in the order in which CloudStack checks their offerings.
 const (
 	nodeWorker  = "WORKER"
 	nodeControl = "CONTROL"
@@ -60,7 +60,7 @@ type kubernetesCluster struct {
 	entity
 	name, description   string
 	kind                string
-	stored              string // the state without what its VMs say
+	stored              string // the state, before it is corrected by the states of the VMs
 	owner               *account
 	zone                *zone
 	version             *kubernetesVersion // nil: external clusters may have none
@@ -69,9 +69,9 @@ type kubernetesCluster struct {
 	template            *template
 	templates           map[string]*template // by kind of node
 	network             *network
-	ownNetwork          bool // made with the cluster and removed with it
+	ownNetwork          bool // created and deleted with the cluster
 	address             *publicIP
-	externalLB          string // address that the owner balances the API on
+	externalLB          string // address of the owner's load balancer for the API
 	control, size, etcd int
 	cores, memMB        int
 	rootDiskGB          int
@@ -87,13 +87,13 @@ type kubernetesCluster struct {
 	aclItems            []*aclItem
 }
 
-// clusterNode ties a VM to a cluster.
+// clusterNode is a VM as a node of a cluster.
 type clusterNode struct {
 	vm       *vm
 	control  bool
 	etcd     bool
-	external bool // added to a CloudManaged cluster, not made by it
-	manual   bool // left out of upgrades
+	external bool // added to a CloudManaged cluster, not created by it
+	manual   bool // excluded from upgrades
 	version  string
 }
 
@@ -107,11 +107,11 @@ func (n *clusterNode) kind() string {
 	return nodeWorker
 }
 
-// total is how many nodes the cluster should have.
+// total returns the desired number of nodes.
 func (k *kubernetesCluster) total() int { return k.control + k.size + k.etcd }
 
-// state is what the server's scanner makes of the cluster: it goes to Alert
-// when nodes are missing or in another state, and comes back by itself.
+// state returns the state that CloudStack's cluster scanner determines for a running or stopped cluster: Running or
+// Stopped if no node is missing and all nodes are in that state, or else Alert. Other states are the stored ones.
 func (k *kubernetesCluster) state() string {
 	if k.kind != cloudManaged || k.stored != vmRunning && k.stored != vmStopped {
 		return k.stored
@@ -124,7 +124,7 @@ func (k *kubernetesCluster) state() string {
 	return clusterAlert
 }
 
-// node finds the cluster's node that runs on the VM.
+// node returns the cluster's node that is the VM, or nil.
 func (k *kubernetesCluster) node(v *vm) *clusterNode {
 	for _, n := range k.nodes {
 		if n.vm == v {
@@ -134,7 +134,7 @@ func (k *kubernetesCluster) node(v *vm) *clusterNode {
 	return nil
 }
 
-// nodesOf are the nodes of one kind.
+// nodesOf returns the nodes of one kind.
 func (k *kubernetesCluster) nodesOf(kind string) []*clusterNode {
 	var out []*clusterNode
 	for _, n := range k.nodes {
@@ -145,7 +145,7 @@ func (k *kubernetesCluster) nodesOf(kind string) []*clusterNode {
 	return out
 }
 
-// offeringOf is the offering of the nodes of a kind.
+// offeringOf returns the offering of the nodes of a kind.
 func (k *kubernetesCluster) offeringOf(kind string) *serviceOffering {
 	if nodes := k.nodesOf(kind); len(nodes) > 0 {
 		return nodes[0].vm.offering
@@ -156,18 +156,18 @@ func (k *kubernetesCluster) offeringOf(kind string) *serviceOffering {
 	return k.offering
 }
 
-// recount sets the number of nodes to what an external cluster has.
+// recount sets the node counts of an external cluster to its current number of nodes.
 func (k *kubernetesCluster) recount() {
 	k.control = len(k.nodesOf(nodeControl))
 	k.size = len(k.nodes) - k.control
 }
 
-// text is how exceptions print a cluster.
+// text formats a cluster like CloudStack's exceptions.
 func (k *kubernetesCluster) text() string {
 	return fmt.Sprintf(`KubernetesCluster {"id":%d,"name":"%s","uuid":"%s"}`, k.id, k.name, k.uuid)
 }
 
-// clusterOf is the CloudManaged cluster that made the VM, if any.
+// clusterOf returns the CloudManaged cluster that created the VM, or nil.
 func (st *state) clusterOf(v *vm) *kubernetesCluster {
 	for _, k := range st.kubernetesClusters.rows {
 		if k.removed || k.kind != cloudManaged {
@@ -180,7 +180,7 @@ func (st *state) clusterOf(v *vm) *kubernetesCluster {
 	return nil
 }
 
-// checkNodeDestroy refuses to destroy a node of a CloudManaged cluster on its own.
+// checkNodeDestroy refuses to destroy a single node of a CloudManaged cluster.
 func (st *state) checkNodeDestroy(v *vm) error {
 	k := st.clusterOf(v)
 	if k == nil {

@@ -5,17 +5,17 @@ package simulator
 
 import "strings"
 
-// domain is a node of the tree of domains; path is "/" for ROOT, "/a/b/" below.
+// domain is a node of the domain tree.
 type domain struct {
 	entity
 	name          string
 	parent        *domain
 	networkDomain string
 	limits        map[string]int64
-	inactive      bool // it is being deleted
+	inactive      bool // being deleted
 }
 
-// path is the internal path: "/" for ROOT, "/k8s/" for a child.
+// path returns the internal path: "/" for ROOT, "/k8s/" for a child.
 func (d *domain) path() string {
 	if d.parent == nil {
 		return "/"
@@ -23,7 +23,7 @@ func (d *domain) path() string {
 	return d.parent.path() + d.name + "/"
 }
 
-// display is the path as answers show it: "ROOT", "ROOT/k8s".
+// display returns the path as answers show it: "ROOT", "ROOT/k8s".
 func (d *domain) display() string {
 	if d.parent == nil {
 		return "ROOT"
@@ -31,7 +31,7 @@ func (d *domain) display() string {
 	return d.parent.display() + "/" + d.name
 }
 
-// within tells whether d is root or lies below it.
+// within reports whether d is root or a descendant of it.
 func (d *domain) within(root *domain) bool {
 	for ; d != nil; d = d.parent {
 		if d == root {
@@ -41,7 +41,7 @@ func (d *domain) within(root *domain) bool {
 	return false
 }
 
-// Role types, spelled as the API does.
+// Role types, as spelled in the API.
 const (
 	roleAdmin         = "Admin"
 	roleResourceAdmin = "ResourceAdmin"
@@ -49,12 +49,12 @@ const (
 	roleUser          = "User"
 )
 
-// accountTypes maps role types to the digit that accounts carry; 5 marks a project's hidden account.
+// accountTypes maps role types to account types. A project's hidden account has type 5.
 var accountTypes = map[string]int{roleUser: 0, roleAdmin: 1, roleDomainAdmin: 2, roleResourceAdmin: 3}
 
 const projectAccountType = 5
 
-// role decides which commands an account may call.
+// role defines which commands an account may call.
 type role struct {
 	entity
 	name, kind, description string
@@ -75,7 +75,7 @@ const (
 	stateLocked   = "locked"
 )
 
-// account owns resources; a project has a hidden account of its own.
+// account owns resources. A project has its own hidden account.
 type account struct {
 	entity
 	tagged
@@ -115,10 +115,10 @@ type user struct {
 	keyAccess                  string // inherit, enabled, disabled
 	failures                   int    // failed logins in a row
 	builtin                    bool
-	printKeys                  bool // keys were generated at start, not given in the world
+	printKeys                  bool // the keys were generated at start, not specified in the world
 }
 
-// project groups accounts around one hidden account that owns its resources.
+// project is a group of accounts with one hidden account that owns the project's resources.
 type project struct {
 	entity
 	tagged
@@ -129,7 +129,7 @@ type project struct {
 	state         string
 }
 
-// projectMember is an account of a project, or one user of an account.
+// projectMember is a member of a project: an account, or one user of an account.
 type projectMember struct {
 	account *account
 	user    *user // nil: all users of the account
@@ -137,7 +137,7 @@ type projectMember struct {
 	role    *projectRole // nil: everything that the role of the account allows
 }
 
-// membership is how the caller belongs to the project: by the user, else by the account.
+// membership returns the caller's membership in the project: that of the user, or else that of the account.
 func (p *project) membership(c caller) *projectMember {
 	var found *projectMember
 	for i := range p.members {
@@ -157,7 +157,7 @@ func (p *project) membership(c caller) *projectMember {
 
 func (p *project) admits(c caller) bool { return p.membership(c) != nil }
 
-// owner is the first admin; nil when the last one has gone.
+// owner returns the first admin, or nil if the project has no admin any more.
 func (p *project) owner() *account {
 	for _, m := range p.members {
 		if m.admin {
@@ -167,7 +167,7 @@ func (p *project) owner() *account {
 	return nil
 }
 
-// projectRole limits what members may do in their project.
+// projectRole restricts what members may do in their project.
 type projectRole struct {
 	entity
 	project           *project
@@ -175,7 +175,7 @@ type projectRole struct {
 	rules             []*roleRule
 }
 
-// accountIn finds the account of a domain by name (case-insensitive), project accounts left out.
+// accountIn finds an account of a domain by name (case-insensitive), without hidden accounts of projects.
 func (st *state) accountIn(d *domain, name string) (*account, bool) {
 	return st.accounts.find(func(a *account) bool {
 		return a.project == nil && a.domain == d && strings.EqualFold(a.name, name)
@@ -202,10 +202,10 @@ func (st *state) domainByPath(path string) (*domain, bool) {
 	return st.domains.find(func(d *domain) bool { return strings.EqualFold(d.path(), want) })
 }
 
-// root is the domain ROOT.
+// root returns the domain ROOT.
 func (st *state) root() *domain { return st.domains.rows[0] }
 
-// accountUsers returns the live users of the account.
+// accountUsers returns the users of the account that are not removed.
 func (a *account) accountUsers() []*user {
 	var out []*user
 	for _, u := range a.users {

@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// stickyPolicy says how a load balancer rule keeps a client on one VM.
+// stickyPolicy is a stickiness policy of a load balancer rule, which keeps a client on one VM.
 type stickyPolicy struct {
 	entity
 	rule                      *lbRule
 	name, description, method string
 	params                    map[string]string
 	hidden                    bool
-	pending                   bool // its job has not told the router yet
+	pending                   bool // its job has not configured the router yet
 }
 
-// addPolicy stores a policy. The rule may have two until the job of the newer one ends.
+// addPolicy stores a policy. A rule may have two policies until the job of the newer one ends.
 func (st *state) addPolicy(p *stickyPolicy) {
 	st.policies.add(p)
 	p.rule.policies = append(p.rule.policies, p)
 }
 
-// dropPolicy deletes a policy for good.
+// dropPolicy deletes a policy permanently.
 func (st *state) dropPolicy(p *stickyPolicy) {
 	if p.removed {
 		return
@@ -33,17 +33,17 @@ func (st *state) dropPolicy(p *stickyPolicy) {
 	p.rule.policies = slices.DeleteFunc(p.rule.policies, func(o *stickyPolicy) bool { return o == p })
 }
 
-// sslCert is an uploaded certificate. The key is checked on arrival and kept in
-// no dump: a simulator that starts with one cannot end TLS for its rules.
+// sslCert is an uploaded certificate. The key is validated at upload and never dumped: a simulator that starts from a
+// dump cannot terminate TLS for the certificate's rules.
 type sslCert struct {
 	entity
 	name, certificate, chain, fingerprint string
 	hasChain                              bool
 	owner                                 *account
-	pair                                  *tls.Certificate // nil after a start with a dump
+	pair                                  *tls.Certificate // nil after a start from a dump
 }
 
-// rulesWith lists the rules that a certificate is bound to.
+// rulesWith returns the rules to which a certificate is bound.
 func (st *state) rulesWith(cert *sslCert) []*lbRule {
 	var out []*lbRule
 	for _, r := range st.lbRules.rows {
@@ -54,7 +54,7 @@ func (st *state) rulesWith(cert *sslCert) []*lbRule {
 	return out
 }
 
-// lbCapability is a capability of the network's load balancer.
+// lbCapability returns the value of a capability of the network's load balancer.
 func (n *network) lbCapability(name string) (string, bool) {
 	for _, s := range n.offering.networkServices() {
 		if s.Name != "Lb" {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// The zone's VLANs: guest networks take theirs from the range, public addresses have one of their own.
+// VLANs of a zone: the range for guest networks, and the VLAN of the public addresses.
 const (
 	firstGuestVLAN = 100
 	lastGuestVLAN  = 200
 	publicVLAN     = 50
 )
 
-// pfRule is a port forwarding rule: a range of ports of a public address to one of a VM.
+// pfRule is a port forwarding rule from a port range of a public address to a port range of a VM.
 type pfRule struct {
 	entity
 	tagged
@@ -31,18 +31,19 @@ type pfRule struct {
 	guestIP                  string
 	cidrs                    []string
 	state                    string
-	related                  *fwRule // opened by openfirewall
+	related                  *fwRule // created by openfirewall
 	account                  *account
 	hidden                   bool
 }
 
-// addPFRule stores a rule and links it to its address.
+// addPFRule stores a rule and adds it to its address.
 func (st *state) addPFRule(r *pfRule) {
 	st.pfRules.addWithID(r, st.ruleID())
 	r.ip.pfRules = append(r.ip.pfRules, r)
 }
 
-// removePFRule deletes a rule with its related firewall rule; the last rule of a VPC address unbinds it from its tier.
+// removePFRule deletes a rule with its related firewall rule. A VPC address without further rules is unbound from its
+// tier.
 func (st *state) removePFRule(r *pfRule) {
 	if r.removed {
 		return
@@ -55,19 +56,19 @@ func (st *state) removePFRule(r *pfRule) {
 	st.unbind(r.ip)
 }
 
-// unbind takes a VPC address without rules back from its tier.
+// unbind removes a VPC address without rules from its tier.
 func (st *state) unbind(ip *publicIP) {
 	if ip.vpc != nil && !ip.hasRules() && ip.staticVM == nil {
 		ip.network = nil
 	}
 }
 
-// conflictText is how exceptions print a rule.
+// conflictText formats a rule like CloudStack's exceptions.
 func (r *pfRule) conflictText() string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.id, r.network.id, r.state, r.uuid)
 }
 
-// vlanID is the id of the zone's range of public addresses.
+// vlanID returns the id of the zone's public address range.
 func (z *zone) vlanID() string { return stableID("vlan", z.uuid) }
 
 func (z *zone) text() string {
@@ -78,7 +79,7 @@ func (v *vpc) text() string {
 	return fmt.Sprintf(`VPC {"id":%d,"name":"%s","uuid":"%s"}`, v.id, v.name, v.uuid)
 }
 
-// systemAddresses gives the account named system the addresses of the zone's system VMs.
+// systemAddresses allocates the public addresses of the zone's system VMs to the account named system.
 func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
 	owner, ok := st.accountIn(st.root(), systemAccount)
 	if !ok {
@@ -100,7 +101,8 @@ func (st *state) systemAddresses(z *zone, now time.Time, skip map[string]bool) {
 	}
 }
 
-// networkDomainOf is the domain of a new network: the account's own, or one made from its id.
+// networkDomainOf returns the network domain of a new network: that of the account, or one derived from the account's
+// id.
 func (st *state) networkDomainOf(owner *account, z *zone) string {
 	if owner.networkDomain != "" {
 		return owner.networkDomain
@@ -108,10 +110,10 @@ func (st *state) networkDomainOf(owner *account, z *zone) string {
 	return "cs" + fingerprintDomain(owner) + z.networkDomain
 }
 
-// systemDomain is the network domain of networks that belong to the system account.
+// systemDomain returns the network domain of networks that the system account owns.
 func (z *zone) systemDomain() string { return "cs1" + z.networkDomain }
 
-// freeVLAN is the lowest VLAN of the zone's range that no network uses.
+// freeVLAN returns the lowest unused VLAN of the zone's range.
 func (st *state) freeVLAN(z *zone) int {
 	used := map[int]bool{}
 	for _, n := range st.networks.rows {
@@ -124,10 +126,11 @@ func (st *state) freeVLAN(z *zone) int {
 			return v
 		}
 	}
-	return lastGuestVLAN + len(st.networks.rows) // more networks than a real zone could have
+	return lastGuestVLAN + len(st.networks.rows) // more networks than a real zone can have
 }
 
-// implement brings up what a network needs for its first running VM: VLAN, router and source NAT address.
+// implement allocates the resources that a network needs for its first running VM: VLAN, router and source NAT
+// address.
 func (st *state) implement(n *network, now time.Time) {
 	if n.typ == typeShared && n.routerID == 0 && n.offering.routed() {
 		n.routerID = st.newRouterID()
@@ -153,7 +156,7 @@ func (st *state) implement(n *network, now time.Time) {
 	}
 }
 
-// sourceNATIP is the address that hides the network's VMs; nil before there is one.
+// sourceNATIP returns the source NAT address of the network, or nil if it has none yet.
 func (n *network) sourceNATIP(st *state) *publicIP {
 	return st.sourceNAT(func(ip *publicIP) bool { return ip.network == n && ip.vpc == nil })
 }
@@ -171,8 +174,7 @@ func (st *state) sourceNAT(of func(*publicIP) bool) *publicIP {
 	return nil
 }
 
-// startVPC brings up the VPC's router, which needs a source NAT address. It
-// tells whether there was an address to have.
+// startVPC starts the VPC's router. It returns false if the router needs a source NAT address and none is free.
 func (st *state) startVPC(v *vpc, now time.Time) bool {
 	if !v.started && v.offering.needsSourceNAT() && v.sourceNATIP(st) == nil {
 		ip := st.freeIP(v.zone)
@@ -189,21 +191,21 @@ func (st *state) startVPC(v *vpc, now time.Time) bool {
 	return true
 }
 
-// newRouterID numbers a new virtual router: routers share the internal ids of VMs.
+// newRouterID returns the number of a new virtual router. Routers share the internal ids of VMs.
 func (st *state) newRouterID() int64 {
 	st.vms.next++
 	return st.vms.next - 1
 }
 
-// guestRange are the first and the last address that VMs of the network can have.
+// guestRange returns the first and the last address that VMs of the network can have.
 func (n *network) guestRange() (first, last netip.Addr) {
-	if n.first.IsValid() || !n.cidr.IsValid() { // a network of type L2 has no addresses
+	if n.first.IsValid() || !n.cidr.IsValid() { // L2 networks have no addresses
 		return n.first, n.last
 	}
 	return n.cidr.Addr().Next(), lastAddr(n.cidr).Prev()
 }
 
-// lastAddr is the broadcast address of an IPv4 range.
+// lastAddr returns the broadcast address of an IPv4 CIDR.
 func lastAddr(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().As4()
 	for i := p.Bits(); i < 32; i++ {
@@ -212,12 +214,13 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// inUse tells whether VMs that are not expunged have NICs in the network.
+// inUse reports whether VMs that are not expunged have NICs in the network.
 func (st *state) inUse(n *network) bool {
 	return slices.ContainsFunc(st.vms.rows, func(v *vm) bool { return !v.removed && v.nicIn(n) != nil })
 }
 
-// destroyNetwork removes a network with its rules; its addresses become free, those of a VPC only lose their tier.
+// destroyNetwork removes a network with its rules. Its addresses are released; addresses of a VPC only leave the
+// tier.
 func (st *state) destroyNetwork(n *network) {
 	for _, ip := range st.ips.rows {
 		if ip.network != n {
@@ -230,7 +233,7 @@ func (st *state) destroyNetwork(n *network) {
 		st.clearRules(ip)
 		ip.network = nil
 	}
-	for _, r := range slices.Clone(st.lbRules.rows) { // those on addresses of the network itself
+	for _, r := range slices.Clone(st.lbRules.rows) { // rules on addresses of the network itself
 		if r.network == n || r.internal && r.ip.network == n {
 			st.dropLBRule(r)
 		}
@@ -243,7 +246,7 @@ func (st *state) destroyNetwork(n *network) {
 	n.removed, n.state, n.tags = true, netDestroy, nil
 }
 
-// clearRules removes everything that is set up on an address, static NAT included.
+// clearRules removes all rules of an address, including static NAT.
 func (st *state) clearRules(ip *publicIP) {
 	for _, r := range slices.Clone(ip.lbRules) {
 		st.dropLBRule(r)
@@ -257,7 +260,7 @@ func (st *state) clearRules(ip *publicIP) {
 	st.endStaticNAT(ip)
 }
 
-// endStaticNAT separates an address from its VM.
+// endStaticNAT disables static NAT on an address.
 func (st *state) endStaticNAT(ip *publicIP) {
 	if ip.staticVM == nil {
 		return
@@ -271,7 +274,7 @@ func (st *state) endStaticNAT(ip *publicIP) {
 	st.unbind(ip)
 }
 
-// leaveForwards ends the port forwarding and static NAT that lead to a VM.
+// leaveForwards removes the port forwarding rules and static NAT of a VM.
 func (st *state) leaveForwards(v *vm) {
 	for _, r := range slices.Clone(st.pfRules.rows) {
 		if r.vm == v {
@@ -285,7 +288,7 @@ func (st *state) leaveForwards(v *vm) {
 	}
 }
 
-// leaveNetwork ends all rules that lead to a NIC.
+// leaveNetwork removes a NIC from all rules.
 func (st *state) leaveNetwork(n *nic) {
 	for _, r := range st.lbRules.rows {
 		if r.network == n.network {
@@ -327,7 +330,7 @@ func (st *state) destroyVPC(v *vpc) {
 	v.removed, v.enabled, v.tags = true, false, nil
 }
 
-// tiers are the networks of a VPC.
+// tiers returns the networks of a VPC.
 func (st *state) tiers(v *vpc) []*network {
 	var out []*network
 	for _, n := range st.networks.rows {

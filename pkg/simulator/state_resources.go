@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// zone is an advanced zone with one range of public addresses per entry of ranges.
+// zone is an advanced zone.
 type zone struct {
 	entity
 	tagged
@@ -21,7 +21,7 @@ type zone struct {
 	zonetoken                                   string
 }
 
-// serviceOffering is the size of a VM.
+// serviceOffering is a service offering: the size of VMs.
 type serviceOffering struct {
 	entity
 	name, display              string
@@ -31,19 +31,19 @@ type serviceOffering struct {
 	offerHA                    bool
 }
 
-// template is what VMs are made from; only its description shows.
+// template is a template of VMs; it has no content, only its description.
 type template struct {
 	entity
 	tagged
 	name, display, osName, format, typ, guestOSID string
-	forCKS                                        bool // fit for nodes of Kubernetes clusters
+	forCKS                                        bool // usable for nodes of Kubernetes clusters
 }
 
-// host is a hypervisor; shown to root admins only.
+// host is a hypervisor host; only root admins see it.
 type host struct {
 	entity
 	name    string
-	ip      string // empty: made from the id
+	ip      string // empty: derived from the id
 	zone    *zone
 	cluster *cluster
 }
@@ -59,7 +59,7 @@ const (
 	typeL2       = "L2"
 )
 
-// network is a guest network: isolated, shared, L2 or a tier of a VPC.
+// network is a guest network: isolated, shared, L2 or a VPC tier.
 type network struct {
 	entity
 	tagged
@@ -72,24 +72,24 @@ type network struct {
 	typ, state    string
 	cidr          netip.Prefix
 	gateway       string
-	routerID      int64 // number of its virtual router, once it has had one
+	routerID      int64 // number of its latest virtual router; 0: none yet
 	domainName    string
 	vlan          int
 	vpc           *vpc
 	acl           *aclList
 	used          []*nic
 	first, last   netip.Addr // guest range of a shared network; zero: the whole cidr
-	wholeCIDR     string     // the cidr before a part of it was reserved by guestvmcidr
+	wholeCIDR     string     // the CIDR before guestvmcidr reserved a part of it
 	dns1, dns2    string     // "": those of the zone
 	externalID    string
 	givenVLAN     bool     // the VLAN was chosen by the admin
-	base          *network // network that a shared one is associated with
+	base          *network // the network with which a shared network is associated
 	hidden        bool
-	hideUsage     string // hideipaddressusage as it shows among the details
+	hideUsage     string // hideipaddressusage as shown in the details
 	redundant     bool
 	restart       bool        // restartrequired
-	lbSources     []*publicIP // addresses of the tier that internal load balancers listen on
-	macs          int         // count of MAC addresses given out
+	lbSources     []*publicIP // addresses of the tier on which internal load balancers listen
+	macs          int         // number of MAC addresses assigned so far
 }
 
 func (n *network) provides(service string) bool {
@@ -97,7 +97,7 @@ func (n *network) provides(service string) bool {
 	return ok
 }
 
-// vpc groups tiers behind one router.
+// vpc is a virtual private cloud: tiers behind one router.
 type vpc struct {
 	entity
 	tagged
@@ -105,16 +105,16 @@ type vpc struct {
 	zone                            *zone
 	owner                           *account
 	enabled                         bool
-	started                         bool // its router runs
+	started                         bool // its router is running
 	routerID                        int64
 	offering                        *vpcOffering
 	dns1, dns2                      string
-	mtu                             int // of the public interfaces; 0: the zone's
+	mtu                             int // MTU of the public interfaces; 0: that of the zone
 	hidden                          bool
 	redundant                       bool
 }
 
-// aclList is a list of network ACL items; the two default lists have no VPC and cannot be changed.
+// aclList is a list of network ACL items. The two default lists have no VPC and are read-only.
 type aclList struct {
 	entity
 	name, description string
@@ -122,7 +122,7 @@ type aclList struct {
 	hidden            bool
 }
 
-// aclItem is one numbered rule of an ACL list.
+// aclItem is one numbered item of an ACL list.
 type aclItem struct {
 	entity
 	tagged
@@ -170,9 +170,9 @@ type vm struct {
 	dynScalable   bool
 	protected     bool
 	hidden        bool // displayvm=false
-	sampled       bool // it has had statistics before its last stop
-	bootKnown     bool // bootmode shows from deployment until the first stop
-	unplaced      bool // the root volume lies on no storage pool before the first start
+	sampled       bool // it had statistics before its last stop
+	bootKnown     bool // answers show bootmode from the deployment until the first stop
+	unplaced      bool // the root volume is on no storage pool before the first start
 	wantHost      *host
 	group         *instanceGroup
 	affinity      []*affinityGroup
@@ -182,12 +182,12 @@ type vm struct {
 	volumes       []*volume
 }
 
-// gone tells whether the VM is out of reach of load balancing.
+// gone reports whether the VM is removed, destroyed or being expunged, so that load balancers do not reach it.
 func (v *vm) gone() bool {
 	return v.removed || v.state == vmDestroyed || v.state == vmExpunging
 }
 
-// placed tells whether a host holds the VM.
+// placed reports whether the VM is on a host.
 func (v *vm) placed() bool {
 	switch v.state {
 	case vmRunning, vmStarting, vmStopping, vmMigrating:
@@ -196,7 +196,7 @@ func (v *vm) placed() bool {
 	return false
 }
 
-// nicIn returns the VM's NIC in the network.
+// nicIn returns the VM's NIC in the network, or nil.
 func (v *vm) nicIn(n *network) *nic {
 	for _, c := range v.nics {
 		if c.network == n {
@@ -213,7 +213,7 @@ type nic struct {
 	network    *network
 	device     int
 	isDefault  bool
-	prepared   bool // its VLAN is known before the VM runs
+	prepared   bool // its VLAN is assigned before the VM runs
 	ip, mac    string
 	ip6        string
 	secondary  []*secondaryIP
@@ -221,7 +221,7 @@ type nic struct {
 	extraDHCPs []extraDHCP
 }
 
-// secondaryIP is one more address of a NIC.
+// secondaryIP is a secondary address of a NIC.
 type secondaryIP struct {
 	entity
 	nic *nic
@@ -242,7 +242,7 @@ const (
 	ipReserved   = "Reserved"
 )
 
-// publicIP is one address of a zone's public range; the row stays while the address comes and goes.
+// publicIP is one address of a zone's public range. The row is permanent, whether the address is allocated or free.
 type publicIP struct {
 	entity
 	tagged
@@ -257,7 +257,7 @@ type publicIP struct {
 	system    bool
 	staticVM  *vm // static NAT target
 	staticIP  string
-	systemVM  *systemVM // the system VM that has the address
+	systemVM  *systemVM // the system VM that uses the address
 	hidden    bool
 	lbRules   []*lbRule
 	fwRules   []*fwRule
@@ -286,10 +286,10 @@ type lbRule struct {
 	state                        string
 	deleting                     int // deletions that run
 	members                      []*lbMember
-	related                      *fwRule // opened by openfirewall=true
+	related                      *fwRule // created by openfirewall=true
 	account                      *account
 	hidden                       bool
-	internal                     bool // ip is then an address of the tier and in no table
+	internal                     bool // ip is then an address of the tier, which is in no table
 	policies                     []*stickyPolicy
 	cert                         *sslCert
 }
@@ -300,12 +300,12 @@ type lbMember struct {
 	since time.Time
 }
 
-// fwRule is a firewall rule: ingress of a public address, or egress of a network.
+// fwRule is a firewall rule: an ingress rule of a public address, or an egress rule of a network.
 type fwRule struct {
 	entity
 	tagged
 	ip                 *publicIP // nil: an egress rule
-	destCIDRs          []string  // of egress rules
+	destCIDRs          []string  // only of egress rules
 	system             bool      // type=system
 	network            *network
 	protocol           string
@@ -317,13 +317,13 @@ type fwRule struct {
 	hidden             bool
 }
 
-// addLBRule stores a rule and links it to its address.
+// addLBRule stores a rule and adds it to its address.
 func (st *state) addLBRule(r *lbRule) {
 	st.lbRules.addWithID(r, st.ruleID())
 	r.ip.lbRules = append(r.ip.lbRules, r)
 }
 
-// dropLBRule deletes a rule for good, with its members and tags.
+// dropLBRule deletes a rule permanently, with its members and tags.
 func (st *state) dropLBRule(r *lbRule) {
 	if r.removed {
 		return
@@ -340,13 +340,13 @@ func (st *state) dropLBRule(r *lbRule) {
 	}
 }
 
-// addFWRule stores a rule and links it to its address.
+// addFWRule stores a rule and adds it to its address.
 func (st *state) addFWRule(r *fwRule) {
 	st.fwRules.addWithID(r, st.ruleID())
 	r.ip.fwRules = append(r.ip.fwRules, r)
 }
 
-// dropFWRule deletes a rule for good, with its tags.
+// dropFWRule deletes a rule permanently, with its tags.
 func (st *state) dropFWRule(r *fwRule) {
 	if r.removed {
 		return
@@ -358,10 +358,10 @@ func (st *state) dropFWRule(r *fwRule) {
 	r.ip.fwRules = slices.DeleteFunc(r.ip.fwRules, func(o *fwRule) bool { return o == r })
 }
 
-// hasRules tells whether the address has any rule.
+// hasRules reports whether the address has any rule.
 func (ip *publicIP) hasRules() bool { return len(ip.lbRules)+len(ip.fwRules)+len(ip.pfRules) > 0 }
 
-// like is SQL's LIKE %k% with the database's case-insensitive collation; _ and % in k are wildcards.
+// like implements SQL's LIKE %k% with a case-insensitive collation, like the database; _ and % in k are wildcards.
 func like(s, k string) bool {
 	s, k = strings.ToLower(s), strings.ToLower(k)
 	if !strings.ContainsAny(k, "_%") {
@@ -370,7 +370,7 @@ func like(s, k string) bool {
 	return likeMatch([]rune(s), []rune("%"+k+"%"))
 }
 
-// likeMatch matches s against a LIKE pattern in time proportional to the product of their lengths.
+// likeMatch reports whether s matches a LIKE pattern, in time proportional to the product of their lengths.
 func likeMatch(s, p []rune) bool {
 	i, j, star, mark := 0, 0, -1, 0
 	for i < len(s) {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// tagKind is a type of resource, as the parameter resourcetype names it.
+// tagKind is a type of resource, with the name that the parameter resourcetype uses.
 type tagKind struct {
 	name       string
-	untaggable bool // a known type whose resources cannot have tags
+	untaggable bool // CloudStack knows the type, but its resources cannot have tags
 	find       func(st *state, id string) (tagTarget, bool)
 	each       func(st *state, visit func(tagTarget))
 }
 
-// tagTarget is a resource with its tags and its owner; nil is the system account.
+// tagTarget is a resource with its tags and its owner; a nil owner is the system account.
 type tagTarget struct {
 	typ, uuid string
 	owner     *account
@@ -29,8 +29,8 @@ type taggedRow interface {
 	tagList() *[]tag
 }
 
-// taggable makes the entry of a type whose rows are kept in one table or more. owner
-// tells in its second value whether the resource is there to be tagged.
+// taggable returns the entry of a type whose rows are in one or more tables. The second result of owner reports
+// whether the resource can currently have tags.
 func taggable[T taggedRow](name string, owner func(T) (*account, bool), tables ...func(*state) *table[T]) tagKind {
 	target := func(v T) (tagTarget, bool) {
 		a, ok := owner(v)
@@ -66,8 +66,8 @@ func taggable[T taggedRow](name string, owner func(T) (*account, bool), tables .
 	}
 }
 
-// tagKinds are the types of resources. Those at the end are known to the
-// server, and nothing of them is in this world.
+// tagKinds are the types of resources. CloudStack knows the types at the end, but the simulator has no resources of
+// them.
 var tagKinds = []tagKind{
 	taggable("UserVm", func(v *vm) (*account, bool) { return v.owner, true }, func(st *state) *table[*vm] { return st.vms }),
 	taggable("LoadBalancer", func(r *lbRule) (*account, bool) { return r.account, true }, func(st *state) *table[*lbRule] { return st.lbRules }),
@@ -98,7 +98,7 @@ var tagKinds = []tagKind{
 	{name: "LBHealthCheckPolicy", untaggable: true}, {name: "GuestOs", untaggable: true},
 }
 
-// tagType finds a type by its name, in any case.
+// tagType finds a type by its name, ignoring case.
 func tagType(s string) (*tagKind, *apiError) {
 	for i := range tagKinds {
 		if strings.EqualFold(tagKinds[i].name, s) {
@@ -108,7 +108,7 @@ func tagType(s string) (*tagKind, *apiError) {
 	return nil, invalid("Invalid resource type %s", s)
 }
 
-// tagTarget finds a resource by UUID or internal number.
+// tagTarget finds a resource by UUID or internal id.
 func (st *state) tagTarget(kind *tagKind, id string) (tagTarget, bool) {
 	if kind.find == nil {
 		return tagTarget{}, false
@@ -116,7 +116,7 @@ func (st *state) tagTarget(kind *tagKind, id string) (tagTarget, bool) {
 	return kind.find(st, id)
 }
 
-// eachTagged visits every resource that has tags.
+// eachTagged calls visit for every resource that has tags.
 func (st *state) eachTagged(visit func(tagTarget)) {
 	for i := range tagKinds {
 		if tagKinds[i].each != nil {

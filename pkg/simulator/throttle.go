@@ -20,7 +20,8 @@ type throttleWindow struct {
 	used  int
 }
 
-// used is how many calls of the account count in the current interval, and when it ends.
+// used returns the number of counted calls of the account in the current interval, and the time until the interval
+// ends.
 func (t *throttle) used(a *account, interval time.Duration, now time.Time) (n int, left time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +32,7 @@ func (t *throttle) used(a *account, interval time.Duration, now time.Time) (n in
 	return w.used, w.start.Add(interval).Sub(now)
 }
 
-// reset forgets the calls of an account; nil means of all.
+// reset clears the count of an account, or of all accounts if a is nil.
 func (t *throttle) reset(a *account) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +43,7 @@ func (t *throttle) reset(a *account) {
 	delete(t.windows, a)
 }
 
-// admit counts a call and refuses it beyond the limit. Root admins are exempt.
+// admit counts a call and refuses it if it exceeds the limit. Root admins are exempt.
 func (t *throttle) admit(a *account, limit int, interval time.Duration, now time.Time) *apiError {
 	if limit <= 0 || a.rootAdmin() {
 		return nil
@@ -68,7 +69,7 @@ func tooMany(wait time.Duration) *apiError {
 	return errf(http.StatusTooManyRequests, csGeneric, "The given user has reached his/her account api limit, please retry after [%d] ms.", wait.Milliseconds())
 }
 
-// clear forgets all counts.
+// clear clears all counts.
 func (t *throttle) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

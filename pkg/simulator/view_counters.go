@@ -5,7 +5,7 @@ package simulator
 
 import "strconv"
 
-// counters are the resource counters of an account, a project or a domain, in the server's order.
+// counters are the resource counters of an account, a project or a domain, in the order of CloudStack's answers.
 type counters struct {
 	VMLimit            string  `json:"vmlimit"`
 	VMTotal            int64   `json:"vmtotal"`
@@ -28,9 +28,9 @@ type counters struct {
 	TemplateLimit      string  `json:"templatelimit"`
 	TemplateTotal      int64   `json:"templatetotal"`
 	TemplateLeft       string  `json:"templateavailable"`
-	VMStopped          *int64  `json:"vmstopped,omitempty"` // not of domains
+	VMStopped          *int64  `json:"vmstopped,omitempty"` // not shown for domains
 	VMRunning          *int64  `json:"vmrunning,omitempty"`
-	ProjectLimit       string  `json:"projectlimit,omitempty"` // not of projects
+	ProjectLimit       string  `json:"projectlimit,omitempty"` // not shown for projects
 	ProjectTotal       *int64  `json:"projecttotal,omitempty"`
 	ProjectLeft        string  `json:"projectavailable,omitempty"`
 	NetworkLimit       string  `json:"networklimit"`
@@ -62,7 +62,7 @@ type counters struct {
 	ObjectStorageLeft  string  `json:"objectstorageavailable"`
 }
 
-// count fills the counters of an account or of a project's hidden account.
+// count returns the counters of an account or of a project's hidden account.
 func (st *state) count(a *account) counters {
 	own := func(o *account) bool { return o == a }
 	c := st.counters(func(k *limitKind) (int64, int64) { return st.limitOf(a, k), st.used(k, own) })
@@ -82,12 +82,12 @@ func (st *state) count(a *account) counters {
 	return c
 }
 
-// countDomain fills the counters of a domain with everything below it.
+// countDomain returns the counters of a domain and everything below it.
 func (st *state) countDomain(d *domain) counters {
 	return st.counters(func(k *limitKind) (int64, int64) { return st.domainLimit(d, k), st.domainUsed(d, k) })
 }
 
-// counters renders limit and total of every kind; of yields them.
+// counters returns the counters with the limits and totals that of returns.
 func (st *state) counters(of func(*limitKind) (limit, total int64)) counters {
 	var c counters
 	set := func(key string, limit *string, total *int64, left *string) {
@@ -116,7 +116,7 @@ func (st *state) counters(of func(*limitKind) (limit, total int64)) counters {
 	set("secondaryStorageGiB", &c.SecondaryLimit, &secondary, &c.SecondaryLeft)
 	c.SecondaryTotal = float64(secondary)
 	if c.SecondaryLimit != "Unlimited" {
-		c.SecondaryLeft += ".0" // the server computes with fractions here
+		c.SecondaryLeft += ".0" // CloudStack calculates with fractions here
 	}
 	set("buckets", &c.BucketLimit, &c.BucketTotal, &c.BucketLeft)
 	set("objectStorageGiB", &c.ObjectStorageLimit, &c.ObjectStorageTotal, &c.ObjectStorageLeft)

@@ -5,7 +5,7 @@ package simulator
 
 import "strings"
 
-// userView is the object user.
+// userView is the API object user.
 type userView struct {
 	ID          string     `json:"id"`
 	Username    string     `json:"username"`
@@ -44,7 +44,7 @@ func (c *call) viewUser(u *user) userView {
 	return v
 }
 
-// withAdminView adds what lists show to admins.
+// withAdminView adds the fields that only listUsers shows.
 func (c *call) withAdminView(v userView, u *user) userView {
 	mine := c.caller.account.domain
 	v.ChildDomain = u.account.domain != mine && u.account.domain.within(mine)
@@ -52,7 +52,7 @@ func (c *call) withAdminView(v userView, u *user) userView {
 	return v
 }
 
-// keyAccess shows root admins whether API keys may be used.
+// keyAccess returns apikeyaccess as answers show it to root admins; other callers do not see it.
 func (c *call) keyAccess(s string) string {
 	switch {
 	case !c.caller.rootAdmin():
@@ -63,7 +63,8 @@ func (c *call) keyAccess(s string) string {
 	return strings.ToUpper(s)
 }
 
-// keysAllowed tells whether the user may call with API keys: the user's flag decides, then the account's, then the setting.
+// keysAllowed reports whether the user may authenticate with API keys. The flag of the user decides, then that of the
+// account, then the setting.
 func (st *state) keysAllowed(u *user) bool {
 	for _, flag := range []string{u.keyAccess, u.account.keyAccess} {
 		if flag == "enabled" || flag == "disabled" {
@@ -73,7 +74,7 @@ func (st *state) keysAllowed(u *user) bool {
 	return st.boolSetting("api.key.access")
 }
 
-// checkKeyAccess refuses an apikeyaccess that is none of the three values.
+// checkKeyAccess refuses an apikeyaccess other than the three valid values.
 func (c *call) checkKeyAccess() *apiError {
 	switch strings.ToLower(c.str("apikeyaccess")) {
 	case "enabled", "disabled", "inherit":
@@ -85,12 +86,12 @@ func (c *call) checkKeyAccess() *apiError {
 	return invalid("ApiKeyAccess value can only be Enabled/Disabled/Inherit")
 }
 
-// keyAccessMatches filters lists by apikeyaccess.
+// keyAccessMatches is a list filter by apikeyaccess.
 func (c *call) keyAccessMatches(flag string) bool {
 	return !c.has("apikeyaccess") || strings.EqualFold(orName(flag, "inherit"), c.str("apikeyaccess"))
 }
 
-// newKeyAccess is the flag that apikeyaccess sets; "" is inherit.
+// newKeyAccess returns the flag that apikeyaccess sets; "" is inherit.
 func (c *call) newKeyAccess() string {
 	if v := strings.ToLower(c.str("apikeyaccess")); v != "inherit" {
 		return v

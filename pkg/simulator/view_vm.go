@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ownerView are the members that name an owner: account or project, then the domain.
+// ownerView holds the fields that describe an owner: account or project, and the domain.
 type ownerView struct {
 	Account    string `json:"account,omitempty"`
 	ProjectID  string `json:"projectid,omitempty"`
@@ -31,7 +31,7 @@ func viewOwner(a *account) ownerView {
 	return v
 }
 
-// tagView is a tag inside the answer of its resource.
+// tagView is a tag in the answer of its resource.
 type tagView struct {
 	Key          string `json:"key"`
 	Value        string `json:"value"`
@@ -41,7 +41,7 @@ type tagView struct {
 	ownerView
 }
 
-// viewTags renders the tags of a resource: key and value alone.
+// viewTags returns the tags of a resource, with key and value only.
 func viewTags(t *tagged) []tagView {
 	out := make([]tagView, 0, len(t.tags))
 	for _, g := range t.tags {
@@ -50,7 +50,7 @@ func viewTags(t *tagged) []tagView {
 	return out
 }
 
-// jobRef shows the pending job of an object in lists.
+// jobRef holds the pending job of an object, as lists show it.
 type jobRef struct {
 	JobID     string `json:"jobid,omitempty"`
 	JobStatus *int   `json:"jobstatus,omitempty"`
@@ -66,7 +66,7 @@ func (st *state) jobRef(subject any) jobRef {
 	return jobRef{}
 }
 
-// vmStats are the statistics of a running VM; the simulator hypervisor reports constants.
+// vmStats are the statistics of a running VM. CloudStack's simulator hypervisor reports constants.
 type vmStats struct {
 	CPUUsed      string `json:"cpuused"`
 	NetRead      int    `json:"networkkbsread"`
@@ -110,7 +110,7 @@ type vmVolume struct {
 	RootDeviceType string `json:"rootdevicetype"`
 }
 
-// vmView is the object virtualmachine.
+// vmView is the API object virtualmachine.
 type vmView struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -200,20 +200,21 @@ type nicView struct {
 	VPCName      string          `json:"vpcname,omitempty"`
 }
 
-// vmDetails is the set of detail groups that listVirtualMachines was asked for.
+// vmDetails is the set of detail groups that the caller requested.
 type vmDetails map[string]bool
 
-// vmDetailNames are the permitted values of details, in the order in which the error lists them.
+// vmDetailNames are the valid values of details, in the order of the error text.
 var vmDetailNames = []string{
 	"all", "group", "nics", "stats", "secgrp", "tmpl", "servoff", "diskoff", "backoff", "iso", "volume", "min", "affgrp", "vnfnics",
 }
 
 func (d vmDetails) has(name string) bool { return len(d) == 0 || d["all"] || d[name] }
 
-// statsInterval is vm.stats.interval: a VM has statistics once it has run this long; they stay while it is stopped.
+// statsInterval is vm.stats.interval. A VM has statistics once it has run for this time, and keeps them while it is
+// stopped.
 const statsInterval = time.Minute
 
-// viewVM renders a VM for the caller.
+// viewVM returns the view of a VM for the caller.
 func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	running := v.state == vmRunning
 	sampled := v.sampled || running && c.now.Sub(v.updated) >= statsInterval
@@ -274,7 +275,7 @@ func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	}
 	nics := v.nics
 	if !d.has("nics") && len(nics) > 1 {
-		nics = nics[len(nics)-1:] // without nics the join yields the last one only
+		nics = nics[len(nics)-1:] // without the group nics, CloudStack's database join returns only the last NIC
 	}
 	out.NICs = make([]nicView, 0, len(nics))
 	for _, n := range nics {
@@ -289,14 +290,15 @@ func (c *call) viewVM(v *vm, d vmDetails) vmView {
 	return out
 }
 
-// viewMember renders a VM as listLoadBalancerRuleInstances does: what only the admin's variants of commands show is left out.
+// viewMember returns the view of a VM in listLoadBalancerRuleInstances: without the fields that only the admin
+// variants of commands show.
 func (c *call) viewMember(v *vm) vmView {
 	out := c.viewVM(v, nil)
 	out.HostID, out.HostName, out.InstanceName, out.Arch = "", "", "", ""
 	return out
 }
 
-// vmAffinityView is an affinity group inside a VM.
+// vmAffinityView is an affinity group in the view of a VM.
 type vmAffinityView struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -319,10 +321,10 @@ func viewVMAffinity(v *vm, d vmDetails) []vmAffinityView {
 	return out
 }
 
-// noDetails is the shared map of VMs without details; nothing writes to it.
+// noDetails is the shared map of VMs without details. It must not be modified.
 var noDetails = map[string]string{}
 
-// vmDetailsMap are the details that the caller may see.
+// vmDetailsMap returns the details that the caller may see.
 func (c *call) vmDetailsMap(v *vm) map[string]string {
 	if len(v.details) == 0 {
 		return noDetails
@@ -338,7 +340,7 @@ func (c *call) vmDetailsMap(v *vm) map[string]string {
 
 func (v *vm) instanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.owner.id, v.id) }
 
-// viewVMTags renders a VM's tags: these carry resource and owner, unlike those of other resources.
+// viewVMTags returns the tags of a VM. Unlike tags of other resources, they contain the resource and its owner.
 func viewVMTags(v *vm) []tagView {
 	out := make([]tagView, 0, len(v.tags))
 	for _, g := range v.tags {
@@ -376,5 +378,5 @@ func viewNIC(n *nic, placed bool) nicView {
 	return v
 }
 
-// netmask renders a prefix length the IPv4 way.
+// netmask formats a prefix length as an IPv4 netmask.
 func netmask(bits int) string { return net.IP(net.CIDRMask(bits, 32)).String() }

@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// deployNetworks reads which networks the VM will be in; none given means the owner's only one, which is made if there is none.
+// deployNetworks reads the networks of the VM. The default is the owner's only network, which is created if there is
+// none.
 func (c *call) deployNetworks(d *deployment) error {
 	if c.has("securitygroupids") && c.str("securitygroupids") != "" {
 		return invalid("Can't create vm with security groups; security group feature is not enabled per zone")
@@ -80,7 +81,7 @@ func checkMAC(mac string) error {
 	return nil
 }
 
-// networkPermission is the server's check that an account may connect VMs to a network.
+// networkPermission refuses accounts that may not connect VMs to the network.
 func networkPermission(owner *account, n *network) error {
 	switch {
 	case n.owner == nil && (n.domain == owner.domain || n.subdomains && owner.domain.within(n.domain)):
@@ -117,7 +118,7 @@ func (c *call) deployAddresses(d *deployment) error {
 	return nil
 }
 
-// deployName settles the host name: without one it is made from the new id.
+// deployName sets the host name. The default contains the new id.
 func (c *call) deployName(d *deployment) error {
 	d.uuid = uuid.NewString()
 	if id := c.str("customid"); id != "" && c.caller.rootAdmin() {
@@ -138,7 +139,8 @@ func (c *call) deployName(d *deployment) error {
 	return c.st.uniqueHostName(d.name, nets, nil)
 }
 
-// uniqueHostName refuses a host name that a VM of one of the networks has, or one of another tier of its VPC.
+// uniqueHostName refuses a host name that a VM in one of the networks, or in another tier of the same VPC, already
+// has.
 func (st *state) uniqueHostName(name string, nets []*network, self *vm) error {
 	for _, n := range nets {
 		group := []*network{n}
@@ -160,7 +162,7 @@ func (st *state) uniqueHostName(name string, nets []*network, self *vm) error {
 	return nil
 }
 
-// defaultNetwork is where a VM goes whose call names no network.
+// defaultNetwork returns the network of a VM for which the call specifies none.
 func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 	var own []*network
 	for _, n := range c.st.networks.rows {
@@ -177,7 +179,7 @@ func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 	return nil, invalid("More than 1 default Isolated networks are found for account %s; please specify networkIds", accountText(owner))
 }
 
-// makeDefaultNetwork makes the network of an account that has none, from the offering that the server requires.
+// makeDefaultNetwork creates the network of an account that has none, from the offering with availability Required.
 func (c *call) makeDefaultNetwork(owner *account, z *zone) (*network, error) {
 	o, ok := c.st.netOffs.find(func(o *networkOffering) bool { return o.spec.Availability == "Required" && o.spec.State == "Enabled" })
 	if !ok {

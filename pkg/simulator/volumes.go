@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// rootSize is the size of a root volume in bytes: that of the template.
+// rootSize is the size of a template, and thus the default size of a root volume, in bytes.
 const rootSize = 2 * gib
 
-// rootBytes is the size of a root volume in bytes: what the VM's details say, else that of the template.
+// rootBytes returns the size of a root volume in bytes: that in the VM's details, or else that of the template.
 func rootBytes(details map[string]string) int64 {
 	if n := gibibytes(details["rootdisksize"]); n > 0 {
 		return n
@@ -36,15 +36,15 @@ type volume struct {
 	diskOffering *diskOffering
 }
 
-// diskOffering is the size of a volume.
+// diskOffering is a disk offering: the size of volumes.
 type diskOffering struct {
 	entity
 	name, display string
-	gib           int  // 0: the call names the size
-	compute       bool // belongs to a service offering: not listed
+	gib           int  // 0: the call specifies the size
+	compute       bool // belongs to a service offering, so it is not listed
 }
 
-// addRootVolume gives a VM its root volume.
+// addRootVolume creates the root volume of a VM.
 func (st *state) addRootVolume(v *vm, e entity) *volume {
 	if e.created.IsZero() {
 		e.created = v.created
@@ -61,7 +61,7 @@ func (st *state) addDataVolume(v *vm, o *diskOffering, size int, now time.Time) 
 	v.volumes = append(v.volumes, d)
 }
 
-// dataVolume is the VM's first data disk; nil if it has none.
+// dataVolume returns the VM's first data disk, or nil.
 func (v *vm) dataVolume() *volume {
 	for _, d := range v.volumes {
 		if d.typ == volumeData {
@@ -71,7 +71,7 @@ func (v *vm) dataVolume() *volume {
 	return nil
 }
 
-// state follows that of the VM.
+// state returns the volume's state, which depends on the VM.
 func (d *volume) state() string {
 	switch {
 	case d.vm.gone():
@@ -86,7 +86,7 @@ func (d *volume) expunge() {
 	d.removed, d.tags = true, nil
 }
 
-// gibibytes turns a number of GiB into bytes; 0 when it is none.
+// gibibytes converts a number of GiB to bytes. It returns 0 if s is not a valid number.
 func gibibytes(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil || n < 0 {
@@ -95,7 +95,7 @@ func gibibytes(s string) int64 {
 	return n * gib
 }
 
-// addDiskOfferings makes those of a fresh installation.
+// addDiskOfferings creates the disk offerings of a fresh installation.
 func (st *state) addDiskOfferings(base func(kind, name string) entity) {
 	for _, o := range []struct {
 		name, display string

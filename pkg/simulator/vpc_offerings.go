@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// vpcOffering says which services a VPC has and who provides them.
+// vpcOffering defines the services of a VPC and their providers.
 type vpcOffering struct {
 	entity
 	name, display, mode string
@@ -21,7 +21,7 @@ type vpcService struct {
 	Provider []nameView `json:"provider"`
 }
 
-// provides tells whether the offering has the service, by the provider unless that is "".
+// provides reports whether the offering has the service from the provider, or from any provider if provider is "".
 func (o *vpcOffering) provides(service, provider string) bool {
 	return slices.ContainsFunc(o.services, func(s vpcService) bool {
 		return s.Name == service && (provider == "" || slices.Contains(s.Provider, nameView{provider}))
@@ -34,19 +34,19 @@ func (o *vpcOffering) hasAll(services []string) bool {
 
 func (o *vpcOffering) needsSourceNAT() bool { return o.provides("SourceNat", "") }
 
-// Names of the built-in offerings that others are derived from.
+// Names of built-in offerings to which other code refers.
 const (
 	vpcOfferingName       = "Default VPC offering"
 	redundantOfferingName = "Redundant VPC offering"
 )
 
-// vpcServiceNames are the services of the default offering, in the order of its answers.
+// vpcServiceNames are the services of the default offering, in the order of CloudStack's answers.
 var vpcServiceNames = []string{"Vpn", "StaticNat", "NetworkACL", "PortForwarding", "UserData", "Dns", "Lb", "Dhcp", "SourceNat"}
 
 // addVPCOfferings creates the built-in offerings.
 func (st *state) addVPCOfferings(ids func(kind, name string) string, at entity) {
 	const router = "VpcVirtualRouter"
-	// all has every service from one provider, but those of special.
+	// all returns every service except those in without. Their provider is provider, unless special lists others.
 	all := func(provider string, special map[string][]string, without ...string) []vpcService {
 		var out []vpcService
 		for _, s := range vpcServiceNames {
@@ -84,13 +84,13 @@ func (st *state) addVPCOfferings(ids func(kind, name string) string, at entity) 
 	}
 }
 
-// vpcOffering finds a built-in offering.
+// vpcOffering returns a built-in offering.
 func (st *state) vpcOffering(name string) *vpcOffering {
 	o, _ := st.vpcOffs.find(func(o *vpcOffering) bool { return o.name == name })
 	return o
 }
 
-// vpcOfferingView is the object vpcoffering.
+// vpcOfferingView is the API object vpcoffering.
 type vpcOfferingView struct {
 	ID          string       `json:"id"`
 	Name        string       `json:"name"`

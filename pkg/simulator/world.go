@@ -16,49 +16,50 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// World describes everything that a simulated CloudStack has when it starts.
-// Objects refer to each other by name; ids are made from kind and name, the
-// same in every run, unless an id is given. See example-world.yaml.
+// World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Ids are
+// derived from kind and name, so that they are the same in every run, unless an id is specified. See
+// example-world.yaml.
 type World struct {
-	// Version is the release that the server is, 4.16 to 4.22.0.0 (default): what it lacks is in docs/support-policy.md.
+	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
+	// differences.
 	Version string `json:"version,omitempty"`
 	// Settings are global settings of the management server.
 	Settings Settings `json:"settings,omitempty"`
 	// Zones are advanced zones; at least one, unless the world is a dump.
 	Zones []Zone `json:"zones,omitempty"`
-	// ServiceOfferings are sizes of VMs (default Small Instance and Medium Instance).
+	// ServiceOfferings are the sizes of VMs (default: Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
-	// Templates are what VMs are made from (default one).
+	// Templates are the images of VMs (default: one template).
 	Templates []Template `json:"templates,omitempty"`
 	// Domains below ROOT, parents before children.
 	Domains []Domain `json:"domains,omitempty"`
-	// Roles beside the default ones (Root Admin, Domain Admin, User ...).
+	// Roles in addition to the default ones (Root Admin, Domain Admin, User ...).
 	Roles []Role `json:"roles,omitempty"`
-	// Accounts with their users; the account admin with role Root Admin is made if it is not given.
+	// Accounts with their users. The account admin with role Root Admin is created if it is missing.
 	Accounts []Account `json:"accounts,omitempty"`
 	// Projects of accounts.
 	Projects []Project `json:"projects,omitempty"`
 	// VPCs with their ACL lists.
 	VPCs []VPC `json:"vpcs,omitempty"`
-	// Networks are guest networks, tiers of VPCs included.
+	// Networks are guest networks, including VPC tiers.
 	Networks []Network `json:"networks,omitempty"`
 	// VirtualMachines with their NICs.
 	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
 	// PublicIPs are allocated addresses with their rules.
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
-	// Faults are armed from the start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
+	// Faults are armed at start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
 	Faults []string `json:"faults,omitempty"`
-	// Rows are the tables of a dumped world. They stand alone: beside them only version, settings and faults are read.
+	// Rows are the tables of a dumped world. Of the other fields, only version, settings and faults apply.
 	Rows map[string][]map[string]any `json:"rows,omitempty"`
 }
 
 // Settings are global settings. Zero values mean CloudStack's defaults.
 type Settings struct {
-	// DefaultPageSize is default.page.size, which is also the largest page (500).
+	// DefaultPageSize is default.page.size, which is also the maximum page size (500).
 	DefaultPageSize int `json:"defaultPageSize,omitempty"`
 	// JobExpireMinutes is job.expire.minutes (1440).
 	JobExpireMinutes int `json:"jobExpireMinutes,omitempty"`
-	// ThrottleMax is api.throttling.max: calls per account and interval; 0 switches throttling off.
+	// ThrottleMax is api.throttling.max: calls per account and interval; 0 disables throttling.
 	ThrottleMax int `json:"throttleMax,omitempty"`
 	// ThrottleIntervalSeconds is api.throttling.interval (1).
 	ThrottleIntervalSeconds int `json:"throttleIntervalSeconds,omitempty"`
@@ -70,14 +71,15 @@ type Settings struct {
 	UserExpungeRecover bool `json:"userExpungeRecover,omitempty"`
 	// NetworkDomainSuffix is guest.domain.suffix (cloud.internal).
 	NetworkDomainSuffix string `json:"networkDomainSuffix,omitempty"`
-	// KubernetesDisabled switches CloudStack Kubernetes Service off: cloud.kubernetes.service.enabled is true by default.
+	// KubernetesDisabled disables CloudStack Kubernetes Service (cloud.kubernetes.service.enabled is true by
+	// default).
 	KubernetesDisabled bool `json:"kubernetesDisabled,omitempty"`
 	// KubernetesExperimental is cloud.kubernetes.cluster.experimental.features.enabled.
 	KubernetesExperimental bool `json:"kubernetesExperimental,omitempty"`
 	// KubernetesMaxSize is cloud.kubernetes.cluster.max.size (10).
 	KubernetesMaxSize int `json:"kubernetesMaxSize,omitempty"`
-	// EndpointURL is endpoint.url (http://localhost:8080/client/api). A
-	// CloudManaged cluster needs one that its nodes can reach.
+	// EndpointURL is endpoint.url (http://localhost:8080/client/api). A CloudManaged cluster needs a URL that its
+	// nodes can reach.
 	EndpointURL string `json:"endpointURL,omitempty"`
 }
 
@@ -95,7 +97,7 @@ func (s Settings) kubernetesMaxSize() int {
 	return 10
 }
 
-// endpointURL of a fresh installation is one that no VM can reach.
+// endpointURL returns endpoint.url. VMs cannot reach its default.
 func (s Settings) endpointURL() string {
 	return orName(s.EndpointURL, "http://localhost:8080/client/api")
 }
@@ -121,7 +123,7 @@ type Zone struct {
 	Description string `json:"description,omitempty"`
 	Disabled    bool   `json:"disabled,omitempty"`
 	DNS1        string `json:"dns1,omitempty"`
-	// PublicRanges are public addresses, each "first-last" or one address.
+	// PublicRanges are ranges of public addresses, each "first-last" or a single address.
 	PublicRanges []string `json:"publicRanges"`
 	Hosts        []string `json:"hosts,omitempty"`
 }
@@ -135,12 +137,12 @@ type ServiceOffering struct {
 	Memory   int    `json:"memoryMiB"` // MiB
 }
 
-// Template is an image that VMs are made from.
+// Template is an image of VMs.
 type Template struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
 	OS   string `json:"os,omitempty"`
-	// ForCKS marks an image that VMs added to a Kubernetes cluster may have.
+	// ForCKS marks a template of VMs that may be added to a Kubernetes cluster.
 	ForCKS bool `json:"forCKS,omitempty"`
 }
 
@@ -159,13 +161,13 @@ type Role struct {
 	Rules       []RoleRule `json:"rules,omitempty"`
 }
 
-// RoleRule has exactly one of its two members.
+// RoleRule allows or denies commands: exactly one of its two fields is set.
 type RoleRule struct {
 	Allow string `json:"allow,omitempty"` // command or pattern with *
 	Deny  string `json:"deny,omitempty"`
 }
 
-// Account owns resources.
+// Account is an owner of resources.
 type Account struct {
 	ID     string           `json:"id,omitempty"`
 	Name   string           `json:"name"`
@@ -180,24 +182,24 @@ type Account struct {
 type User struct {
 	ID        string `json:"id,omitempty"`
 	Name      string `json:"name"`
-	Password  string `json:"password,omitempty"` // without one the user cannot log in
+	Password  string `json:"password,omitempty"` // without a password the user cannot log in
 	FirstName string `json:"firstName,omitempty"`
 	LastName  string `json:"lastName,omitempty"`
 	Email     string `json:"email,omitempty"`
 	State     string `json:"state,omitempty"` // enabled, disabled or locked
-	// APIKey and SecretKey are given together; without them a pair is generated, unless NoKeys.
+	// APIKey and SecretKey must be set together. Without them a pair is generated, unless NoKeys is set.
 	APIKey    string `json:"apiKey,omitempty"`
 	SecretKey string `json:"secretKey,omitempty"`
 	NoKeys    bool   `json:"noKeys,omitempty"`
 }
 
-// Project groups accounts around resources of its own.
+// Project is a group of accounts with its own resources.
 type Project struct {
 	ID          string           `json:"id,omitempty"`
 	Name        string           `json:"name"`
 	DisplayText string           `json:"displayText,omitempty"`
 	Owner       string           `json:"owner"`             // account
-	Members     []string         `json:"members,omitempty"` // further accounts
+	Members     []string         `json:"members,omitempty"` // additional accounts
 	State       string           `json:"state,omitempty"`   // Active, Suspended or Disabled
 	Limits      map[string]int64 `json:"limits,omitempty"`
 }
@@ -221,7 +223,7 @@ type ACLList struct {
 	Items       []ACLItem `json:"items,omitempty"`
 }
 
-// ACLItem is one rule of an ACL list.
+// ACLItem is one item of an ACL list.
 type ACLItem struct {
 	ID          string   `json:"id,omitempty"`
 	Number      int      `json:"number"`
@@ -240,18 +242,19 @@ type Network struct {
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"` // Isolated (default), Shared or L2
 	Zone string `json:"zone,omitempty"`
-	// Offering is a network offering by name; default: CloudStack's usual one for the type.
+	// Offering is the name of a network offering; the default is CloudStack's default offering for the type.
 	Offering string `json:"offering,omitempty"`
 	Account  string `json:"account,omitempty"`
 	Project  string `json:"project,omitempty"`
-	// Domain owns a shared network, with its subdomains.
+	// Domain that owns a shared network; its subdomains have access.
 	Domain string `json:"domain,omitempty"`
 	CIDR   string `json:"cidr,omitempty"`
 	VPC    string `json:"vpc,omitempty"`
 	ACL    string `json:"acl,omitempty"` // ACL list of the VPC, default_allow or default_deny
-	// State is Allocated, Implemented or Setup; default: Implemented with VMs, else Allocated (Setup when shared).
+	// State is Allocated, Implemented or Setup. Default: Implemented if the network has VMs, else Allocated (Setup if
+	// shared).
 	State string `json:"state,omitempty"`
-	// SourceNAT is the source NAT address of an isolated network that is Implemented; default: the next free one.
+	// SourceNAT is the source NAT address of an implemented isolated network; default: the next free address.
 	SourceNAT string `json:"sourceNAT,omitempty"`
 	// Tags of the network.
 	Tags map[string]string `json:"tags,omitempty"`
@@ -268,7 +271,7 @@ type VirtualMachine struct {
 	Offering    string            `json:"offering,omitempty"` // service offering; default: the first
 	Template    string            `json:"template,omitempty"`
 	State       string            `json:"state,omitempty"` // Running (default), Stopped, Destroyed ...
-	NICs        []NIC             `json:"nics"`            // the first one is the default NIC unless another says so
+	NICs        []NIC             `json:"nics"`            // the default NIC is the first, unless another is marked
 	Tags        map[string]string `json:"tags,omitempty"`
 }
 
@@ -276,7 +279,7 @@ type VirtualMachine struct {
 type NIC struct {
 	ID        string   `json:"id,omitempty"`
 	Network   string   `json:"network"`
-	IP        string   `json:"ip,omitempty"` // default: the next free one
+	IP        string   `json:"ip,omitempty"` // default: the next free address
 	IPv6      string   `json:"ipv6,omitempty"`
 	MAC       string   `json:"mac,omitempty"`
 	Secondary []string `json:"secondary,omitempty"`
@@ -287,12 +290,12 @@ type NIC struct {
 type PublicIP struct {
 	ID      string `json:"id,omitempty"`
 	Address string `json:"address"`
-	Network string `json:"network,omitempty"` // isolated network it serves; of a VPC address: the tier
+	Network string `json:"network,omitempty"` // isolated network that uses the address; for a VPC address: the tier
 	VPC     string `json:"vpc,omitempty"`
-	Account string `json:"account,omitempty"` // owner; needed without network and vpc
+	Account string `json:"account,omitempty"` // owner; required without network and vpc
 	Project string `json:"project,omitempty"`
 	State   string `json:"state,omitempty"` // Allocated (default), Allocating or Reserved
-	// StaticNAT is the VM that the address is mapped to.
+	// StaticNAT is the VM to which static NAT maps the address.
 	StaticNAT         string             `json:"staticNAT,omitempty"`
 	Tags              map[string]string  `json:"tags,omitempty"`
 	LoadBalancerRules []LoadBalancerRule `json:"loadBalancerRules,omitempty"`
@@ -306,7 +309,7 @@ type LoadBalancerRule struct {
 	Description string            `json:"description,omitempty"`
 	PublicPort  int               `json:"publicPort"`
 	PrivatePort int               `json:"privatePort"`
-	Protocol    string            `json:"protocol,omitempty"`  // tcp, tcp-proxy, ssl; empty: created without one, as old providers did
+	Protocol    string            `json:"protocol,omitempty"`  // tcp, tcp-proxy, ssl; empty: like rules of old providers
 	Algorithm   string            `json:"algorithm,omitempty"` // roundrobin (default), leastconn, source
 	CIDRs       []string          `json:"cidrs,omitempty"`
 	Members     []string          `json:"members,omitempty"` // VMs by name
@@ -331,30 +334,29 @@ var exampleWorld []byte
 //go:embed fresh-world.yaml
 var freshWorld []byte
 
-// FreshYAML returns the text of the world of a fresh installation.
+// FreshYAML returns the world of a fresh installation as YAML.
 func FreshYAML() []byte { return bytes.Clone(freshWorld) }
 
-// FreshWorld returns a CloudStack right after its installation: one enabled advanced zone, the built-in
-// offerings, roles and template, and the user admin with a password and no keys.
+// FreshWorld returns the world of a fresh CloudStack installation: one enabled advanced zone, the built-in offerings,
+// roles and template, and the user admin with a password but without API keys.
 func FreshWorld() *World { return embeddedWorld(freshWorld) }
 
-// ExampleYAML returns the text of the shipped example.
+// ExampleYAML returns the embedded example world as YAML.
 func ExampleYAML() []byte { return bytes.Clone(exampleWorld) }
 
-// ExampleWorld returns the shipped example: one zone, a network with three VMs of a Kubernetes cluster, and
-// an address with load balancer rules of an old provider.
+// ExampleWorld returns the embedded example world: one zone, a network with three VMs of a Kubernetes cluster, and an
+// address with load balancer rules of an old provider.
 func ExampleWorld() *World { return embeddedWorld(exampleWorld) }
 
 func embeddedWorld(text []byte) *World {
 	w, err := LoadWorld(bytes.NewReader(text))
 	if err != nil {
-		panic(fmt.Sprintf("an embedded world: %v", err)) // a test loads them
+		panic(fmt.Sprintf("an embedded world: %v", err)) // cannot happen: a test loads the embedded worlds
 	}
 	return w
 }
 
-// LoadWorld reads a world from YAML. Unknown keys are errors, and so is
-// anything that the world's objects cannot be.
+// LoadWorld reads a world from YAML. It returns an error for unknown keys and for invalid objects.
 func LoadWorld(r io.Reader) (*World, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// candidate is a member as the balancer sees it.
+// candidate is a member with the data that the choice depends on.
 type candidate struct {
 	address netip.AddrPort
 	up      bool
 	active  int64 // connections
 }
 
-// balancer chooses members for clients. It is guarded by its rule.
+// balancer chooses members for clients. The mutex of its rule guards it.
 type balancer struct {
-	turn  uint64
-	stuck map[netip.Addr]stick
+	turn   uint64
+	sticky map[netip.Addr]stickyEntry
 }
 
-// stick is a client's member until it has not come for a while.
-type stick struct {
+// stickyEntry is the member that a client sticks to until it has made no connection for the expiry time.
+type stickyEntry struct {
 	member netip.AddrPort
 	until  time.Time
 }
 
-// pick chooses among the members that are up, except those in not; false when
-// there is none. A client that sticks to a member gets another only without it.
+// pick chooses among the members that are up, except those in not. It returns false if there is none. A client that
+// sticks to a member gets another one only if that member is down or in not.
 func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]bool, client netip.Addr, now time.Time) (netip.AddrPort, bool) {
 	var up []candidate
 	for _, c := range all {
@@ -41,7 +41,7 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 		return netip.AddrPort{}, false
 	}
 	if l.Sticky > 0 {
-		if s, ok := b.stuck[client]; ok && now.Before(s.until) {
+		if s, ok := b.sticky[client]; ok && now.Before(s.until) {
 			for _, c := range up {
 				if c.address == s.member {
 					b.remember(l, client, c.address, now)
@@ -57,7 +57,7 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 	return chosen, true
 }
 
-// byCookie is the first member that a client's cookies ask for and that is up.
+// byCookie returns the first member that is up and that one of the client's cookie values selects.
 func byCookie(all []candidate, asked []string, not map[netip.AddrPort]bool) (netip.AddrPort, bool) {
 	for _, value := range asked {
 		for _, c := range all {
@@ -92,25 +92,25 @@ func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) 
 	return up[(b.turn-1)%uint64(len(up))].address
 }
 
-// remember renews a client's entry; in a full table the oldest gives way.
+// remember updates a client's entry. If the table is full, it replaces the oldest entry.
 func (b *balancer) remember(l *Listener, client netip.Addr, member netip.AddrPort, now time.Time) {
-	if b.stuck == nil {
-		b.stuck = map[netip.Addr]stick{}
+	if b.sticky == nil {
+		b.sticky = map[netip.Addr]stickyEntry{}
 	}
-	if _, known := b.stuck[client]; !known && len(b.stuck) >= l.StickySize {
+	if _, known := b.sticky[client]; !known && len(b.sticky) >= l.StickySize {
 		var oldest netip.Addr
-		for a, s := range b.stuck {
-			if !oldest.IsValid() || s.until.Before(b.stuck[oldest].until) {
+		for a, s := range b.sticky {
+			if !oldest.IsValid() || s.until.Before(b.sticky[oldest].until) {
 				oldest = a
 			}
 		}
-		delete(b.stuck, oldest)
+		delete(b.sticky, oldest)
 	}
-	b.stuck[client] = stick{member, now.Add(l.Sticky)}
+	b.sticky[client] = stickyEntry{member, now.Add(l.Sticky)}
 }
 
-// health is HAProxy's count of a member's checks: three failures in a row take
-// it out, two successes bring it back. A new one is up until its first failure.
+// health counts the checks of a member like HAProxy: after three failures in a row the member is down, after two
+// successes it is up again. A new member is up until its first failure.
 type health int
 
 const (
@@ -123,7 +123,7 @@ const (
 
 func (h health) up() bool { return h >= rise }
 
-// after is the health after one more check.
+// after returns the health after one more check.
 func (h health) after(ok bool) health {
 	switch {
 	case ok && h+1 >= rise:

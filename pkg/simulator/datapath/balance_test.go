@@ -24,7 +24,7 @@ func members(n int) []candidate {
 	return out
 }
 
-func TestRoundRobinSkipsWhatIsDown(t *testing.T) {
+func TestRoundRobinSkipsDownMembers(t *testing.T) {
 	t.Parallel()
 	var b balancer
 	all, l := members(3), &Listener{Algorithm: roundRobin}
@@ -83,22 +83,22 @@ func TestStickiness(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	all, l := members(3), &Listener{Algorithm: roundRobin, Sticky: time.Minute, StickySize: 2}
 	first, _ := b.pick(l, all, nil, client(1), now)
-	for range 5 { // each visit renews the entry
+	for range 5 { // each connection extends the entry
 		now = now.Add(50 * time.Second)
 		again, _ := b.pick(l, all, nil, client(1), now)
 		require.Equal(t, first, again)
 	}
 	expired, _ := b.pick(l, all, nil, client(1), now.Add(time.Minute))
-	require.NotEqual(t, first, expired, "an entry that has expired binds no more")
+	require.NotEqual(t, first, expired, "an expired entry is ignored")
 
 	all[0].up, all[1].up, all[2].up = expired != addr(1), expired != addr(2), expired != addr(3)
 	other, _ := b.pick(l, all, nil, client(1), now)
-	require.NotEqual(t, expired, other, "a client leaves a member that is down")
+	require.NotEqual(t, expired, other, "a member that is down is replaced")
 	for i := range 5 {
 		b.pick(l, all, nil, client(10+i), now.Add(time.Duration(i)*time.Second))
 	}
-	require.Len(t, b.stuck, 2, "the table is full")
-	require.Contains(t, b.stuck, client(14))
+	require.Len(t, b.sticky, 2, "the table is full")
+	require.Contains(t, b.sticky, client(14))
 }
 
 func TestHealth(t *testing.T) {
@@ -111,8 +111,8 @@ func TestHealth(t *testing.T) {
 		return ups
 	}
 	require.True(t, newHealth.up())
-	require.Equal(t, "ddUU", run(newHealth, false, true, true, true), "a new member falls with its first failure, two successes bring it back")
-	require.Equal(t, "UUUd", run(newHealth, true, false, false, false), "one that has been up falls with the third")
+	require.Equal(t, "ddUU", run(newHealth, false, true, true, true), "a new member is down after its first failure and up after two successes")
+	require.Equal(t, "UUUd", run(newHealth, true, false, false, false), "a member that was up is down after three failures")
 	require.Equal(t, "UUUUU", run(newHealth, true, false, false, true, false))
 	require.Equal(t, "dddd", run(newHealth, false, true, false, true))
 }

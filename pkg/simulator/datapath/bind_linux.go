@@ -5,7 +5,7 @@ package datapath
 
 import "syscall"
 
-// anyAddress lets a listener start before its address is on an interface.
+// anyAddress allows a listener to bind an address that is on no interface yet.
 func anyAddress(_, _ string, c syscall.RawConn) error {
 	var err error
 	if cerr := c.Control(func(fd uintptr) {

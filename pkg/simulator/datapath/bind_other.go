@@ -7,5 +7,5 @@ package datapath
 
 import "syscall"
 
-// anyAddress does nothing: only Linux binds addresses that are not there yet.
+// anyAddress does nothing: only Linux can bind addresses that are on no interface.
 func anyAddress(_, _ string, _ syscall.RawConn) error { return nil }

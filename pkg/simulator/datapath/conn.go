@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// How HAProxy tries a member: some times, with a pause after a refusal; the last try goes to another member.
+// How HAProxy connects to a member: it tries up to four times, with a pause after a failure, and the last time
+// another member.
 const (
 	connectTimeout = 5 * time.Second
 	tries          = 4 // the first one and three more
@@ -23,7 +24,7 @@ const (
 	acceptPause    = 100 * time.Millisecond
 )
 
-// handle takes a client from accept to end.
+// handle serves one client connection.
 func (r *rule) handle(c net.Conn) {
 	if !r.p.track(c) {
 		_ = c.Close()
@@ -31,7 +32,7 @@ func (r *rule) handle(c net.Conn) {
 	}
 	defer r.p.forget(c)
 	defer func() { _ = c.Close() }()
-	conf := r.now()
+	conf := r.config()
 	client, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	client = netip.AddrPortFrom(client.Addr().Unmap(), client.Port())
 	switch conf.admit(client.Addr()) {
@@ -68,15 +69,15 @@ func (r *rule) handle(c net.Conn) {
 	r.relay(c, back, back.m)
 }
 
-// upstream is a connection to a member on behalf of a client.
+// upstream is a connection to a member for a client.
 type upstream struct {
 	net.Conn
 	r      *rule
 	m      *member
-	direct bool // the client asked for this member
+	direct bool // the client's cookie selected this member
 }
 
-// reach connects to a member; nil when none answers, which is counted.
+// reach connects to a member. If no member accepts the connection, it counts that and returns nil.
 func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *upstream {
 	m, back, direct := r.connect(conf, client.Addr(), asked)
 	if m == nil {
@@ -88,7 +89,7 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *ups
 		_ = back.Close()
 	}
 	if conf.ProxyHeader {
-		_, _ = io.WriteString(back, proxyHeader(client, conf.Public)) // a broken connection shows with what comes next
+		_, _ = io.WriteString(back, proxyHeader(client, conf.Public)) // a write error shows up in the next read or write
 	}
 	return u
 }
@@ -96,32 +97,34 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *ups
 func (u *upstream) close() {
 	_ = u.Close()
 	u.r.p.forget(u.Conn)
-	u.m.drops(u.Conn)
+	u.m.removeConn(u.Conn)
 	u.m.active.Add(-1)
 }
 
-// CloseWrite ends what is sent to the member.
+// CloseWrite closes the sending direction to the member.
 func (u *upstream) CloseWrite() error { return closeWrite(u.Conn) }
 
-// reset ends a connection so that the client sees it at once. A router's firewall would not answer at all.
+// reset makes the close of a connection send a TCP reset, so that the client notices it immediately. The firewall of
+// a real router drops the packets instead.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
 }
 
-// proxyHeader is the line of the PROXY protocol, version 1.
+// proxyHeader returns the header of the PROXY protocol, version 1.
 func proxyHeader(client, public netip.AddrPort) string {
 	return fmt.Sprintf("PROXY TCP4 %s %s %d %d\r\n", client.Addr(), public.Addr(), client.Port(), public.Port())
 }
 
-// connect finds a member that answers; nil when there is none. Its active count holds the connection.
+// connect connects to a member, and returns nil if none accepts the connection. The connection counts as active of
+// the member.
 func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *member, back net.Conn, direct bool) {
 	not := map[netip.AddrPort]bool{}
 	m, direct = r.choose(conf, client, asked, nil)
 	for try := 1; m != nil; try++ {
 		back, err := r.p.dial(m, connectTimeout)
-		if err == nil && m.holds(back) {
+		if err == nil && m.addConn(back) {
 			m.connections.Add(1)
 			return m, back, direct
 		}
@@ -133,7 +136,7 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 			m.active.Add(-1)
 			return nil, nil, false
 		}
-		if r.stays(m) && try < tries-1 {
+		if r.worthRetry(m) && try < tries-1 {
 			if !r.p.pause(turnAround) {
 				m.active.Add(-1)
 				return nil, nil, false
@@ -147,14 +150,14 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 	return nil, nil, false
 }
 
-// stays tells whether a member that has just failed is worth another try.
-func (r *rule) stays(m *member) bool {
+// worthRetry reports whether a member to which a connection has just failed should be tried again.
+func (r *rule) worthRetry(m *member) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.members[m.address] == m && m.isUp()
 }
 
-// relay copies both ways until both ends are done. One end may close its half early.
+// relay copies data in both directions until both ends are closed. Each end may close its sending direction early.
 func (r *rule) relay(front, back net.Conn, m *member) {
 	var wg sync.WaitGroup
 	wg.Go(func() { pipe(back, front, &r.bytesIn, &m.bytesIn) })
@@ -162,7 +165,7 @@ func (r *rule) relay(front, back net.Conn, m *member) {
 	wg.Wait()
 }
 
-// pipe copies one way. A broken connection takes the other one along.
+// pipe copies data in one direction. On an error it closes both connections.
 func pipe(to, from net.Conn, counters ...*atomic.Int64) {
 	_, err := io.Copy(counting{to, counters}, from)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -173,7 +176,7 @@ func pipe(to, from net.Conn, counters ...*atomic.Int64) {
 	_ = closeWrite(to)
 }
 
-// closeWrite ends one direction, or both where there is no half.
+// closeWrite closes the sending direction, or the whole connection if it cannot be half-closed.
 func closeWrite(c net.Conn) error {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -181,7 +184,8 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// counting is a writer whose bytes are counted as they pass: who has them finds them counted already.
+// counting is a writer that counts bytes before it writes them, so that a reader who has received data finds it
+// counted.
 type counting struct {
 	io.Writer
 	counters []*atomic.Int64

@@ -15,8 +15,8 @@ type writer func(b []byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// Who asks for the counters once the bytes have arrived finds them counted, however late the one who sent them runs on.
-func TestBytesAreCountedWhenTheyArrive(t *testing.T) {
+// TestReceivedBytesAreCounted checks that data is counted when a reader receives it, even if the writer has not returned yet.
+func TestReceivedBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	var counter atomic.Int64
 	w := counting{writer(func(b []byte) (int, error) {
@@ -26,5 +26,5 @@ func TestBytesAreCountedWhenTheyArrive(t *testing.T) {
 	n, err := w.Write([]byte("four"))
 	require.ErrorIs(t, err, io.ErrShortWrite)
 	require.Equal(t, 2, n)
-	require.EqualValues(t, 2, counter.Load(), "what did not pass does not count")
+	require.EqualValues(t, 2, counter.Load(), "bytes that were not written are not counted")
 }

@@ -12,30 +12,31 @@ import (
 	"strings"
 )
 
-// Cookie is HAProxy's directive cookie: a client keeps its member by a cookie of the balancer.
+// Cookie is HAProxy's cookie directive: a cookie of the load balancer selects the member of a client.
 type Cookie struct {
 	Name   string
-	Mode   string // CookieInsert, CookieRewrite, CookiePrefix, or empty: the cookie is read only
-	Domain string // "; domain=" between several
-	// Indirect hides the cookie from members, NoCache marks answers that set it, PostOnly sets it in answers to POST only.
+	Mode   string // CookieInsert, CookieRewrite, CookiePrefix; empty: the cookie is only read
+	Domain string // several domains are joined by "; domain="
+	// Indirect hides the cookie from members, NoCache marks answers that set it, PostOnly sets it only in answers to
+	// POST.
 	Indirect, NoCache, PostOnly bool
 }
 
 // The modes of a cookie.
 const (
-	CookieInsert  = "insert"  // the balancer adds its own cookie to answers
-	CookieRewrite = "rewrite" // the member's cookie gets the balancer's value
-	CookiePrefix  = "prefix"  // the member's cookie gets the balancer's value before its own
+	CookieInsert  = "insert"  // the load balancer adds its own cookie to answers
+	CookieRewrite = "rewrite" // the load balancer replaces the value of the member's cookie
+	CookiePrefix  = "prefix"  // the load balancer adds its value as a prefix to that of the member's cookie
 )
 
-// prefixEnd parts the balancer's value from the member's in the mode prefix.
+// prefixEnd separates the load balancer's value from the member's value in mode prefix.
 const prefixEnd = "~"
 
-// cookieFlags count when they are there: CloudStack does not look at their values.
+// cookieFlags are the parameters that are true if they are set: CloudStack ignores their values.
 var cookieFlags = []string{"indirect", "nocache", "postonly"}
 
-// parseCookie reads a policy's parameters by way of the line that CloudStack makes
-// of them, so that what breaks that line is refused as HAProxy refuses it.
+// parseCookie converts a policy's parameters. It first builds the configuration line that CloudStack writes, so that
+// it refuses the same invalid lines as HAProxy.
 func parseCookie(params map[string]string, public netip.AddrPort) (*Cookie, error) {
 	name, mode, rest := fmt.Sprintf("lbcooki_%d_%d", javaHash(public.Addr().String()), public.Port()), CookieInsert, []string(nil)
 	for k, v := range params {
@@ -52,14 +53,14 @@ func parseCookie(params map[string]string, public netip.AddrPort) (*Cookie, erro
 	}
 	words := strings.Fields(name + " " + mode + " " + strings.Join(rest, " "))
 	if len(words) == 0 {
-		return nil, errors.New("stickiness LbCookie without a name of the cookie")
+		return nil, errors.New("stickiness LbCookie: the cookie has no name")
 	}
 	c := &Cookie{Name: words[0]}
 	for i := 1; i < len(words); i++ {
 		switch w := words[i]; w {
 		case CookieInsert, CookieRewrite, CookiePrefix:
 			if c.Mode != "" && c.Mode != w {
-				return nil, fmt.Errorf("stickiness LbCookie: HAProxy takes one of the modes %s and %s", c.Mode, w)
+				return nil, fmt.Errorf("stickiness LbCookie: HAProxy accepts only one of the modes %s and %s", c.Mode, w)
 			}
 			c.Mode = w
 		case "indirect":
@@ -70,38 +71,38 @@ func parseCookie(params map[string]string, public netip.AddrPort) (*Cookie, erro
 			c.PostOnly = true
 		case "domain":
 			if i++; i == len(words) {
-				return nil, errors.New("stickiness LbCookie: HAProxy wants a name after domain")
+				return nil, errors.New("stickiness LbCookie: HAProxy requires a name after domain")
 			}
 			c.Domain = strings.Join(slices.DeleteFunc([]string{c.Domain, words[i]}, func(s string) bool { return s == "" }), "; domain=")
 		default:
-			return nil, fmt.Errorf("stickiness LbCookie %q: HAProxy has the modes insert, rewrite and prefix, and no such word", w)
+			return nil, fmt.Errorf("stickiness LbCookie %q: HAProxy does not know this word; the modes are insert, rewrite and prefix", w)
 		}
 	}
 	if c.Mode == CookieRewrite && c.Indirect {
-		return nil, errors.New("stickiness LbCookie: HAProxy does not take indirect with the mode rewrite")
+		return nil, errors.New("stickiness LbCookie: HAProxy does not accept indirect with mode rewrite")
 	}
 	return c, nil
 }
 
-// javaHash is the hash of a text that CloudStack makes the default name of.
+// javaHash returns Java's hash of a string, from which CloudStack derives the default cookie name.
 func javaHash(s string) int32 {
 	var h int32
-	for _, c := range []byte(s) { // of an address: ASCII
+	for _, c := range []byte(s) { // the string is an address, which is ASCII
 		h = 31*h + int32(c)
 	}
 	return h
 }
 
-// cookieValue is what stands for a member in a cookie.
+// cookieValue returns the cookie value of a member.
 func cookieValue(member netip.AddrPort) string {
 	return fmt.Sprintf("%s-%d", strings.ReplaceAll(member.Addr().String(), ".", "_"), member.Port())
 }
 
-// dateEnd parts the balancer's value from dates, which other balancers add to it.
+// dateEnd separates the load balancer's value from dates, which other load balancers append.
 const dateEnd = "|"
 
-// ask reads which members a client's request asks for, by the values that stand for
-// them, and takes out of the request what members do not see.
+// ask returns the member values in the cookies of a client's request, and removes from the request what members must
+// not see.
 func (c *Cookie) ask(h http.Header) (asked []string) {
 	var lines []string
 	for _, line := range h["Cookie"] {
@@ -139,7 +140,7 @@ func (c *Cookie) ask(h http.Header) (asked []string) {
 	return asked
 }
 
-// answer puts the member into an answer. Direct says that the request asked for this very member.
+// answer adds the cookie for the member to an answer. direct is set if the request selected this member.
 func (c *Cookie) answer(resp *http.Response, method string, member netip.AddrPort, direct bool) {
 	value := cookieValue(member)
 	var lines []string
@@ -154,7 +155,7 @@ func (c *Cookie) answer(resp *http.Response, method string, member netip.AddrPor
 			attributes = ";" + attributes
 		}
 		switch c.Mode {
-		case CookieInsert: // its own takes the place
+		case CookieInsert: // replaced by the load balancer's cookie
 		case CookieRewrite:
 			lines = append(lines, c.Name+"="+value+attributes)
 		case CookiePrefix:
@@ -182,10 +183,10 @@ func (c *Cookie) answer(resp *http.Response, method string, member netip.AddrPor
 	}
 }
 
-// cacheableStatus are those that caches may keep without being told.
+// cacheableStatus are the status codes whose answers are cacheable by default.
 var cacheableStatus = []int{200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501}
 
-// cacheable tells whether HAProxy takes an answer for one that a cache may keep.
+// cacheable reports whether HAProxy considers an answer cacheable.
 func cacheable(resp *http.Response, method string) bool {
 	if strings.EqualFold(resp.Header.Get("Pragma"), "no-cache") {
 		return false

@@ -25,12 +25,12 @@ func TestParseCookie(t *testing.T) {
 		"a flag of value false": {map[string]string{"cookie-name": "SRV", "indirect": "false"}, Cookie{Name: "SRV", Mode: CookieInsert, Indirect: true}, ""},
 		"words in the mode":     {map[string]string{"cookie-name": "SRV", "mode": "insert indirect"}, Cookie{Name: "SRV", Mode: CookieInsert, Indirect: true}, ""},
 		"no mode":               {map[string]string{"cookie-name": "SRV", "mode": ""}, Cookie{Name: "SRV"}, ""},
-		"an unknown mode":       {map[string]string{"mode": "learn"}, Cookie{}, `stickiness LbCookie "learn": HAProxy has the modes insert, rewrite and prefix, and no such word`},
-		"a blank in the name":   {map[string]string{"cookie-name": "my cookie"}, Cookie{}, `stickiness LbCookie "cookie": HAProxy has the modes insert, rewrite and prefix, and no such word`},
-		"two modes":             {map[string]string{"mode": "insert prefix"}, Cookie{}, "stickiness LbCookie: HAProxy takes one of the modes insert and prefix"},
-		"rewrite and indirect":  {map[string]string{"mode": "rewrite", "indirect": "null"}, Cookie{}, "stickiness LbCookie: HAProxy does not take indirect with the mode rewrite"},
-		"no domain":             {map[string]string{"domain": ""}, Cookie{}, "stickiness LbCookie: HAProxy wants a name after domain"},
-		"nothing at all":        {map[string]string{"cookie-name": "", "mode": ""}, Cookie{}, "stickiness LbCookie without a name of the cookie"},
+		"an unknown mode":       {map[string]string{"mode": "learn"}, Cookie{}, `stickiness LbCookie "learn": HAProxy does not know this word; the modes are insert, rewrite and prefix`},
+		"a blank in the name":   {map[string]string{"cookie-name": "my cookie"}, Cookie{}, `stickiness LbCookie "cookie": HAProxy does not know this word; the modes are insert, rewrite and prefix`},
+		"two modes":             {map[string]string{"mode": "insert prefix"}, Cookie{}, "stickiness LbCookie: HAProxy accepts only one of the modes insert and prefix"},
+		"rewrite and indirect":  {map[string]string{"mode": "rewrite", "indirect": "null"}, Cookie{}, "stickiness LbCookie: HAProxy does not accept indirect with mode rewrite"},
+		"no domain":             {map[string]string{"domain": ""}, Cookie{}, "stickiness LbCookie: HAProxy requires a name after domain"},
+		"nothing at all":        {map[string]string{"cookie-name": "", "mode": ""}, Cookie{}, "stickiness LbCookie: the cookie has no name"},
 	} {
 		got, err := parseCookie(tc.params, public)
 		if tc.err != "" {
@@ -86,7 +86,7 @@ func TestCookieOfAnswer(t *testing.T) {
 		direct  bool
 		set     []string
 		want    []string
-		caching []string // Cache-Control
+		caching []string // values of Cache-Control
 	}{
 		"insert":                      {Cookie{Name: "S", Mode: CookieInsert}, "GET", false, []string{"a=1"}, []string{"a=1", ours + "; path=/"}, nil},
 		"insert, the same member":     {Cookie{Name: "S", Mode: CookieInsert}, "GET", true, nil, nil, nil},
@@ -133,10 +133,10 @@ func TestCacheable(t *testing.T) {
 	}
 }
 
-// TestLbCookie sends requests of two browsers through a rule with a policy that the API has made.
+// TestLbCookie sends requests of two browsers through a rule with an LbCookie policy that was created by the API.
 func TestLbCookie(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	id := b.rule("80")
 	b.api(true, "createLBStickinessPolicy", "lbruleid", id, "name", "p", "methodname", "LbCookie",
 		"param[0].name", "cookie-name", "param[0].value", "SRV", "param[1].name", "indirect", "param[2].name", "nocache")
@@ -161,14 +161,14 @@ func TestLbCookie(t *testing.T) {
 		for range 3 {
 			again := ask("x=y; " + values[member])
 			require.Equal(t, member, again.Header.Get("X-Member"))
-			require.Equal(t, []string{"own=1"}, again.Header["Set-Cookie"], "who knows its member is told nothing")
-			require.Equal(t, "x=y", again.Header.Get("X-Cookie"), "members do not see it")
+			require.Equal(t, []string{"own=1"}, again.Header["Set-Cookie"], "a client with the cookie gets no new one")
+			require.Equal(t, "x=y", again.Header.Get("X-Cookie"), "members do not receive the cookie")
 		}
 	}
 	require.Contains(t, ask("SRV=10_9_9_9-1").Header["Set-Cookie"][1], "SRV=10_1_1_2", "an unknown member is replaced")
 
 	b.api(true, "stopVirtualMachine", "id", b.vm("demo-worker-1"))
-	b.eventually("it is out", func() bool { b.path.check(); return !b.at(site).Members[0].Up })
+	b.eventually("the member is down", func() bool { b.path.check(); return !b.at(site).Members[0].Up })
 	moved := ask(values["one"])
 	require.Equal(t, "two", moved.Header.Get("X-Member"))
 	require.Contains(t, moved.Header["Set-Cookie"], values["two"]+"; path=/")

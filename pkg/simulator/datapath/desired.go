@@ -14,46 +14,46 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// Listener is what one rule makes HAProxy do.
+// Listener is the HAProxy configuration of one rule.
 type Listener struct {
 	ID, Name    string
 	Public      netip.AddrPort
 	Algorithm   string
-	ProxyHeader bool             // PROXY protocol version 1 towards members
-	TLS         *tls.Certificate // ends TLS
-	HTTP        bool             // HAProxy's mode http with httpclose: one request a connection
-	Ranges      []netip.Prefix   // of clients; empty: everybody
+	ProxyHeader bool             // PROXY protocol version 1 to members
+	TLS         *tls.Certificate // terminates TLS
+	HTTP        bool             // HAProxy's mode http with httpclose: one request per connection
+	Ranges      []netip.Prefix   // allowed sources; empty: all
 	Filtered    bool
 	Filter      []simulator.RouterFilter
-	Sticky      time.Duration // how long a client stays with its member; 0: not at all
-	StickySize  int           // how many clients are remembered
-	Cookie      *Cookie       // of the balancer; nil: none
+	Sticky      time.Duration // how long a client sticks to its member; 0: never
+	StickySize  int           // maximum number of clients in the table
+	Cookie      *Cookie       // cookie of the load balancer; nil: none
 	Members     []Member
 }
 
-// Member is where a rule forwards to.
+// Member is a destination of a rule.
 type Member struct {
 	VM      string
 	Address netip.AddrPort
 	Running bool
 }
 
-// Refusal is a rule that HAProxy would not take: what it ran before stays in force.
+// Refusal is a rule that HAProxy refuses: its previous configuration stays in force.
 type Refusal struct {
 	ID, Name, Reason string
 }
 
-// The algorithms of CloudStack's rules.
+// Algorithms of load balancer rules.
 const (
 	roundRobin = "roundrobin"
 	leastConn  = "leastconn"
 	bySource   = "source"
 )
 
-// httpPort is where HAProxy is told to read HTTP whatever the rule says.
+// httpPort is the port on which CloudStack configures HAProxy for HTTP regardless of the rule's protocol.
 const httpPort = 80
 
-// Desired is the configuration for a router's rules, in their order.
+// Desired returns the configuration for the routers' rules, in their order.
 func Desired(router simulator.Router) ([]Listener, []Refusal) {
 	var listeners []Listener
 	var refused []Refusal
@@ -74,7 +74,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 		Filtered: r.Filtered, Filter: r.Filter,
 	}
 	if !slices.Contains([]string{roundRobin, leastConn, bySource}, r.Algorithm) {
-		return l, fmt.Errorf("algorithm %q: HAProxy has roundrobin, leastconn and source", r.Algorithm)
+		return l, fmt.Errorf("algorithm %q is not known; HAProxy supports roundrobin, leastconn and source", r.Algorithm)
 	}
 	switch r.Protocol {
 	case "", "tcp":
@@ -82,7 +82,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 		l.ProxyHeader = true
 	case "ssl":
 		if l.TLS = r.Certificate; l.TLS == nil {
-			return l, fmt.Errorf("protocol ssl without a certificate whose RSA key this simulator was given")
+			return l, fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to this simulator")
 		}
 	default:
 		return l, fmt.Errorf("protocol %q: HAProxy forwards TCP only", r.Protocol)
@@ -91,7 +91,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 	if l.Ranges, err = ranges(r.CIDRList); err != nil {
 		return l, err
 	}
-	if err := l.stick(r.Sticky); err != nil {
+	if err := l.applySticky(r.Sticky); err != nil {
 		return l, err
 	}
 	l.HTTP = l.Public.Port() == httpPort || l.Cookie != nil || l.TLS != nil
@@ -102,12 +102,12 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 	return l, nil
 }
 
-// ranges reads a rule's cidrlist as HAProxy does, for which blanks separate.
+// ranges parses the cidrlist of a rule like HAProxy, which expects blanks as separators.
 func ranges(list string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range strings.Fields(list) {
 		if strings.Contains(s, ",") {
-			return nil, fmt.Errorf("source ranges %q: HAProxy wants blanks between them", list)
+			return nil, fmt.Errorf("source ranges %q: HAProxy requires blanks as separators", list)
 		}
 		p, err := netip.ParsePrefix(s)
 		if a, bare := netip.ParseAddr(s); bare == nil {
@@ -121,12 +121,12 @@ func ranges(list string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// verdict is what becomes of a client's connection before the balancer has it.
+// verdict is the decision about a client's connection before it is balanced.
 type verdict int
 
 const (
 	admitted      verdict = iota
-	byFirewall            // dropped before HAProxy sees it
+	byFirewall            // dropped before it reaches HAProxy
 	bySourceRange         // closed by HAProxy
 )
 
@@ -142,10 +142,10 @@ func (l *Listener) admit(client netip.Addr) verdict {
 	return admitted
 }
 
-// Admits tells whether a client reaches the rule's members.
+// Admits reports whether a client reaches the members of the rule.
 func (l *Listener) Admits(client netip.Addr) bool { return l.admit(client) == admitted }
 
-// passes takes the first item that matches; without one the packet is dropped.
+// passes returns the action of the first item that matches. Packets that match no item are dropped.
 func passes(items []simulator.RouterFilter, client netip.Addr) bool {
 	for _, it := range items {
 		if within(it.Sources, client) {

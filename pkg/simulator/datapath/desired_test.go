@@ -58,18 +58,18 @@ func TestDesired(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for reason, change := range map[string]func(*simulator.RouterRule){
-		`algorithm "random": HAProxy has roundrobin, leastconn and source`:           func(r *simulator.RouterRule) { r.Algorithm = "random" },
-		`protocol "udp": HAProxy forwards TCP only`:                                  func(r *simulator.RouterRule) { r.Protocol = "udp" },
-		`protocol ssl without a certificate whose RSA key this simulator was given`:  func(r *simulator.RouterRule) { r.Protocol = "ssl" },
-		`source ranges "10.0.0.0/8,192.0.2.0/24": HAProxy wants blanks between them`: func(r *simulator.RouterRule) { r.CIDRList = "10.0.0.0/8,192.0.2.0/24" },
-		`source range "x" is neither a CIDR nor an address`:                          func(r *simulator.RouterRule) { r.CIDRList = "x" },
+		`algorithm "random" is not known; HAProxy supports roundrobin, leastconn and source`:            func(r *simulator.RouterRule) { r.Algorithm = "random" },
+		`protocol "udp": HAProxy forwards TCP only`:                                                     func(r *simulator.RouterRule) { r.Protocol = "udp" },
+		`protocol ssl: the rule has no certificate with an RSA key that was uploaded to this simulator`: func(r *simulator.RouterRule) { r.Protocol = "ssl" },
+		`source ranges "10.0.0.0/8,192.0.2.0/24": HAProxy requires blanks as separators`:                func(r *simulator.RouterRule) { r.CIDRList = "10.0.0.0/8,192.0.2.0/24" },
+		`source range "x" is neither a CIDR nor an address`:                                             func(r *simulator.RouterRule) { r.CIDRList = "x" },
 		`stickiness expire "soon": a positive number with a unit is needed`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "soon"}}
 		},
-		`stickiness AppCookie: HAProxy has no appsession since 1.6, and takes no configuration with it`: func(r *simulator.RouterRule) {
+		`stickiness AppCookie: HAProxy 1.6 and newer refuse a configuration with appsession`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "AppCookie", Params: map[string]string{"cookie-name": "JSESSIONID"}}
 		},
-		`stickiness LbCookie "sticky": HAProxy has the modes insert, rewrite and prefix, and no such word`: func(r *simulator.RouterRule) {
+		`stickiness LbCookie "sticky": HAProxy does not know this word; the modes are insert, rewrite and prefix`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "LbCookie", Params: map[string]string{"mode": "sticky"}}
 		},
 		`stickiness tablesize "": a number with a unit is needed`: func(r *simulator.RouterRule) {

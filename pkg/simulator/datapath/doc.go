@@ -1,13 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datapath plays HAProxy on the virtual routers of a simulated
-// CloudStack: it listens where load balancer rules say, and forwards to their
-// members by algorithm, source ranges, firewall, stickiness and checks. Where
-// HAProxy is in its mode http (port 80, cookies, TLS), so is this: a request a
-// connection, streamed both ways.
+// Package datapath simulates HAProxy on the virtual routers of a simulated CloudStack. It listens on the addresses
+// and ports of load balancer rules and forwards connections to their members, with algorithms, source ranges,
+// firewall, stickiness and health checks. Where CloudStack configures HAProxy in mode http (port 80, cookies, TLS),
+// it forwards one HTTP request per connection and streams both bodies.
 //
-// What rules ask for is a function of the router's state (Desired); a Path keeps
-// listeners in step with it. A change of rules cuts no connection: those that a
-// rule or a member has had go on to their own end.
+// Desired returns the configuration for the routers' state. A Path opens and closes listeners accordingly. A change
+// of rules does not close connections: existing connections of a rule or a member continue until they end.
 package datapath

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// serveHTTP takes one request of a client to a member and the answer back, as HAProxy's mode http does with httpclose.
+// serveHTTP forwards one request of a client to a member, and the answer back, like HAProxy's mode http with
+// httpclose.
 func (r *rule) serveHTTP(front net.Conn, conf *Listener, client netip.AddrPort) {
 	in := bufio.NewReaderSize(front, bufferSize)
 	refused := func(status int) {
@@ -30,7 +31,7 @@ func (r *rule) serveHTTP(front net.Conn, conf *Listener, client netip.AddrPort) 
 	switch {
 	case err == nil:
 	case broken(err):
-		return // who asks nothing is answered nothing
+		return // the client sent no request
 	default:
 		r.badRequests.Add(1)
 		refused(http.StatusBadRequest)
@@ -53,40 +54,40 @@ func (r *rule) serveHTTP(front net.Conn, conf *Listener, client netip.AddrPort) 
 	x.run(client)
 }
 
-// broken tells whether a connection ended before anything was said on it, or broke.
+// broken reports whether a connection ended before any data arrived, or failed.
 func broken(err error) bool {
 	var op net.Error
 	return errors.Is(err, io.EOF) || errors.As(err, &op)
 }
 
-// exchange is a request that has a member.
+// exchange is a request with the member that answers it.
 type exchange struct {
 	r                  *rule
 	conf               *Listener
 	req                *http.Request
 	front              net.Conn
-	in                 *bufio.Reader // of the client
+	in                 *bufio.Reader // from the client
 	back               *upstream
-	answers            *bufio.Reader // of the member
+	answers            *bufio.Reader // from the member
 	toClient, toMember counting
 
-	uploaded atomic.Bool // the request's body is with the member
-	garbage  atomic.Bool // it cannot be read
+	uploaded  atomic.Bool // the body of the request was sent to the member
+	malformed atomic.Bool // the body of the request is malformed
 }
 
 func (x *exchange) run(client netip.AddrPort) {
 	defer x.back.close()
-	x.forwarded(client)
+	x.prepareRequest(client)
 	var body sync.WaitGroup
 	line := fmt.Sprintf("%s %s HTTP/%d.%d", x.req.Method, x.req.RequestURI, x.req.ProtoMajor, x.req.ProtoMinor)
 	if err := writeHead(x.toMember, line, x.req.Header); err == nil {
 		body.Go(x.upload) // a member that closes early may have answered
 	}
-	resp, err := x.answer() //nolint:bodyclose // its connection is closed
+	resp, err := x.answer() //nolint:bodyclose // the connection is closed
 	switch {
 	case err != nil && x.r.p.ctx.Err() != nil:
-		return // the path ends: its connections are closed in any order, and nobody is told that a member was bad
-	case err != nil && x.garbage.Load():
+		return // the path is closing its connections in any order, so the error is not the member's
+	case err != nil && x.malformed.Load():
 		x.r.badRequests.Add(1)
 		refuse(x.toClient, http.StatusBadRequest)
 	case err != nil:
@@ -98,10 +99,10 @@ func (x *exchange) run(client netip.AddrPort) {
 	default:
 		chunks := len(resp.TransferEncoding) > 0 && resp.Body != http.NoBody
 		if err := copyBody(x.toClient, resp.Body, chunks, &resp.Trailer); err != nil {
-			_ = x.front.Close() // half an answer: the client must not take it for a whole one
+			_ = x.front.Close() // the answer is incomplete, and the client must be able to notice it
 		}
 	}
-	_ = x.back.Close() // what is still sent goes nowhere
+	_ = x.back.Close() // stops the upload: the member needs no more of the request
 	_ = closeWrite(x.front)
 	_ = x.front.SetReadDeadline(time.Now().Add(x.r.p.o.lingering))
 	body.Wait()
@@ -110,32 +111,32 @@ func (x *exchange) run(client netip.AddrPort) {
 	}
 }
 
-// forwarded makes the request's head one for the member.
-func (x *exchange) forwarded(client netip.AddrPort) {
+// prepareRequest sets the header fields of the request for the member.
+func (x *exchange) prepareRequest(client netip.AddrPort) {
 	h := x.req.Header
 	if x.req.Host != "" {
 		h["Host"] = []string{x.req.Host}
 	}
-	framed(h, x.req.TransferEncoding, x.req.Trailer)
-	connection(h)
+	restoreFraming(h, x.req.TransferEncoding, x.req.Trailer)
+	setConnection(h)
 	h.Add("X-Forwarded-For", client.Addr().String())
 	if x.conf.TLS != nil {
 		h.Add("X-Forwarded-Proto", "https")
 	}
 }
 
-// upload sends the request's body on as it comes.
+// upload streams the body of the request to the member.
 func (x *exchange) upload() {
 	body := &source{Reader: x.req.Body}
 	err := copyBody(x.toMember, body, len(x.req.TransferEncoding) > 0, &x.req.Trailer)
 	x.uploaded.Store(err == nil)
 	if body.failed {
-		x.garbage.Store(true)
-		_ = x.back.Close() // nobody waits for the rest
+		x.malformed.Store(true)
+		_ = x.back.Close() // the answer is not needed any more
 	}
 }
 
-// answer sends the head of the answer on, and of those that come before it (1xx).
+// answer forwards the head of the answer, and of interim answers (1xx) before it.
 func (x *exchange) answer() (*http.Response, error) {
 	for {
 		resp, err := readAnswer(x.answers, x.req)
@@ -144,25 +145,25 @@ func (x *exchange) answer() (*http.Response, error) {
 		}
 		interim := resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols
 		if !interim {
-			framed(resp.Header, resp.TransferEncoding, resp.Trailer)
-			connection(resp.Header)
+			restoreFraming(resp.Header, resp.TransferEncoding, resp.Trailer)
+			setConnection(resp.Header)
 			if x.conf.Cookie != nil {
 				x.conf.Cookie.answer(resp, x.req.Method, x.back.m.address, x.back.direct)
 			}
 		}
 		line := fmt.Sprintf("HTTP/%d.%d %s", resp.ProtoMajor, resp.ProtoMinor, resp.Status)
 		if err := writeHead(x.toClient, line, resp.Header); err != nil || !interim {
-			return resp, nil //nolint:nilerr // a client that has gone shows when the body is copied
+			return resp, nil //nolint:nilerr // if the client is gone, copying the body fails
 		}
 	}
 }
 
-// tunnels tells whether the connection is another protocol's after an answer.
+// tunnels reports whether the connection switches to another protocol after an answer.
 func tunnels(req *http.Request, resp *http.Response) bool {
 	return resp.StatusCode == http.StatusSwitchingProtocols || req.Method == http.MethodConnect && resp.StatusCode/100 == 2
 }
 
-// buffered is a connection of which something has been read already.
+// buffered is a connection from which a reader has already read ahead.
 type buffered struct {
 	net.Conn
 	in *bufio.Reader
@@ -170,10 +171,10 @@ type buffered struct {
 
 func (b buffered) Read(p []byte) (int, error) { return b.in.Read(p) }
 
-// CloseWrite ends what is sent.
+// CloseWrite closes the sending direction.
 func (b buffered) CloseWrite() error { return closeWrite(b.Conn) }
 
-// source notes whether it was reading that failed.
+// source records whether a read failed.
 type source struct {
 	io.Reader
 	failed bool
@@ -185,7 +186,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// copyBody sends a body on piece by piece. The trailer is known after it.
+// copyBody streams a body. The trailer is complete when the body has been read.
 func copyBody(w io.Writer, body io.Reader, chunks bool, trailer *http.Header) error {
 	if !chunks {
 		_, err := io.Copy(w, body)
@@ -198,7 +199,7 @@ func copyBody(w io.Writer, body io.Reader, chunks bool, trailer *http.Header) er
 	return errors.Join(c.Close(), writeTrailer(w, *trailer))
 }
 
-// refuse is an answer of the balancer itself.
+// refuse writes an error answer of the load balancer itself.
 func refuse(w io.Writer, status int) {
 	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	body := "<html><body><h1>" + text + "</h1></body></html>\n"
@@ -206,10 +207,10 @@ func refuse(w io.Writer, status int) {
 		"Content-Length": {fmt.Sprint(len(body))}, "Cache-Control": {"no-cache"}, "Content-Type": {"text/html"}, "Connection": {"close"},
 	}
 	if err := writeHead(w, "HTTP/1.1 "+text, h); err == nil {
-		_, _ = io.WriteString(w, body) // a client that has gone needs no answer
+		_, _ = io.WriteString(w, body) // the client may be gone
 	}
 }
 
-// drain reads what the client still sends, until the deadline: a connection that is
-// closed over unread bytes takes along the answer on its way.
+// drain discards what the client still sends, until the read deadline. Closing a connection with unread data would
+// make the kernel send a reset, which can destroy the answer before the client has read it.
 func drain(in *bufio.Reader) { _, _ = io.Copy(io.Discard, in) }

@@ -19,15 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client asks on behalf of a browser that keeps its connections.
-func (b *bed) client(public string) *http.Client {
+// client returns an HTTP client that tries to reuse connections, like a browser.
+func (b *testEnv) client(public string) *http.Client {
 	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return b.open(public, me) }, ExpectContinueTimeout: patience}
 	b.t.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Transport: t, Timeout: patience}
 }
 
-// get returns an answer whose body has been read.
-func (b *bed) get(public, path string) (*http.Response, string) {
+// get returns an answer and its body.
+func (b *testEnv) get(public, path string) (*http.Response, string) {
 	b.t.Helper()
 	resp, err := b.client(public).Get("http://web.example.com" + path)
 	require.NoError(b.t, err)
@@ -37,8 +37,8 @@ func (b *bed) get(public, path string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// say sends text on a connection of its own and returns all that comes back.
-func (b *bed) say(public, text string) string {
+// say sends text on a new connection and returns everything that it receives.
+func (b *testEnv) say(public, text string) string {
 	b.t.Helper()
 	s, err := b.open(public, me)
 	require.NoError(b.t, err)
@@ -51,13 +51,13 @@ func (b *bed) say(public, text string) string {
 	return string(all)
 }
 
-// members plays both members of the site by a script.
-func (b *bed) members(serve func(c net.Conn)) {
+// members replaces both members of the site by scripted ones.
+func (b *testEnv) members(serve func(c net.Conn)) {
 	b.script("10.1.1.21:30080", serve)
 	b.script("10.1.1.22:30080", serve)
 }
 
-// head reads from a connection up to the empty line.
+// head reads the lines up to the empty line.
 func head(in *bufio.Reader) (lines []string, err error) {
 	for {
 		line, err := in.ReadString('\n')
@@ -68,9 +68,9 @@ func head(in *bufio.Reader) (lines []string, err error) {
 	}
 }
 
-func TestOneRequestAConnection(t *testing.T) {
+func TestOneRequestPerConnection(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	require.Equal(t, "http", b.at(site).Mode)
 	require.Equal(t, "tcp", b.at(web).Mode)
 	client, got := b.client(site), map[string]int{}
@@ -78,7 +78,7 @@ func TestOneRequestAConnection(t *testing.T) {
 		resp, err := client.Get("http://web.example.com/")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.True(t, resp.Close, "the answer says close")
+		require.True(t, resp.Close, "the answer has Connection: close")
 		got[resp.Header.Get("X-Member")]++
 	}
 	require.Equal(t, map[string]int{"one": 3, "two": 3}, got, "each request is balanced")
@@ -86,13 +86,13 @@ func TestOneRequestAConnection(t *testing.T) {
 	require.EqualValues(t, 6, b.at(site).Connections)
 
 	two := b.say(site, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n")
-	require.Equal(t, 1, strings.Count(two, "HTTP/1.1 200 OK"), "the second request is not read")
+	require.Equal(t, 1, strings.Count(two, "HTTP/1.1 200 OK"), "the second request on a connection is ignored")
 	require.Contains(t, two, "\r\nconnection: close\r\n")
 }
 
 func TestRequestHead(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	seen := make(chan []string, 1)
 	b.members(func(c net.Conn) {
 		lines, _ := head(bufio.NewReader(c))
@@ -108,12 +108,12 @@ func TestRequestHead(t *testing.T) {
 
 func TestProxyHeaderBeforeHTTP(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	seen := make(chan []string, 1)
 	b.members(func(c net.Conn) {
 		lines, err := head(bufio.NewReader(c))
 		if err != nil {
-			return // a check
+			return // a health check
 		}
 		seen <- lines
 		_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
@@ -128,7 +128,7 @@ func TestProxyHeaderBeforeHTTP(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	rest := "Host: x\r\n\r\n"
 	for name, text := range map[string]string{
 		"no HTTP":                     "hello\n\n",
@@ -151,12 +151,12 @@ func TestBadRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Conn.(*net.TCPConn).CloseWrite())
 	_, err = s.line()
-	require.ErrorIs(t, err, io.EOF, "who asks nothing is answered nothing")
+	require.ErrorIs(t, err, io.EOF, "without a request there is no answer")
 }
 
-func TestNoGoodAnswer(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	ask := "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, says := range map[string]string{
 		"nothing":                 "",
@@ -177,7 +177,7 @@ func TestNoGoodAnswer(t *testing.T) {
 	})
 	half := b.say(site, ask)
 	require.Contains(t, half, "abc")
-	require.NotContains(t, half, "\r\n0\r\n", "half an answer is not made a whole one")
+	require.NotContains(t, half, "\r\n0\r\n", "an incomplete answer is not terminated")
 
 	for _, vm := range []string{"demo-worker-1", "demo-worker-2"} {
 		b.api(true, "stopVirtualMachine", "id", b.vm(vm))
@@ -189,10 +189,10 @@ func TestNoGoodAnswer(t *testing.T) {
 	require.Positive(t, b.at(site).NoMember)
 }
 
-// TestBodiesAreStreamed: nothing waits for the end of a body, in either direction.
+// TestBodiesAreStreamed checks that bodies are forwarded before they are complete, in both directions.
 func TestBodiesAreStreamed(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	b.members(func(c net.Conn) {
 		req, err := http.ReadRequest(bufio.NewReader(c))
 		if err != nil {
@@ -221,7 +221,7 @@ func TestBodiesAreStreamed(t *testing.T) {
 	_, err = io.WriteString(w, "a\n")
 	require.NoError(t, err)
 	resp := <-got
-	require.NotNil(t, resp, "the head of the answer comes before the end of the request")
+	require.NotNil(t, resp, "the head of the answer arrives before the end of the request")
 	lines := bufio.NewReader(resp.Body)
 	for i, text := range []string{"a\n", "b\n", "c\n"} {
 		if i > 0 {
@@ -238,8 +238,8 @@ func TestBodiesAreStreamed(t *testing.T) {
 	require.Equal(t, "3 of three", resp.Trailer.Get("X-Sum"))
 	require.NoError(t, resp.Body.Close())
 
-	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // of a length that is known
-	plain := newBed(t, Options{})
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // with a known length
+	plain := newTestEnv(t, Options{})
 	resp, err = plain.client(site).Post("http://web.example.com/", "application/octet-stream", bytes.NewReader(big))
 	require.NoError(t, err)
 	back, err := io.ReadAll(resp.Body)
@@ -251,7 +251,7 @@ func TestBodiesAreStreamed(t *testing.T) {
 
 func TestInterimAnswers(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://web.example.com/", strings.NewReader("body"))
 	require.NoError(t, err)
 	req.Header.Set("Expect", "100-continue")
@@ -270,10 +270,10 @@ func TestInterimAnswers(t *testing.T) {
 		b.say(site, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), "an answer to HEAD has no body")
 }
 
-// TestEarlyAnswer: a member that does not read the body to its end is heard.
+// TestEarlyAnswer checks that the answer of a member that does not read the whole body is forwarded.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	b.members(func(c net.Conn) {
 		_, _ = head(bufio.NewReader(c))
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -281,10 +281,11 @@ func TestEarlyAnswer(t *testing.T) {
 	require.Contains(t, b.say(site, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<19)), "HTTP/1.1 413 Content Too Large\r\n")
 }
 
-// TestUpgrade: after the answer 101 the connection is the other protocol's, and a change of rules does not end it.
+// TestUpgrade checks that data is relayed in both directions after status 101, and that a change of rules does not
+// close the connection.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	b.members(func(c net.Conn) {
 		in := bufio.NewReader(c)
 		req, err := http.ReadRequest(in)
@@ -297,7 +298,7 @@ func TestUpgrade(t *testing.T) {
 	s, err := b.open(site, me)
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
-	_, err = io.WriteString(s, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\nfirst\n") // with what follows
+	_, err = io.WriteString(s, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\nfirst\n") // the request and the first data of the new protocol
 	require.NoError(t, err)
 	lines, err := head(s.in)
 	require.NoError(t, err)
@@ -321,10 +322,11 @@ func TestUpgrade(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// TestAnswersGoOn: an answer on its way outlives its rule, and Close ends those that nobody answers.
-func TestAnswersGoOn(t *testing.T) {
+// TestAnswersOutliveTheirRule checks that an answer continues after its rule is deleted, and that Close ends exchanges without an
+// answer.
+func TestAnswersOutliveTheirRule(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	goOn := make(chan string)
 	b.members(func(c net.Conn) {
 		if _, err := head(bufio.NewReader(c)); err != nil {
@@ -349,7 +351,7 @@ func TestAnswersGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "end", line)
 
-	silent := newBed(t, Options{})
+	silent := newTestEnv(t, Options{})
 	asked := make(chan struct{}, 1)
 	silent.members(func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -368,5 +370,5 @@ func TestAnswersGoOn(t *testing.T) {
 	silent.path.Close()
 	_, err = w.line()
 	require.Error(t, err)
-	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the end is told, not waited for")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "Close closes the connection")
 }

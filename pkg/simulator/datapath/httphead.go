@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// What HAProxy takes of a request's or an answer's head, without settings of its own.
+// HAProxy's default limits for the head of a request or an answer.
 const (
 	bufferSize = 16 << 10
-	headLimit  = bufferSize - 1<<10 // the rest is kept for what the balancer adds
+	headLimit  = bufferSize - 1<<10 // the rest is reserved for fields that the load balancer adds
 	fieldLimit = 101
 )
 
 var (
 	errHeadTooLarge = fmt.Errorf("the head has more than %d bytes or %d fields", headLimit, fieldLimit)
-	errName         = errors.New("the name of a field has a character that none may have")
+	errName         = errors.New("a field name contains an invalid character")
 	errNotHTTP1     = errors.New("not HTTP/1.0 or HTTP/1.1")
 )
 
-// awaitHead waits until a whole head is in the buffer. The error is io.EOF if nothing came at all.
+// awaitHead waits until the buffer contains a complete head. It returns io.EOF if no data arrived.
 func awaitHead(in *bufio.Reader) error {
 	for {
 		if b, _ := in.Peek(in.Buffered()); headEnds(b) {
@@ -45,13 +45,13 @@ func awaitHead(in *bufio.Reader) error {
 	}
 }
 
-// headEnds tells whether the empty line that ends a head is within the limit.
+// headEnds reports whether the empty line at the end of the head is within the limit.
 func headEnds(b []byte) bool {
 	b = b[:min(len(b), headLimit)]
 	return bytes.Contains(b, []byte("\n\r\n")) || bytes.Contains(b, []byte("\n\n"))
 }
 
-// readRequest reads a request's head; the body is read from the request as it comes. Empty lines before it are skipped.
+// readRequest reads the head of a request and skips empty lines before it. The body is streamed later.
 func readRequest(in *bufio.Reader) (*http.Request, error) {
 	for {
 		b, err := in.Peek(1)
@@ -61,7 +61,7 @@ func readRequest(in *bufio.Reader) (*http.Request, error) {
 		if b[0] != '\r' && b[0] != '\n' {
 			break
 		}
-		_, _ = in.Discard(1) // it was seen
+		_, _ = in.Discard(1) // cannot fail: Peek returned the byte
 	}
 	if err := awaitHead(in); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func readAnswer(in *bufio.Reader, req *http.Request) (*http.Response, error) {
 	return resp, checkFields(resp.Header)
 }
 
-// checkFields looks at what net/http leaves to others: names that are none, and their number.
+// checkFields checks what net/http does not: invalid characters in field names, and the number of fields.
 func checkFields(h http.Header) error {
 	n := 0
 	for name, values := range h {
@@ -106,12 +106,12 @@ func checkFields(h http.Header) error {
 	return nil
 }
 
-// notInName tells whether a character is not one of a field's name.
+// notInName reports whether a character is invalid in a field name.
 func notInName(c rune) bool {
 	return c <= ' ' || c > '~' || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", c)
 }
 
-// writeHead sends a first line and fields in one piece.
+// writeHead writes the first line and the fields in one write.
 func writeHead(w io.Writer, first string, h http.Header) error {
 	var b bytes.Buffer
 	b.WriteString(first + "\r\n")
@@ -120,7 +120,7 @@ func writeHead(w io.Writer, first string, h http.Header) error {
 	return err
 }
 
-// writeTrailer ends a body of chunks.
+// writeTrailer ends a chunked body.
 func writeTrailer(w io.Writer, h http.Header) error {
 	var b bytes.Buffer
 	writeFields(&b, h)
@@ -128,7 +128,7 @@ func writeTrailer(w io.Writer, h http.Header) error {
 	return err
 }
 
-// writeFields writes fields and the empty line after them, with names in lower case as HAProxy has them.
+// writeFields writes the fields with lower-case names, like HAProxy, and an empty line.
 func writeFields(b *bytes.Buffer, h http.Header) {
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		for _, value := range h[name] {
@@ -138,8 +138,8 @@ func writeFields(b *bytes.Buffer, h http.Header) {
 	b.WriteString("\r\n")
 }
 
-// framed puts back the fields that net/http has taken out of the head.
-func framed(h http.Header, encoding []string, trailer http.Header) {
+// restoreFraming restores the fields that net/http removes from the head.
+func restoreFraming(h http.Header, encoding []string, trailer http.Header) {
 	if len(encoding) > 0 {
 		h["Transfer-Encoding"] = []string{strings.Join(encoding, ", ")}
 	}
@@ -148,7 +148,7 @@ func framed(h http.Header, encoding []string, trailer http.Header) {
 	}
 }
 
-// upgrades tells whether a head asks for another protocol, or agrees to it.
+// upgrades reports whether a head requests or confirms another protocol.
 func upgrades(h http.Header) bool {
 	if h.Get("Upgrade") == "" {
 		return false
@@ -163,8 +163,8 @@ func upgrades(h http.Header) bool {
 	return false
 }
 
-// connection sets the field Connection as httpclose does: nothing but close, or a wanted upgrade.
-func connection(h http.Header) {
+// setConnection sets the Connection field like httpclose: to close, or to upgrade if requested.
+func setConnection(h http.Header) {
 	word := "close"
 	if upgrades(h) {
 		word = "upgrade"

@@ -21,15 +21,16 @@ import (
 // Options configure a data path.
 type Options struct {
 	Mode string // Direct or Loopback
-	// Link is an interface that is given the public addresses (Direct); empty
-	// where somebody else sees to it that they lead here.
+	// Link is the interface to which the public addresses are added (mode Direct). If it is empty, the caller must
+	// make sure that traffic for the addresses reaches this machine.
 	Link    string
-	Members *Members // where members are on this machine; nil: at their own addresses
-	// CheckInterval between two checks of a member; 0: HAProxy's 2 s.
+	Members *Members // where this machine reaches members; nil: at their own addresses
+	// CheckInterval is the time between two checks of a member; 0: HAProxy's default of 2 s.
 	CheckInterval time.Duration
 	Clock         clock.WithTicker // nil: real time
 	Logger        *slog.Logger     // nil: silent
-	// lingering is how long a client whose request was not read to its end may take to read the answer; 0: a second.
+	// lingering is how long a client may take to read the answer if its request was not read completely; 0: one
+	// second.
 	lingering time.Duration
 }
 
@@ -38,10 +39,10 @@ const (
 	lingering     = time.Second
 )
 
-// Path is a data path at work.
+// Path is a running data path.
 type Path struct {
 	o      Options
-	places *places
+	local  *localAddresses
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -50,15 +51,14 @@ type Path struct {
 	mu      sync.Mutex
 	rules   map[string]*rule // by id
 	refused []Refusal
-	again   bool // a listener could not be opened: the next check tries once more
+	retry   bool // a listener could not be opened: retry at the next check
 	open    map[net.Conn]struct{}
 	ended   bool
 }
 
-// Start follows the simulator's routers until Close. It returns once what they
-// have now is in force.
+// Start follows the simulator's routers until Close. When it returns, their current configuration is in force.
 func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, error) {
-	places, err := newPlaces(o.Mode, o.Link)
+	local, err := newLocalAddresses(o.Mode, o.Link)
 	if err != nil {
 		return nil, err
 	}
@@ -77,18 +77,18 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Path{o: o, places: places, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
+	p := &Path{o: o, local: local, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	p.apply(sim.Router()) //nolint:contextcheck // p.ctx rules
+	p.apply(sim.Router()) //nolint:contextcheck // p.ctx is the context of the path
 	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
-	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx rules
+	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx is the context of the path
 	return p, nil
 }
 
 // Close ends all listeners and connections.
 func (p *Path) Close() {
 	p.cancel()
-	p.loops.Wait() // nothing opens a listener any more
+	p.loops.Wait() // from here on, nothing opens a listener
 	p.mu.Lock()
 	p.ended = true
 	for id, r := range p.rules {
@@ -102,7 +102,7 @@ func (p *Path) Close() {
 	p.conns.Wait()
 }
 
-// apply brings the listeners in step with the routers.
+// apply opens, changes and closes listeners so that they match the routers.
 func (p *Path) apply(router simulator.Router) {
 	wanted, refused := Desired(router)
 	p.mu.Lock()
@@ -112,7 +112,7 @@ func (p *Path) apply(router simulator.Router) {
 	}
 	keep := map[string]bool{}
 	for _, f := range refused {
-		keep[f.ID] = true // a configuration that is not taken leaves the old one in force
+		keep[f.ID] = true // a refused configuration leaves the previous one in force
 	}
 	var fresh []Listener
 	for _, l := range wanted {
@@ -124,17 +124,17 @@ func (p *Path) apply(router simulator.Router) {
 		}
 		fresh = append(fresh, l)
 	}
-	for id, r := range p.rules { // first what closes: a port may go from one rule to another
+	for id, r := range p.rules { // close first, because a port may move from one rule to another
 		if !keep[id] {
 			delete(p.rules, id)
 			p.stop(r)
 		}
 	}
-	p.again = false
+	p.retry = false
 	for _, l := range fresh {
-		listener, err := p.places.listen(p.ctx, l.Public)
+		listener, err := p.local.listen(p.ctx, l.Public)
 		if err != nil {
-			refused, p.again = append(refused, Refusal{l.ID, l.Name, err.Error()}), true
+			refused, p.retry = append(refused, Refusal{l.ID, l.Name, err.Error()}), true
 			continue
 		}
 		r := newRule(p, listener, l)
@@ -143,7 +143,7 @@ func (p *Path) apply(router simulator.Router) {
 	}
 	if !slices.Equal(refused, p.refused) {
 		for _, f := range refused {
-			p.o.Logger.Warn("a rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
+			p.o.Logger.Warn("a load balancer rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
 		}
 	}
 	p.refused = refused
@@ -153,17 +153,17 @@ func (p *Path) confOf(r *rule) Listener {
 	if r == nil {
 		return Listener{}
 	}
-	return r.now()
+	return r.config()
 }
 
-// stop closes a rule's listener; its connections go on.
+// stop closes a rule's listener; its connections continue.
 func (p *Path) stop(r *rule) {
-	if err := errors.Join(r.listener.Close(), p.places.vanish(context.WithoutCancel(p.ctx), r.now().Public.Addr())); err != nil {
-		p.o.Logger.Warn("close a rule", "rule", r.now().Name, "error", err)
+	if err := errors.Join(r.listener.Close(), p.local.removeAddress(context.WithoutCancel(p.ctx), r.config().Public.Addr())); err != nil {
+		p.o.Logger.Warn("close the listener of a load balancer rule", "rule", r.config().Name, "error", err)
 	}
 }
 
-// checks looks after all members, every interval.
+// checks checks all members in every interval.
 func (p *Path) checks(sim *simulator.Simulator) {
 	tick := p.o.Clock.NewTicker(p.o.CheckInterval)
 	defer tick.Stop()
@@ -172,7 +172,7 @@ func (p *Path) checks(sim *simulator.Simulator) {
 		case <-p.ctx.Done():
 			return
 		case <-tick.C():
-			if p.wantsAgain() {
+			if p.mustRetry() {
 				p.apply(sim.Router())
 			}
 			p.check()
@@ -180,10 +180,10 @@ func (p *Path) checks(sim *simulator.Simulator) {
 	}
 }
 
-func (p *Path) wantsAgain() bool {
+func (p *Path) mustRetry() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.again
+	return p.retry
 }
 
 func (p *Path) check() {
@@ -197,7 +197,7 @@ func (p *Path) check() {
 	wg.Wait()
 }
 
-var errStopped = errors.New("its VM does not run")
+var errStopped = errors.New("its VM is not running")
 
 // dial connects to a member.
 func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
@@ -206,10 +206,10 @@ func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
-	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.at(m.address))
+	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.dialAddress(m.address))
 }
 
-// pause waits; false when the path ends.
+// pause waits and returns false if the path is closed meanwhile.
 func (p *Path) pause(d time.Duration) bool {
 	select {
 	case <-p.ctx.Done():
@@ -219,7 +219,7 @@ func (p *Path) pause(d time.Duration) bool {
 	}
 }
 
-// track keeps a connection so that Close can end it.
+// track registers a connection so that Close can close it. It returns false if the path is closed.
 func (p *Path) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 func TestForward(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	got := map[string]int{}
 	for range 6 {
 		name, err := b.visit(web, me)
@@ -33,7 +33,7 @@ func TestForward(t *testing.T) {
 	b.eventually("the connections end", func() bool { return b.at(web).Active == 0 })
 	s := b.at(web)
 	require.Equal(t, web, s.Public)
-	require.True(t, strings.HasPrefix(s.Listen, "127.64.113.20:"), s.Listen) // port 443, or any other where that needs root
+	require.True(t, strings.HasPrefix(s.Listen, "127.64.113.20:"), s.Listen) // port 443, or a free port if that needs root
 	require.EqualValues(t, 6, s.Connections)
 	require.EqualValues(t, 6*4, s.BytesOut)
 	require.EqualValues(t, 3, s.Members[0].Connections)
@@ -43,7 +43,7 @@ func TestForward(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fmt.Fprintln(one, "hello")
 	require.NoError(t, err)
-	require.NoError(t, one.Conn.(*net.TCPConn).CloseWrite(), "one half may end before the other")
+	require.NoError(t, one.Conn.(*net.TCPConn).CloseWrite(), "one direction may be closed before the other")
 	all, err := io.ReadAll(one.in)
 	require.NoError(t, err)
 	require.Contains(t, string(all), "hello\n")
@@ -51,17 +51,17 @@ func TestForward(t *testing.T) {
 
 func TestFirewallAndSourceRanges(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	ip := b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")
 	b.api(true, "deleteFirewallRule", "id", firewall(b, 443))
-	b.eventually("nobody gets in", func() bool { _, err := b.visit(web, me); return err != nil })
+	b.eventually("all clients are refused", func() bool { _, err := b.visit(web, me); return err != nil })
 	b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "440", "endport", "450", "cidrlist", "127.0.0.2/31")
-	b.eventually("those of the range do", func() bool { _, err := b.visit(web, "127.0.0.2"); return err == nil })
+	b.eventually("clients in the range are accepted", func() bool { _, err := b.visit(web, "127.0.0.2"); return err == nil })
 	_, err := b.visit(web, me)
 	require.Error(t, err)
 
 	b.api(true, "updateLoadBalancerRule", "id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp", "cidrlist", "127.0.0.3/32")
-	b.eventually("the rule has a list of its own", func() bool { _, err := b.visit(web, "127.0.0.2"); return err != nil })
+	b.eventually("the CIDR list of the rule applies", func() bool { _, err := b.visit(web, "127.0.0.2"); return err != nil })
 	_, err = b.visit(web, "127.0.0.3")
 	require.NoError(t, err)
 	s := b.at(web)
@@ -71,7 +71,7 @@ func TestFirewallAndSourceRanges(t *testing.T) {
 
 func TestProxyHeader(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
@@ -89,10 +89,10 @@ func TestProxyHeader(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("PROXY TCP4 127.0.0.9 203.0.113.20 %d 443\r\n", c.LocalAddr().(*net.TCPAddr).Port), line)
 }
 
-// TestNothingIsCut changes and deletes a rule under a connection.
-func TestNothingIsCut(t *testing.T) {
+// TestRuleChangesKeepConnections changes and deletes a rule that has a connection.
+func TestRuleChangesKeepConnections(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	s, err := b.open(web, me)
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
@@ -120,15 +120,15 @@ func TestNothingIsCut(t *testing.T) {
 		require.NotEqual(t, name, other)
 	}
 	now, _ := b.path.Listen(web)
-	require.Equal(t, at, now, "the same socket all the time")
+	require.Equal(t, at, now, "the socket stays the same")
 	b.remove(id)
 	alive("the rule has gone")
 }
 
-// TestJobsThatDoNotEndWell: routers keep what they had while a job is pending and after one that fails.
-func TestJobsThatDoNotEndWell(t *testing.T) {
+// TestPendingAndFailedJobsChangeNothing checks that routers keep their configuration while a job is pending and after it fails.
+func TestPendingAndFailedJobsChangeNothing(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	calls := map[string][]string{
 		"deleteLoadBalancerRule":     {"id", b.rule("443")},
 		"removeFromLoadBalancerRule": {"id", b.rule("443"), "virtualmachineids", b.vm("demo-worker-1") + "," + b.vm("demo-worker-2")},
@@ -149,7 +149,7 @@ func TestJobsThatDoNotEndWell(t *testing.T) {
 			require.NoError(t, err, "%s %s", command, kind)
 		}
 	}
-	// What is not there before its job ends: a pending member.
+	// A pending member is not in the configuration before its job ends.
 	fault, err := simulator.ParseFault("assignToLoadBalancerRule:job-never-ends:count=1")
 	require.NoError(t, err)
 	b.sim.Inject(fault)
@@ -160,8 +160,8 @@ func TestJobsThatDoNotEndWell(t *testing.T) {
 	}
 }
 
-// TestJobsEndByThemselves: no call is needed for a job to reach the router.
-func TestJobsEndByThemselves(t *testing.T) {
+// TestCompletedJobsTakeEffect checks that a completed job takes effect on the router without another call.
+func TestCompletedJobsTakeEffect(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	profile, err := simulator.Profile("instant")
@@ -171,14 +171,14 @@ func TestJobsEndByThemselves(t *testing.T) {
 	require.NoError(t, err)
 	srv := httptest.NewServer(sim.IntegrationHandler())
 	t.Cleanup(srv.Close)
-	b := &bed{t: t, sim: sim, admin: srv.URL + "/client/api"}
+	b := &testEnv{t: t, sim: sim, admin: srv.URL + "/client/api"}
 	b.path, err = Start(t.Context(), sim, Options{Mode: Loopback, Clock: now})
 	require.NoError(t, err)
 	t.Cleanup(b.path.Close)
 	require.Len(t, b.path.Status().Rules, 2)
 	b.call("deleteLoadBalancerRule", "id", b.rule("443"))
-	require.Len(t, b.path.Status().Rules, 2, "the job runs")
-	b.eventually("its end is waited for", func() bool {
+	require.Len(t, b.path.Status().Rules, 2, "the job is still running")
+	b.eventually("the job takes effect", func() bool {
 		now.Step(300 * time.Millisecond)
 		return len(b.path.Status().Rules) == 1
 	})
@@ -187,7 +187,7 @@ func TestJobsEndByThemselves(t *testing.T) {
 func TestDeadMember(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	b := newBed(t, Options{Clock: now})
+	b := newTestEnv(t, Options{Clock: now})
 	member := func(i int) MemberStatus { return b.at(web).Members[i] }
 	up := func(i int) bool { return member(i).Up }
 	require.True(t, up(0) && member(0).Check == "", "a new member is up until its first check")
@@ -197,7 +197,7 @@ func TestDeadMember(t *testing.T) {
 	gone := b.to["10.1.1.21:30443"]
 	b.to["10.1.1.21:30443"] = b.refusing()
 	require.NoError(t, b.path.o.Members.Set(b.to))
-	for range 4 { // a client that meets the dead member is tried elsewhere after a while
+	for range 4 { // after some time, a client that is sent to the dead member is sent to another one
 		result := make(chan string, 1)
 		go func() { name, _ := b.visit(web, me); result <- name }()
 		b.eventually("an answer", func() bool {
@@ -206,14 +206,14 @@ func TestDeadMember(t *testing.T) {
 				require.Equal(t, "two", name)
 				return true
 			default:
-				if now.Waiters() > 1 { // beside the checks: the client's turn-around
+				if now.Waiters() > 1 { // in addition to the ticker of the checks: the client's pause between attempts
 					now.Step(turnAround)
 				}
 				return false
 			}
 		})
 	}
-	b.eventually("the checks take it out", func() bool { now.Step(never); return !up(0) })
+	b.eventually("the checks mark the member as down", func() bool { now.Step(never); return !up(0) })
 	failed := b.at(web).Members[0].Failed
 	require.Positive(t, failed)
 	for range 4 {
@@ -221,16 +221,16 @@ func TestDeadMember(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "two", name)
 	}
-	require.Equal(t, failed, b.at(web).Members[0].Failed, "nobody is sent there")
+	require.Equal(t, failed, b.at(web).Members[0].Failed, "no client is sent to the member")
 	b.to["10.1.1.21:30443"] = gone
 	require.NoError(t, b.path.o.Members.Set(b.to))
-	b.eventually("and back in", func() bool { now.Step(never); return up(0) })
+	b.eventually("the checks mark the member as up", func() bool { now.Step(never); return up(0) })
 }
 
-// TestStoppedVM: its connections break, and nobody gets to it.
+// TestStoppedVM checks that the connections of a stopped VM are closed and that it gets no new ones.
 func TestStoppedVM(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	var s *session
 	for name := ""; name != "one"; {
 		var err error
@@ -249,7 +249,7 @@ func TestStoppedVM(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "two", name)
 	b.api(true, "stopVirtualMachine", "id", b.vm("demo-worker-2"))
-	b.eventually("nobody is left", func() bool {
+	b.eventually("no member answers", func() bool {
 		b.path.check()
 		_, err := b.visit(web, me)
 		return err != nil && b.at(web).NoMember > 0
@@ -263,26 +263,26 @@ func TestWrongOptions(t *testing.T) {
 	_, err = Start(t.Context(), sim, Options{Mode: "bridge"})
 	require.EqualError(t, err, `data path "bridge" is not known; use direct or loopback`)
 	_, err = Start(t.Context(), sim, Options{Mode: Loopback, Link: "br0"})
-	require.EqualError(t, err, `the link br0 is for the data path direct only`)
+	require.EqualError(t, err, `link br0: only the data path direct uses a link`)
 	for from, at := range map[string]string{"10.1.1.1": "host", "10.1.1.1:80": "127.0.0.1", "x": "127.0.0.1"} {
 		_, err = ParseMembers(map[string]string{from: at})
 		require.ErrorContains(t, err, "give two addresses")
 	}
 	m, err := ParseMembers(map[string]string{"10.1.1.1": "127.0.1.1"})
 	require.NoError(t, err)
-	require.Equal(t, "127.0.1.1:30080", m.at(addr(1)))
-	require.Equal(t, addr(2).String(), m.at(addr(2)))
+	require.Equal(t, "127.0.1.1:30080", m.dialAddress(addr(1)))
+	require.Equal(t, addr(2).String(), m.dialAddress(addr(2)))
 }
 
-// TestAliases: the same address always has the same alias, two never share one.
+// TestAliases checks that an address always has the same alias and that aliases are unique.
 func TestAliases(t *testing.T) {
 	t.Parallel()
-	p, err := newPlaces(Loopback, "")
+	p, err := newLocalAddresses(Loopback, "")
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, a := range []string{"203.0.113.20", "198.0.113.20", "203.64.113.20", "203.128.113.20"} {
-		at := p.at(netip.MustParseAddr(a))
-		require.Equal(t, at, p.at(netip.MustParseAddr(a)))
+		at := p.localAddress(netip.MustParseAddr(a))
+		require.Equal(t, at, p.localAddress(netip.MustParseAddr(a)))
 		require.True(t, at.IsLoopback())
 		seen[at.String()] = true
 	}

@@ -23,29 +23,29 @@ const (
 	Loopback = "loopback"
 )
 
-// places says where public addresses are on this machine.
-type places struct {
+// localAddresses maps public addresses to addresses of this machine.
+type localAddresses struct {
 	mode, link string
 
 	mu    sync.Mutex
-	alias map[netip.Addr]netip.Addr // Loopback: of each public address
-	taken map[netip.Addr]bool       // the aliases
-	users map[netip.Addr]int        // Direct with a link: listeners of each address
+	alias map[netip.Addr]netip.Addr // Loopback: alias of each public address
+	taken map[netip.Addr]bool       // the aliases in use
+	users map[netip.Addr]int        // Direct with a link: number of listeners on each address
 }
 
-func newPlaces(mode, link string) (*places, error) {
+func newLocalAddresses(mode, link string) (*localAddresses, error) {
 	switch {
 	case mode != Direct && mode != Loopback:
 		return nil, fmt.Errorf("data path %q is not known; use %s or %s", mode, Direct, Loopback)
 	case mode == Loopback && link != "":
-		return nil, fmt.Errorf("the link %s is for the data path %s only", link, Direct)
+		return nil, fmt.Errorf("link %s: only the data path %s uses a link", link, Direct)
 	}
-	return &places{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
+	return &localAddresses{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
 }
 
-// at is the address of this machine that stands for a public one: the same
-// address always has the same alias, unless another has taken it.
-func (p *places) at(public netip.Addr) netip.Addr {
+// localAddress returns the address of this machine for a public address. A public address always has the same alias,
+// unless another address already uses it.
+func (p *localAddresses) localAddress(public netip.Addr) netip.Addr {
 	if p.mode == Direct {
 		return public
 	}
@@ -55,7 +55,7 @@ func (p *places) at(public netip.Addr) netip.Addr {
 		return a
 	}
 	b := public.As4()
-	b[0], b[1] = 127, 64+b[1]%64 // far from 127.0.0.1, where everything else is
+	b[0], b[1] = 127, 64+b[1]%64 // away from 127.0.0.1, which other programs use
 	for p.taken[netip.AddrFrom4(b)] {
 		b[1] = 64 + (b[1]+1)%64
 	}
@@ -64,11 +64,10 @@ func (p *places) at(public netip.Addr) netip.Addr {
 	return a
 }
 
-// listen opens a rule's listener. On loopback a port that needs root, or
-// that another simulator has, is replaced by a free one.
-func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
-	at := netip.AddrPortFrom(p.at(public.Addr()), public.Port())
-	if err := p.appear(ctx, public.Addr()); err != nil {
+// listen opens a rule's listener. In mode Loopback, it uses a free port if the port needs root or is in use.
+func (p *localAddresses) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
+	at := netip.AddrPortFrom(p.localAddress(public.Addr()), public.Port())
+	if err := p.addAddress(ctx, public.Addr()); err != nil {
 		return nil, err
 	}
 	lc := net.ListenConfig{Control: anyAddress}
@@ -77,13 +76,13 @@ func (p *places) listen(ctx context.Context, public netip.AddrPort) (net.Listene
 		l, err = lc.Listen(ctx, "tcp4", netip.AddrPortFrom(at.Addr(), 0).String())
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.vanish(ctx, public.Addr()))
+		return nil, errors.Join(err, p.removeAddress(ctx, public.Addr()))
 	}
 	return l, nil
 }
 
-// appear gives the link an address with its first listener.
-func (p *places) appear(ctx context.Context, a netip.Addr) error {
+// addAddress adds an address to the link for the first listener on it.
+func (p *localAddresses) addAddress(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users[a]++; p.link == "" || p.users[a] > 1 {
@@ -96,8 +95,8 @@ func (p *places) appear(ctx context.Context, a netip.Addr) error {
 	return nil
 }
 
-// vanish takes the address from the link after its last listener.
-func (p *places) vanish(ctx context.Context, a netip.Addr) error {
+// removeAddress removes an address from the link after the last listener on it is closed.
+func (p *localAddresses) removeAddress(ctx context.Context, a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users[a]--; p.link == "" || p.users[a] > 0 {
@@ -107,7 +106,7 @@ func (p *places) vanish(ctx context.Context, a netip.Addr) error {
 	return p.ip(ctx, "delete", a)
 }
 
-func (p *places) ip(ctx context.Context, verb string, a netip.Addr) error {
+func (p *localAddresses) ip(ctx context.Context, verb string, a netip.Addr) error {
 	out, err := exec.CommandContext(ctx, "ip", "address", verb, netip.PrefixFrom(a, a.BitLen()).String(), "dev", p.link).CombinedOutput() // #nosec G204 -- no shell
 	if err != nil {
 		return fmt.Errorf("ip address %s %s dev %s: %w: %s", verb, a, p.link, err, out)
@@ -115,14 +114,14 @@ func (p *places) ip(ctx context.Context, verb string, a netip.Addr) error {
 	return nil
 }
 
-// Members says where members are on this machine: an address, or an address
-// with a port, by where it is really reached. What it does not name is dialled as it is.
+// Members maps the addresses of members, with or without port, to the addresses at which this machine reaches them.
+// Members that are not in the map are dialed at their own addresses.
 type Members struct {
 	mu sync.RWMutex
 	to map[string]string
 }
 
-// ParseMembers checks a map such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
+// ParseMembers validates a map such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
 func ParseMembers(to map[string]string) (*Members, error) {
 	m := &Members{}
 	return m, m.Set(to)
@@ -145,15 +144,15 @@ func (m *Members) Set(to map[string]string) error {
 	return nil
 }
 
-// Map is the map as it stands.
+// Map returns a copy of the current map.
 func (m *Members) Map() map[string]string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return maps.Clone(m.to)
 }
 
-// at is what is dialled for a member.
-func (m *Members) at(member netip.AddrPort) string {
+// dialAddress returns the address to dial for a member.
+func (m *Members) dialAddress(member netip.AddrPort) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if at, ok := m.to[member.String()]; ok {

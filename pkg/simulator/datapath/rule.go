@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// rule is a listener at work.
+// rule is a load balancer rule with an open listener.
 type rule struct {
 	p        *Path
 	listener net.Listener
@@ -19,14 +19,14 @@ type rule struct {
 	mu      sync.Mutex
 	conf    Listener
 	members map[netip.AddrPort]*member
-	order   []netip.AddrPort // as the configuration has them
+	order   []netip.AddrPort // in the order of the configuration
 	balancer
 
 	connections, byFirewall, byRange, noMember, badRequests, bytesIn, bytesOut atomic.Int64
 	active                                                                     atomic.Int64
 }
 
-// member is a member at work. It outlives its removal for the connections that it has.
+// member is a member of a rule. After its removal from the rule, it exists until its connections end.
 type member struct {
 	address netip.AddrPort
 
@@ -34,7 +34,7 @@ type member struct {
 	vm      string
 	running bool
 	health  health
-	check   string // how the last one ended
+	check   string // result of the last check
 	conns   map[net.Conn]struct{}
 
 	connections, failed, bytesIn, bytesOut atomic.Int64
@@ -47,8 +47,7 @@ func newRule(p *Path, l net.Listener, conf Listener) *rule {
 	return r
 }
 
-// configure takes over a changed rule. Members that stay keep their health and
-// their connections; those that go lose no connection either.
+// configure applies a changed rule. Members that remain keep their health, and no member loses its connections.
 func (r *rule) configure(conf Listener) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +58,7 @@ func (r *rule) configure(conf Listener) {
 		if !ok {
 			m = &member{address: c.Address, health: newHealth, conns: map[net.Conn]struct{}{}}
 		}
-		m.vmIs(c.VM, c.Running)
+		m.setVM(c.VM, c.Running)
 		if wanted[c.Address] == nil {
 			r.order = append(r.order, c.Address)
 		}
@@ -68,8 +67,8 @@ func (r *rule) configure(conf Listener) {
 	r.members = wanted
 }
 
-// vmIs notes the state of the member's VM. One that stops takes its connections along.
-func (m *member) vmIs(name string, running bool) {
+// setVM sets the state of the member's VM. If the VM stops, its connections are closed.
+func (m *member) setVM(name string, running bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.vm, m.running = name, running
@@ -80,8 +79,8 @@ func (m *member) vmIs(name string, running bool) {
 	}
 }
 
-// holds registers a connection to the member, unless its VM has stopped meanwhile.
-func (m *member) holds(c net.Conn) bool {
+// addConn registers a connection to the member. It returns false if the VM has stopped meanwhile.
+func (m *member) addConn(c net.Conn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running {
@@ -90,7 +89,7 @@ func (m *member) holds(c net.Conn) bool {
 	return m.running
 }
 
-func (m *member) drops(c net.Conn) {
+func (m *member) removeConn(c net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.conns, c)
@@ -107,8 +106,8 @@ const (
 	checkFailed = "failed"
 )
 
-// checked counts a check.
-func (m *member) checked(ok bool) {
+// recordCheck records the result of a check.
+func (m *member) recordCheck(ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.health, m.check = m.health.after(ok), checkFailed
@@ -123,14 +122,14 @@ func (m *member) isUp() bool {
 	return m.health.up()
 }
 
-// now is the configuration in force.
-func (r *rule) now() Listener {
+// config returns the current configuration.
+func (r *rule) config() Listener {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.conf
 }
 
-// current are the members in force.
+// current returns the current members.
 func (r *rule) current() []*member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +140,8 @@ func (r *rule) current() []*member {
 	return out
 }
 
-// choose picks a member for a client: one that its cookie asks for, else one by the
-// balancer. It is nil when none is up.
+// choose picks a member for a client: the one that its cookie selects, or else one that the balancer picks. It
+// returns nil if no member is up.
 func (r *rule) choose(conf *Listener, client netip.Addr, asked []string, not map[netip.AddrPort]bool) (m *member, direct bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +162,7 @@ func (r *rule) choose(conf *Listener, client netip.Addr, asked []string, not map
 	return m, direct
 }
 
-// serve accepts until the listener is closed.
+// serve accepts connections until the listener is closed.
 func (r *rule) serve() {
 	for {
 		c, err := r.listener.Accept()
@@ -171,7 +170,7 @@ func (r *rule) serve() {
 			if r.closed() {
 				return
 			}
-			r.p.o.Logger.Warn("accept", "rule", r.now().Name, "error", err)
+			r.p.o.Logger.Warn("accept", "rule", r.config().Name, "error", err)
 			if !r.p.pause(acceptPause) {
 				return
 			}
@@ -181,14 +180,14 @@ func (r *rule) serve() {
 	}
 }
 
-// closed tells whether the rule is gone from the path.
+// closed reports whether the rule was removed from the path.
 func (r *rule) closed() bool {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.p.rules[r.now().ID] != r
+	return r.p.rules[r.config().ID] != r
 }
 
-// check tries every member once, as HAProxy's option check does: can it be connected to?
+// check checks every member once, like HAProxy's option check: it tries to connect.
 func (r *rule) check() {
 	var wg sync.WaitGroup
 	for _, m := range r.current() {
@@ -198,22 +197,22 @@ func (r *rule) check() {
 				_ = c.Close()
 			}
 			if r.p.ctx.Err() == nil {
-				m.checked(err == nil)
+				m.recordCheck(err == nil)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// sameListener tells whether a rule can keep its socket.
+// sameListener reports whether a changed rule can keep its socket.
 func sameListener(a, b *Listener) bool { return a.Public == b.Public }
 
-// sortedRules orders by address and port.
+// sortedRules returns the rules sorted by address and port.
 func sortedRules(rules map[string]*rule) []*rule {
 	out := make([]*rule, 0, len(rules))
 	for _, r := range rules {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *rule) int { x, y := a.now(), b.now(); return x.Public.Compare(y.Public) })
+	slices.SortFunc(out, func(a, b *rule) int { x, y := a.config(), b.config(); return x.Public.Compare(y.Public) })
 	return out
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// Status is what the data path does and has done.
+// Status is the state of a data path.
 type Status struct {
 	Mode    string            `json:"mode"`
 	Rules   []RuleStatus      `json:"rules"`
 	Refused []RefusalStatus   `json:"refused,omitempty"`
-	Members map[string]string `json:"members,omitempty"` // the map of Members
+	Members map[string]string `json:"members,omitempty"` // see Members
 }
 
 // RuleStatus is a rule with its counters since its listener was opened.
@@ -26,7 +26,7 @@ type RuleStatus struct {
 	Name                  string         `json:"name"`
 	Public                string         `json:"public"`
 	Listen                string         `json:"listen"`
-	Mode                  string         `json:"mode"` // what is read of the traffic: tcp or http
+	Mode                  string         `json:"mode"` // HAProxy's mode: tcp or http
 	Algorithm             string         `json:"algorithm"`
 	Connections           int64          `json:"connections"`
 	Active                int64          `json:"active"`
@@ -35,7 +35,7 @@ type RuleStatus struct {
 	RefusedByFirewall     int64          `json:"refusedByFirewall"`
 	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
 	NoMember              int64          `json:"noMember"`
-	BadRequests           int64          `json:"badRequests"` // mode http
+	BadRequests           int64          `json:"badRequests"` // only in mode http
 	Members               []MemberStatus `json:"members"`
 }
 
@@ -45,26 +45,26 @@ type MemberStatus struct {
 	Address     string `json:"address"`
 	Dial        string `json:"dial"`
 	Up          bool   `json:"up"`
-	Check       string `json:"check,omitempty"` // how the last check ended, ok or failed; none yet
+	Check       string `json:"check,omitempty"` // result of the last check: ok or failed; empty before the first
 	Connections int64  `json:"connections"`
-	Failed      int64  `json:"failed"` // tries to connect
+	Failed      int64  `json:"failed"` // failed connection attempts
 	Active      int64  `json:"active"`
 	BytesIn     int64  `json:"bytesIn"`
 	BytesOut    int64  `json:"bytesOut"`
 }
 
-// RefusalStatus is a rule of which this configuration is not in force.
+// RefusalStatus is a rule whose current configuration is not in force.
 type RefusalStatus struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Status reads all counters.
+// Status returns the current state.
 func (p *Path) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Status{Mode: p.places.mode, Rules: []RuleStatus{}, Members: p.o.Members.Map()}
+	s := Status{Mode: p.local.mode, Rules: []RuleStatus{}, Members: p.o.Members.Map()}
 	for _, r := range sortedRules(p.rules) {
 		s.Rules = append(s.Rules, r.status())
 	}
@@ -74,11 +74,11 @@ func (p *Path) Status() Status {
 	return s
 }
 
-// modes are HAProxy's, by whether it reads HTTP.
+// modes are HAProxy's modes, by whether it parses HTTP.
 var modes = map[bool]string{false: "tcp", true: "http"}
 
 func (r *rule) status() RuleStatus {
-	conf := r.now()
+	conf := r.config()
 	s := RuleStatus{
 		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[conf.HTTP], Algorithm: conf.Algorithm,
 		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
@@ -89,26 +89,26 @@ func (r *rule) status() RuleStatus {
 		vm, up, check := m.vm, m.health.up(), m.check
 		m.mu.Unlock()
 		s.Members = append(s.Members, MemberStatus{
-			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.at(m.address), Up: up, Check: check, Connections: m.connections.Load(),
+			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.dialAddress(m.address), Up: up, Check: check, Connections: m.connections.Load(),
 			Failed: m.failed.Load(), Active: m.active.Load(), BytesIn: m.bytesIn.Load(), BytesOut: m.bytesOut.Load(),
 		})
 	}
 	return s
 }
 
-// Listen is where a public address with port is reached on this machine; false while no rule is in force there.
+// Listen returns the address on this machine for a public address with port, or false if no rule is in force there.
 func (p *Path) Listen(public string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if r.now().Public.String() == public {
+		if r.config().Public.String() == public {
 			return r.listener.Addr().String(), true
 		}
 	}
 	return "", false
 }
 
-// Routes are the data path's part of the simulator's controls.
+// Routes returns the data path's part of the admin API.
 func (p *Path) Routes() []simulator.AdminRoute {
 	return []simulator.AdminRoute{
 		{Pattern: "GET /data-path", Answer: func(*http.Request) (any, error) { return p.Status(), nil }},

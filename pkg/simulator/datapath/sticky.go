@@ -12,14 +12,14 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// What a policy SourceBased has without parameters.
+// Defaults of a SourceBased policy.
 const (
 	stickyExpire = 30 * time.Minute
 	stickySize   = 200 << 10
 )
 
-// stick reads a stickiness policy. One that is not known is left out of the router's configuration.
-func (l *Listener) stick(p *simulator.RouterSticky) error {
+// applySticky applies a stickiness policy. CloudStack omits policies with unknown methods from the router's configuration.
+func (l *Listener) applySticky(p *simulator.RouterSticky) error {
 	switch {
 	case p == nil:
 		return nil
@@ -28,7 +28,7 @@ func (l *Listener) stick(p *simulator.RouterSticky) error {
 		l.Cookie = c
 		return err
 	case strings.EqualFold(p.Method, "AppCookie"):
-		return fmt.Errorf("stickiness AppCookie: HAProxy has no appsession since 1.6, and takes no configuration with it")
+		return fmt.Errorf("stickiness AppCookie: HAProxy 1.6 and newer refuse a configuration with appsession")
 	case !strings.EqualFold(p.Method, "SourceBased"):
 		return nil
 	}
@@ -37,9 +37,9 @@ func (l *Listener) stick(p *simulator.RouterSticky) error {
 		var err error
 		switch strings.ToLower(k) {
 		case "expire":
-			l.Sticky, err = span(v)
+			l.Sticky, err = parseDuration(v)
 		case "tablesize":
-			l.StickySize, err = scaled(v, map[byte]int{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30})
+			l.StickySize, err = parseScaled(v, map[byte]int{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30})
 		}
 		if err != nil {
 			return fmt.Errorf("stickiness %s %q: %w", k, v, err)
@@ -48,13 +48,13 @@ func (l *Listener) stick(p *simulator.RouterSticky) error {
 	return nil
 }
 
-// span reads a time such as 30m; days are written d.
-func span(s string) (time.Duration, error) {
-	n, err := scaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
+// parseDuration parses a duration such as 30m; d means days.
+func parseDuration(s string) (time.Duration, error) {
+	n, err := parseScaled(s, map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400})
 	return time.Duration(n) * time.Second, err
 }
 
-func scaled(s string, units map[byte]int) (int, error) {
+func parseScaled(s string, units map[byte]int) (int, error) {
 	if s == "" {
 		return 0, fmt.Errorf("a number with a unit is needed")
 	}

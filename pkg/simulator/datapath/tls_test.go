@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// certificate is one for a name with its key, both as PEM.
+// certificate returns a new certificate for a name with its key, both as PEM.
 func certificate(t *testing.T, name string) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -42,7 +42,7 @@ func certificate(t *testing.T, name string) (cert, key string, pool *x509.CertPo
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, Options{})
+	b := newTestEnv(t, Options{})
 	text, key, pool := certificate(t, "web.example.com")
 	owner := b.id("account", "listAccounts", "name", "k8s")
 	domain := b.id("domain", "listDomains", "name", "ROOT")
@@ -50,11 +50,11 @@ func TestTLS(t *testing.T) {
 	cert := b.call("uploadSslCert", "name", "web", "certificate", text, "privatekey", key, "account", "k8s", "domainid", domain)["sslcert"].(map[string]any)["id"].(string)
 	id := b.rule("80")
 	b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "roundrobin", "protocol", "ssl")
-	b.eventually("HAProxy does not take it without a certificate", func() bool { return len(b.path.Status().Refused) == 1 })
+	b.eventually("the rule is refused without a certificate", func() bool { return len(b.path.Status().Refused) == 1 })
 	resp, _ := b.get(site, "/")
-	require.NotEmpty(t, resp.Header.Get("X-Member"), "what was there before stays")
+	require.NotEmpty(t, resp.Header.Get("X-Member"), "the previous configuration stays in force")
 	b.api(true, "assignCertToLoadBalancer", "lbruleid", id, "certid", cert)
-	b.eventually("TLS ends at the balancer", func() bool { return len(b.path.Status().Refused) == 0 })
+	b.eventually("the rule with TLS is in force", func() bool { return len(b.path.Status().Refused) == 0 })
 
 	forwarded := make(chan http.Header, 1)
 	for _, member := range []string{"10.1.1.21:30080", "10.1.1.22:30080"} {

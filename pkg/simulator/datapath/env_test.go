@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// bed is the example world with a backend for each of its workers.
-type bed struct {
+// testEnv runs the example world with a backend for each of its workers.
+type testEnv struct {
 	t     *testing.T
 	sim   *simulator.Simulator
 	path  *Path
@@ -33,15 +33,15 @@ type bed struct {
 }
 
 const (
-	patience = 5 * time.Minute    // nothing takes so long, on the busiest of machines
-	web      = "203.0.113.20:443" // of the example world, forwards to 30443
+	patience = 5 * time.Minute    // a limit that is only reached on errors, even on slow machines
+	web      = "203.0.113.20:443" // public address in the example world, forwards to 30443
 	site     = "203.0.113.20:80"  // HTTP, forwards to 30080
 	never    = 24 * time.Hour
 )
 
-func newBed(t *testing.T, o Options) *bed {
+func newTestEnv(t *testing.T, o Options) *testEnv {
 	t.Helper()
-	b := &bed{t: t, to: map[string]string{}}
+	b := &testEnv{t: t, to: map[string]string{}}
 	var err error
 	b.sim, err = simulator.New(simulator.Options{World: simulator.ExampleWorld()})
 	require.NoError(t, err)
@@ -57,7 +57,8 @@ func newBed(t *testing.T, o Options) *bed {
 	if o.Mode == "" {
 		o.Mode = Loopback
 	}
-	// Checks are where a test wants them: one in between meets the members' scripts, and changes who is up.
+	// Tests run checks themselves: other checks would connect to the scripted members and change which members are
+	// up.
 	o.CheckInterval, o.lingering = never, patience
 	b.path, err = Start(t.Context(), b.sim, o)
 	require.NoError(t, err)
@@ -65,8 +66,8 @@ func newBed(t *testing.T, o Options) *bed {
 	return b
 }
 
-// script plays a member by what it does with one connection after the other.
-func (b *bed) script(member string, serve func(c net.Conn)) {
+// script runs a member that calls serve for every connection.
+func (b *testEnv) script(member string, serve func(c net.Conn)) {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b.t, err)
@@ -89,9 +90,9 @@ func (b *bed) script(member string, serve func(c net.Conn)) {
 	}()
 }
 
-// httpBackend answers with its name, in the field X-Member, and sends the body back.
-// It sets the cookie that the query names.
-func (b *bed) httpBackend(member, name string) {
+// httpBackend runs a member that answers with its name in the field X-Member and the body of the request. It sets the
+// cookie that the query parameter set contains.
+func (b *testEnv) httpBackend(member, name string) {
 	b.t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Member", name)
@@ -105,8 +106,8 @@ func (b *bed) httpBackend(member, name string) {
 	b.to[member] = s.Listener.Addr().String()
 }
 
-// backend greets with its name and then sends lines back. It plays a member.
-func (b *bed) backend(member, name string) {
+// backend runs a member that sends its name as a greeting and then echoes.
+func (b *testEnv) backend(member, name string) {
 	b.t.Helper()
 	b.script(member, func(c net.Conn) {
 		_, _ = fmt.Fprintln(c, name)
@@ -114,8 +115,8 @@ func (b *bed) backend(member, name string) {
 	})
 }
 
-// at is the status of the rule of a public address.
-func (b *bed) at(public string) RuleStatus {
+// at returns the status of the rule with a public address.
+func (b *testEnv) at(public string) RuleStatus {
 	b.t.Helper()
 	rules := b.path.Status().Rules
 	i := slices.IndexFunc(rules, func(r RuleStatus) bool { return r.Public == public })
@@ -123,20 +124,20 @@ func (b *bed) at(public string) RuleStatus {
 	return rules[i]
 }
 
-// inForce waits until the configuration of a rule is as told.
-func (b *bed) inForce(id string, ok func(Listener) bool) {
+// inForce waits until ok returns true for the configuration of a rule.
+func (b *testEnv) inForce(id string, ok func(Listener) bool) {
 	b.t.Helper()
 	b.eventually("the change is in force", func() bool {
 		b.path.mu.Lock()
 		defer b.path.mu.Unlock()
 		r := b.path.rules[id]
-		return r != nil && ok(r.now())
+		return r != nil && ok(r.config())
 	})
 }
 
-// remove deletes a rule and waits until its listener is closed. To dial there would tell nothing: another test's
-// rule, for which connections are counted, may listen by then.
-func (b *bed) remove(id string) {
+// remove deletes a rule and waits until its listener is closed. It does not check that by a connection, because the
+// rule of another test may already listen on the same address, and it counts connections.
+func (b *testEnv) remove(id string) {
 	b.t.Helper()
 	b.path.mu.Lock()
 	listener, ok := b.path.rules[id].listener.(*net.TCPListener)
@@ -146,8 +147,8 @@ func (b *bed) remove(id string) {
 	b.eventually("the listener is closed", func() bool { return errors.Is(listener.SetDeadline(time.Time{}), net.ErrClosed) })
 }
 
-// refusing is an address that takes no connection and that nobody else can be given meanwhile: a connection has it.
-func (b *bed) refusing() string {
+// refusing returns an address that refuses connections. A connection uses it, so that no other listener can get it.
+func (b *testEnv) refusing() string {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b.t, err)
@@ -158,8 +159,8 @@ func (b *bed) refusing() string {
 	return c.LocalAddr().String()
 }
 
-// api runs a command and its job, which is to end as done says.
-func (b *bed) api(done bool, command string, pairs ...string) map[string]any {
+// api runs a command and its job, which must succeed if done is set, or else fail.
+func (b *testEnv) api(done bool, command string, pairs ...string) map[string]any {
 	b.t.Helper()
 	ans := b.call(command, pairs...)
 	job, ok := ans["jobid"].(string)
@@ -171,7 +172,7 @@ func (b *bed) api(done bool, command string, pairs ...string) map[string]any {
 	return ans
 }
 
-func (b *bed) call(command string, pairs ...string) map[string]any {
+func (b *testEnv) call(command string, pairs ...string) map[string]any {
 	b.t.Helper()
 	q := url.Values{"command": {command}, "response": {"json"}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -190,23 +191,23 @@ func (b *bed) call(command string, pairs ...string) map[string]any {
 	return nil
 }
 
-// id is the id of the first object of a list.
-func (b *bed) id(kind, command string, pairs ...string) string {
+// id returns the id of the first object of a list.
+func (b *testEnv) id(kind, command string, pairs ...string) string {
 	b.t.Helper()
 	list, _ := b.call(command, append(pairs, "listall", "true")...)[kind].([]any)
 	require.NotEmpty(b.t, list, "%s %v", command, pairs)
 	return list[0].(map[string]any)["id"].(string)
 }
 
-func (b *bed) rule(port string) string {
+func (b *testEnv) rule(port string) string {
 	return b.id("loadbalancerrule", "listLoadBalancerRules", "keyword", "-"+port)
 }
 
-func (b *bed) vm(name string) string {
+func (b *testEnv) vm(name string) string {
 	return b.id("virtualmachine", "listVirtualMachines", "name", name)
 }
 
-// session is a client's connection.
+// session is a connection of a client.
 type session struct {
 	net.Conn
 	in *bufio.Reader
@@ -219,7 +220,7 @@ func (s *session) line() (string, error) {
 }
 
 // open connects from a loopback address.
-func (b *bed) open(public, from string) (*session, error) {
+func (b *testEnv) open(public, from string) (*session, error) {
 	at, ok := b.path.Listen(public)
 	if !ok {
 		return nil, fmt.Errorf("no rule at %s", public)
@@ -232,8 +233,8 @@ func (b *bed) open(public, from string) (*session, error) {
 	return &session{c, bufio.NewReader(c)}, nil
 }
 
-// visit returns the greeting, or the error of a connection that is not let in.
-func (b *bed) visit(public, from string) (string, error) {
+// visit connects and returns the greeting, or the error of a refused connection.
+func (b *testEnv) visit(public, from string) (string, error) {
 	s, err := b.open(public, from)
 	if err != nil {
 		return "", err
@@ -242,14 +243,14 @@ func (b *bed) visit(public, from string) (string, error) {
 	return s.line()
 }
 
-func (b *bed) eventually(what string, ok func() bool) {
+func (b *testEnv) eventually(what string, ok func() bool) {
 	b.t.Helper()
 	require.Eventually(b.t, ok, patience, 2*time.Millisecond, what)
 }
 
 const me = "127.0.0.1"
 
-func firewall(b *bed, port int) string {
+func firewall(b *testEnv, port int) string {
 	for _, r := range b.call("listFirewallRules", "listall", "true")["firewallrule"].([]any) {
 		if r := r.(map[string]any); r["startport"] == float64(port) {
 			return r["id"].(string)
