@@ -35,7 +35,7 @@ var configList = append([]config{
 	{name: "api.throttling.enabled", def: "false", kind: "Boolean", category: "Advanced", component: "ApiRateLimitServiceImpl",
 		description: "calls per account are limited"},
 	{name: "api.throttling.interval", def: "1", kind: "Number", category: "Advanced", component: "ApiRateLimitServiceImpl",
-		description: "seconds after which the count of calls starts anew"},
+		description: "seconds after which the count of calls starts again"},
 	{name: "api.throttling.max", def: "25", kind: "Number", category: "Advanced", component: "ApiRateLimitServiceImpl",
 		description: "calls of an account per interval"},
 	{name: "ca.plugin.root.auth.strictness", def: "false", kind: "Boolean", category: "Advanced", component: "RootCAProvider", dynamic: true,

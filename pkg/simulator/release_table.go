@@ -127,7 +127,7 @@ var Differences = []Difference{
 	{
 		Since: "4.22", What: "updateLoadBalancerRule with cidrlist",
 		Params: map[string][]string{"updateLoadBalancerRule": {"cidrlist"}},
-		Without: "The rule is deleted and made anew when `loadBalancerSourceRanges` change (Event `RuleReplaced`), which ends the " +
+		Without: "The rule is deleted and created again when `loadBalancerSourceRanges` change (Event `RuleReplaced`), which ends the " +
 			"connections through that port",
 	},
 	{
