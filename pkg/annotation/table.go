@@ -43,21 +43,23 @@ var table = []Definition{
 			"as it stands. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
 			"or cluster, carries static NAT, is the source NAT address of a VPC, or when a port of the Service " +
 			"is taken there. An address that the controller did not acquire is never released by it. With `internal` it is an " +
-			"address of the VPC tier.",
+			"address of the VPC tier. An empty value is refused. When the annotation is removed, the Service keeps the address that it has: " +
+			"to change it, name another one, or delete and recreate the Service.",
 	},
 	{
 		Name: Algorithm, Writer: ByUser,
 		Type: "word", Allowed: "roundrobin, leastconn, source",
 		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
-		Doc: "How connections are spread over the nodes. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
+		Doc: "How connections are spread over the nodes. A change on an internal load balancer makes its rules again, and CloudStack's virtual " +
+			"machine for it when no rule is left meanwhile. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
 	},
 	{
 		Name: Hostname, Writer: ByUser,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
 		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster " +
-			"takes the way through the load balancer too.",
+			"takes the way through the load balancer too. An empty value is refused: remove the annotation instead.",
 	},
 	{
 		Name: Internal, Writer: ByUser,
