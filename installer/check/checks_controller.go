@@ -69,12 +69,14 @@ func controllerChecks() []Check {
 		},
 		{
 			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success, and no error is in the controller's log three times within the last ten minutes.",
+			What:   "No warning of the cloud controllers about a Node or Service in the last hour is without a later success (an Event, or the condition csccm.io/LoadBalancerReady), and no error is in the controller's log three times within the last ten minutes.",
 			Why:    "Events and log say what the controller could not do, and why.",
 			Remedy: "follow the message; kubectl describe shows all Events of an object, kubectl logs the whole log",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.events, func(events []corev1.Event) Finding {
 					logs, err := e.facts.logs.get(ctx)
+					services, _ := e.facts.services.get(ctx)
+					events, logs = unsolved(events, logs, services)
 					f := decideErrors(events, logs, e.Clock.Now())
 					if err != nil {
 						f = f.evidence("log", err.Error())

@@ -15,7 +15,9 @@ import (
 // A drift round with one Service reads each list once, and the members in the cheaper of two ways.
 func TestDriftBudgetOfOneService(t *testing.T) {
 	t.Parallel()
-	twoVMs := withWorld(func(w string) string { return regexp.MustCompile(`(?m)^  - .name: w[345],.*\n`).ReplaceAllString(w, "") })
+	twoVMs := withWorld(func(w string) string {
+		return regexp.MustCompile(`(?m)^  - .name: w[345],.*\n`).ReplaceAllString(w, "")
+	})
 	for _, c := range []struct {
 		ports   []int
 		members string // how they are read
