@@ -16,6 +16,12 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
+// sameInThePolicy are annotations of which the policy denies exactly what the parser refuses, among the values here.
+var sameInThePolicy = map[string]bool{
+	annotation.Address: true, annotation.Hostname: true, annotation.NodeSelector: true, annotation.SourceCIDRs: true, annotation.SSLCertificate: true,
+	annotation.KeepIP: true, annotation.Internal: true, annotation.Algorithm: true, annotation.ShareWith: true,
+}
+
 // What the API server denies the controller would refuse as well, and it denies the common slips.
 func TestPolicyAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
@@ -27,7 +33,7 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
 		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c", "a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
 		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
-		"cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
+		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1", "example.org.", "cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
 	}
 	for _, d := range annotation.Table() {
 		if d.CEL == "" {
@@ -44,6 +50,9 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 			}
 			messages := p.denies(t, write{now: svc})
 			_, err := annotation.Parse(svc)
+			if sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) { // the policy does not count
+				assert.Equal(t, err != nil, len(messages) > 0, "%s=%.80q: the parser says %v", d.Name, value, err)
+			}
 			if len(messages) > 0 {
 				refused++
 				require.Error(t, err, "the policy denies %s=%.80q, the parser does not", d.Name, value)
@@ -62,9 +71,29 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 		svc := loadBalancer(map[string]string{d.Name: strings.Repeat("a", 200000)})
 		assert.NotEmpty(t, p.denies(t, write{now: svc}), "%s is too long", d.Name)
 	}
+	// TLS without its certificate is denied too when the certificate goes, and in no other write.
+	both := map[string]string{annotation.SSLPorts: "443", annotation.SSLCertificate: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"}
+	alone := map[string]string{annotation.SSLPorts: "443"}
+	for name, c := range map[string]struct {
+		w    write
+		want int
+	}{
+		"set without":             {write{now: loadBalancer(alone)}, 1},
+		"the certificate goes":    {write{now: loadBalancer(alone), was: loadBalancer(both)}, 1},
+		"both go":                 {write{now: loadBalancer(nil), was: loadBalancer(both)}, 0},
+		"it was there before":     {write{now: loadBalancer(alone), was: loadBalancer(alone)}, 0},
+		"it becomes LoadBalancer": {write{now: loadBalancer(alone), was: loadBalancer(alone, ofType(corev1.ServiceTypeClusterIP))}, 1},
+		"with the certificate":    {write{now: loadBalancer(both)}, 0},
+	} {
+		messages := p.denies(t, c.w)
+		if assert.Len(t, messages, c.want, name) && c.want > 0 {
+			assert.Contains(t, messages[0], "needs "+annotation.SSLCertificate)
+		}
+	}
 	// The cheap slips are found by the API server.
 	for name, value := range map[string]string{
 		annotation.SourceCIDRs: "1.2.3.4/40", annotation.NodeSelector: "a=b=c", annotation.SSLPorts: "443", annotation.Address: "1.2.3.256", annotation.StickinessOptions: "cookie-name=a b",
+		annotation.Hostname: "",
 	} {
 		assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(map[string]string{name: value})}), name)
 	}

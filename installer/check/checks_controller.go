@@ -69,7 +69,7 @@ func controllerChecks() []Check {
 		},
 		{
 			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "No warning of the cloud controllers about a Node or Service that exists is without a later success, and no error is in the controller's log three times within the last ten minutes.",
+			What:   "No warning of the cloud controllers about a Node or Service that exists is without a later success (an Event, or the condition csccm.io/LoadBalancerReady), and no error is in the controller's log three times within the last ten minutes.",
 			Why:    "Events and log say what the controller could not do, and why.",
 			Remedy: "follow the message; kubectl describe shows all Events of an object, " + showLog + " the whole log",
 			Run: func(ctx context.Context, e *Env) Finding {
@@ -77,6 +77,7 @@ func controllerChecks() []Check {
 					services, servicesErr := e.facts.services.get(ctx)
 					nodes, nodesErr := e.facts.nodes.get(ctx)
 					logs, err := e.facts.logs.get(ctx)
+					events, logs = unsolved(events, logs, services)
 					f := decideErrors(events, logs, livingOf(services, servicesErr, nodes, nodesErr), e.Clock.Now())
 					if err != nil {
 						f = f.evidence("log", err.Error())

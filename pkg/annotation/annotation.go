@@ -92,4 +92,8 @@ type Definition struct {
 	// over the string "v", written for the chart's ValidatingAdmissionPolicy.
 	// Never stricter than Parse. Empty: not checked there.
 	CEL string
+	// CELField is the same for a spec field among the aliases, if it differs.
+	CELField string
+	// Needs is an annotation without which this one is refused.
+	Needs string
 }

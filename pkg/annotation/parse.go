@@ -135,12 +135,19 @@ func (p *parser) keepIP() bool {
 	return p.boolean(KeepIP) || len(p.errs) > before
 }
 
+// emptyValue is what is wrong with an empty value: more likely an error in a template than intended.
+const emptyValue = "it is empty; remove the annotation if it is not meant"
+
 func (p *parser) hostname() string {
 	value, set := p.svc.Annotations[Hostname]
-	if !set || strings.TrimSpace(value) == "" {
-		return "" // as upstream: an empty hostname is none
+	if !set {
+		return ""
 	}
 	value = strings.TrimSpace(value)
+	if value == "" {
+		p.refuse(Hostname, value, emptyValue, allowed(Hostname))
+		return ""
+	}
 	if _, err := netip.ParseAddr(value); err == nil {
 		p.refuse(Hostname, value, "an address is no name", allowed(Hostname))
 		return ""
@@ -198,7 +205,11 @@ func (p *parser) algorithm() string {
 
 func (p *parser) address() string {
 	fromSpec := strings.TrimSpace(p.svc.Spec.LoadBalancerIP)
-	fromAnnotation := strings.TrimSpace(p.svc.Annotations[Address])
+	value, set := p.svc.Annotations[Address]
+	fromAnnotation := strings.TrimSpace(value)
+	if set && fromAnnotation == "" {
+		p.refuse(Address, value, emptyValue, allowed(Address))
+	}
 	read := func(name, value string) string {
 		if value == "" {
 			return ""

@@ -9,18 +9,18 @@ import "strings"
 const (
 	celBoolean = `v.trim().lowerAscii() in ['true', 'false', 'enabled', 'disabled', 'yes', 'no', 'on', 'off']`
 	celPorts   = `v.trim().matches('^[A-Za-z0-9-]+([ ]*,[ ]*[A-Za-z0-9-]+)*$')`
-	celTLS     = celPorts + ` && '` + SSLCertificate + `' in variables.now`
 	celUUID    = `v.trim().matches('^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$')`
-	celIPv4    = `v.trim() == '' || isIP(v.trim()) && ip(v.trim()).family() == 4`
-	celRanges  = `v.trim() == '' || v.split(',').all(r, isCIDR(r.trim()) || isIP(r.trim()) || r.trim().matches('^[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%.+)?(/[0-9]{1,3})?$'))`
+	celIPv4    = `isIP(v.trim()) && ip(v.trim()).family() == 4`
+	celRanges  = `v.trim() == '' || v.split(',').all(r, isCIDR(r.trim()) || isIP(r.trim()) || r.trim().matches('^[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%.+)?(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?$'))`
 	celName    = `v.trim() != '' && size(v.trim()) <= 255 && !v.trim().matches('[[:cntrl:]]')`
 	// A selector's grammar without the lengths of its parts.
 	celKey      = `[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?`
 	celWord     = `([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?`
-	celRequire  = `([!]\\s*` + celKey + `|` + celKey + `(\\s*(=|==|!=)\\s*` + celWord + `|\\s+(in|notin)\\s*[(][^()]*[)]|\\s*[<>]\\s*[0-9]+)?)`
+	celWords    = `[(]\\s*` + celWord + `(\\s*,\\s*` + celWord + `)*\\s*[)]`
+	celRequire  = `([!]\\s*` + celKey + `|` + celKey + `(\\s*(=|==|!=)\\s*` + celWord + `|\\s+(in|notin)\\s*` + celWords + `|\\s*[<>]\\s*[0-9]+)?)`
 	celSelector = `v.trim() == '' || v.trim().matches('^` + celRequire + `(\\s*,\\s*` + celRequire + `)*$')`
 	celShare    = `v.trim() == '' || v.split(',').all(n, n.trim() == '*' || n.trim().matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'))`
-	celDNS      = `v.trim() == '' || v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
+	celDNS      = `size(v.trim()) <= 253 && !isIP(v.trim()) && v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
 )
 
 func celOptions() string {
@@ -38,26 +38,28 @@ var table = []Definition{
 	{
 		Name: Address, Aliases: []string{"spec.loadBalancerIP"}, Writer: ByUser,
 		Type: "IPv4 address", Allowed: "one IPv4 address", Default: "a new address of the network",
-		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "203.0.113.20", CEL: celIPv4,
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "203.0.113.20", CEL: celIPv4, CELField: `v.trim() == '' || ` + celIPv4,
 		Doc: "The public address to use. A free one is acquired; one that the account already holds in the nodes' network or VPC is used " +
 			"as it stands. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
 			"or cluster, carries static NAT, is the source NAT address of a VPC, or when a port of the Service " +
 			"is taken there. An address that the controller did not acquire is never released by it. With `internal` it is an " +
-			"address of the VPC tier.",
+			"address of the VPC tier. An empty value is refused. When the annotation is removed, the Service keeps the address that it has: " +
+			"to change it, name another one, or delete and recreate the Service.",
 	},
 	{
 		Name: Algorithm, Writer: ByUser,
 		Type: "word", Allowed: "roundrobin, leastconn, source",
 		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
-		Doc: "How connections are spread over the nodes. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
+		Doc: "How connections are spread over the nodes. A change on an internal load balancer makes its rules again, and CloudStack's virtual " +
+			"machine for it when no rule is left meanwhile. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
 	},
 	{
 		Name: Hostname, Writer: ByUser,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
 		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster " +
-			"takes the way through the load balancer too.",
+			"takes the way through the load balancer too. An empty value is refused: remove the annotation instead.",
 	},
 	{
 		Name: Internal, Writer: ByUser,
@@ -124,7 +126,7 @@ var table = []Definition{
 	{
 		Name: SSLPorts, Writer: ByUser,
 		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, when there is a certificate",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celTLS,
+		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
 		Doc: "The ports on which TLS is ended. Needs `ssl-certificate`.",
 	},
 	{

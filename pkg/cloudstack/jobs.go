@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 )
 
 const (
@@ -110,9 +111,15 @@ func (c *Client) queryJob(ctx context.Context, jobID string, opts callOptions) (
 	return &s, nil
 }
 
-// runningJobs are the ids of the caller's jobs that still run; the server lists no others.
+// runningJobs are the ids of the caller's jobs that still run; the server lists no others. One that ends while the
+// server counts and lists makes the count larger than the list: only a full page has another after it.
 func (c *Client) runningJobs(ctx context.Context, opts callOptions) (map[string]struct{}, error) {
-	jobs, err := listAll(ctx, c, commandListJobs, "asyncjobs", nil, opts, func(j *jobJSON) string { return j.ID })
+	size := c.currentPageSize()
+	first := filter{"page": "1", "pagesize": strconv.Itoa(size)}
+	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first, opts)
+	if err == nil && len(jobs) >= size && count > len(jobs) || c.learnPageSize(err, size) {
+		jobs, err = listAll(ctx, c, commandListJobs, "asyncjobs", nil, opts, func(j *jobJSON) string { return j.ID })
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,9 @@
 package cloudstack
 
 import (
+	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,4 +72,36 @@ func TestJobErrors(t *testing.T) {
 	require.NoError(t, s.err("x"))
 	s = (&jobJSON{Status: 2, Result: []byte(`{"errortext":"apikey=abcdef"}`)}).state("j", nil)
 	require.Equal(t, "apikey=REDACTED", s.ErrorText)
+}
+
+// A job that ends between the server's count and its list costs no second page; a full page has one.
+func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
+	t.Parallel()
+	page := func(from, n, count int) string {
+		var jobs []string
+		for i := range n {
+			jobs = append(jobs, fmt.Sprintf(`{"jobid":"j%d","jobstatus":0}`, from+i))
+		}
+		return fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, strings.Join(jobs, ","))
+	}
+	for _, c := range []struct {
+		name        string
+		pages       []string
+		jobs, calls int
+	}{
+		{"one ended meanwhile", []string{page(0, 2, 3)}, 2, 1},
+		{"all ended meanwhile", []string{`{"listasyncjobsresponse":{"count":2}}`}, 0, 1},
+		{"none", []string{`{"listasyncjobsresponse":{}}`}, 0, 1},
+		{"exactly a page", []string{page(0, 500, 500)}, 500, 1},
+		{"two pages", []string{page(0, 500, 700), page(0, 500, 700), page(500, 200, 700)}, 700, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeAPI(t, func(n int, _ url.Values) reply { return jsonReply(200, c.pages[min(n, len(c.pages))-1]) })
+			running, err := f.client(t).runningJobs(t.Context(), callOptions{tries: 1})
+			require.NoError(t, err)
+			require.Len(t, running, c.jobs)
+			require.Len(t, f.recorded(), c.calls)
+		})
+	}
 }

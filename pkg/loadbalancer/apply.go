@@ -27,6 +27,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, actions []Action) (agai
 		return false, err
 	}
 	defer t.release()
+	for _, n := range interruptions(actions, *t.mem.actual) {
+		t.notify(n) // before it happens
+	}
 	ap := &applier{r: r, t: t, rules: map[int]string{}}
 	for len(actions) > 0 && err == nil {
 		wave := actions[0].Wave

@@ -80,8 +80,8 @@ func checkPort(p Port, network *Network) *RefusalError {
 		}
 	case p.Port == statsPort && proxied:
 		return &RefusalError{
-			ReasonReservedPort, fmt.Sprintf("port %d is taken by the virtual router for its own statistics", p.Port),
-			"choose another port", p.Port,
+			ReasonReservedPort, fmt.Sprintf("port %d is reserved: the HAProxy of CloudStack's virtual router has its statistics there", p.Port),
+			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)", p.Port,
 		}
 	}
 	return nil

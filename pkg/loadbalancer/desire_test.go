@@ -162,9 +162,11 @@ func TestDesireOnATier(t *testing.T) {
 	assert.Nil(t, d.Rules[0].CIDRs)
 
 	n.ACLName = defaultDeny
-	assert.Len(t, defaultACL(d, n), 1)
+	assert.Nil(t, defaultACL(d, n), "nobody is to be let in")
+	d.Ranges = []string{"10.0.0.0/8"}
+	assert.NotNil(t, defaultACL(d, n))
 	n.ACLName = defaultAllow
-	assert.Empty(t, defaultACL(d, n))
+	assert.Nil(t, defaultACL(d, n))
 }
 
 func TestServingNetwork(t *testing.T) {

@@ -97,8 +97,18 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	result.Unserved = defaultACL(t.wanted, t.network)
 	if target := chooseTarget(t.wanted, *t.mem.actual); target != nil {
 		result.IP = target.IP
+		t.noteNoLongerAsked(target.IP)
 	}
 	return result, nil
+}
+
+// noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
+func (t *task) noteNoLongerAsked(ip string) {
+	if t.mem.asked == ip && t.wanted.Address == "" {
+		t.notify(Notice{Reason: ReasonAddressKept, Message: fmt.Sprintf(
+			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another one, or delete and recreate the Service", annotation.Address, ip)})
+	}
+	t.mem.asked = t.wanted.Address
 }
 
 // noteTags warns of tags that two syncs in a row could not set: one failure passes.

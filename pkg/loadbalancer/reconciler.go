@@ -132,6 +132,7 @@ type memory struct {
 	aclID    string                // the network ACL list that was last brought to the desired state
 	known    bool                  // the state was read before by this process
 	survey   bool                  // the last attempt failed, and had to look closely
+	asked    string                // the address that was last asked for by name
 	untagged int                   // syncs in a row that could not tag
 	// releasing are addresses whose release was asked for and not seen to succeed, with the time; the zero time when it
 	// is known to have failed.

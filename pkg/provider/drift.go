@@ -82,11 +82,7 @@ func (lb *loadBalancer) run(ctx context.Context) {
 func (lb *loadBalancer) driftRound(ctx context.Context) {
 	tagged := lb.tagsToSweep(ctx)
 	begun := lb.deps.Clock.Now()
-	since := begun
 	all := lb.settledServices()
-	if len(all) < 2 {
-		since = time.Time{} // whole lists would not pay
-	}
 	gate := make(chan struct{}, driftWorkers)
 	var group sync.WaitGroup
 	for _, uid := range all {
@@ -94,7 +90,7 @@ func (lb *loadBalancer) driftRound(ctx context.Context) {
 		group.Go(func() {
 			defer func() { <-gate }()
 			if ctx.Err() == nil {
-				lb.repair(ctx, uid, since)
+				lb.repair(ctx, uid, begun)
 			}
 		})
 	}

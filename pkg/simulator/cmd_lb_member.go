@@ -97,8 +97,9 @@ func assignFailed() *apiError {
 }
 
 // newMembers checks one VM: all must be good before any is stored. Jobs on one
-// rule run side by side: a pair that another job has added since the call was
-// sent passes the check and then fails in the database.
+// rule run side by side. Of two that add the same pair at once the later one finds
+// it taken; of three the last passed the check and failed in the database
+// (concurrent.assign-same-vm; that the order is always this one is a guess).
 func (r *lbRule) newMembers(v *vm, list *backends, sent time.Time) ([]*lbMember, *apiError) {
 	n := v.nicIn(r.network)
 	if v.gone() || v.owner != r.owner() || n == nil {
@@ -120,8 +121,13 @@ func (r *lbRule) newMembers(v *vm, list *backends, sent time.Time) ([]*lbMember,
 		for _, m := range r.members {
 			switch {
 			case m.vm != v || m.ip != ip:
-			case i >= checked || m.since.After(sent):
+			case i >= checked:
 				return nil, errf(codeInternal, csRuntime, "Entity already exists ")
+			case m.since.After(sent):
+				if m.raced++; m.raced > 1 {
+					return nil, errf(codeInternal, csRuntime, "Entity already exists ")
+				}
+				return nil, assignFailed()
 			default:
 				return nil, assignFailed()
 			}

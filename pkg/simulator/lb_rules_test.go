@@ -94,10 +94,11 @@ func TestRacingAssigns(t *testing.T) {
 	assign := func(vm string) answer {
 		return h.call(u, "assignToLoadBalancerRule", "id", rule, "virtualmachineids", h.vmID(vm))
 	}
-	first, same, other := assign("own-1"), h.ok(assign("own-1")), h.ok(assign("own-2"))
+	first, same, third, other := assign("own-1"), h.ok(assign("own-1")), h.ok(assign("own-1")), h.ok(assign("own-2"))
 	require.Empty(t, h.members(rule), "not before the jobs end")
 	h.done(u, first)
-	h.broken(u, same, 530, "Entity already exists ")
+	h.broken(u, same, 530, "Failed to assign load balancer rule")
+	h.broken(u, third, 530, "Entity already exists ")
 	h.done(u, other)
 	require.Len(t, h.members(rule), 2)
 	h.broken(u, assign("own-1"), 530, "Failed to assign load balancer rule")

@@ -43,7 +43,29 @@ func (c *call) processParams() *apiError {
 		return err
 	}
 	if strings.HasPrefix(c.api.Name, "list") {
-		return c.checkTagValues()
+		if err := c.checkTagValues(); err != nil {
+			return err
+		}
+	}
+	return c.checkDatabaseText()
+}
+
+// checkDatabaseText refuses texts that the database does not take: characters of four bytes in UTF-8, such as emoji. The
+// signature of such a call is right. Seen for keyword; that it holds for every text and tag is a guess.
+func (c *call) checkDatabaseText() *apiError {
+	breaks := func(v string) bool { return strings.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }) }
+	for i := range c.api.Params {
+		p := &c.api.Params[i]
+		name := strings.ToLower(p.Name)
+		bad := p.Type == "string" && breaks(c.args[name])
+		for _, e := range c.maps[name] {
+			for _, v := range e {
+				bad = bad || breaks(v)
+			}
+		}
+		if bad {
+			return c.internal(csRuntime, "Incorrect string value in the parameter %s", name)
+		}
 	}
 	return nil
 }

@@ -298,6 +298,7 @@ type lbMember struct {
 	vm    *vm
 	ip    string
 	since time.Time
+	raced int // jobs that tried to add it while the one that did was running
 }
 
 // fwRule is a firewall rule: an ingress rule of a public address, or an egress rule of a network.

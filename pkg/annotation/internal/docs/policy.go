@@ -4,6 +4,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -90,9 +91,14 @@ func Policy() string {
 		// all() over a list of one gives the value the short name v. Values that are too long are refused above.
 		write(fmt.Sprintf("!('%[1]s' in variables.changed) || size(variables.now['%[1]s']) > %[3]d || [variables.now['%[1]s']].all(v, %[2]s)", d.Name, d.CEL, annotation.MaxValue),
 			d.Name+": allowed: "+d.Allowed)
+		if d.Needs != "" {
+			// Also when what it needs is removed.
+			write(fmt.Sprintf("!('%[1]s' in variables.now) || '%[2]s' in variables.now || !('%[1]s' in variables.changed) && !('%[2]s' in variables.was)", d.Name, d.Needs),
+				d.Name+": needs "+d.Needs+": set that one too, or remove both")
+		}
 		if slices.Contains(d.Aliases, "spec.loadBalancerIP") {
 			write(fmt.Sprintf("!has(object.spec.loadBalancerIP) || !variables.becomes && has(oldObject.spec.loadBalancerIP) && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP || "+
-				"[object.spec.loadBalancerIP].all(v, size(v) <= %d && (%s))", annotation.MaxValue, d.CEL), "spec.loadBalancerIP: allowed: "+d.Allowed)
+				"[object.spec.loadBalancerIP].all(v, size(v) <= %d && (%s))", annotation.MaxValue, cmp.Or(d.CELField, d.CEL)), "spec.loadBalancerIP: allowed: "+d.Allowed)
 		}
 	}
 	fmt.Fprintf(&b, policyTail, "annotations")
