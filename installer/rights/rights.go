@@ -25,6 +25,8 @@ const (
 	System Place = "kube-system"
 	// Heartbeats is where kubelets renew their leases.
 	Heartbeats Place = "kube-node-lease"
+	// Tested is the namespace in which csccm test works. No role of docs/csccm-rights.yaml grants it.
+	Tested Place = "namespace of csccm test"
 )
 
 // Namespace is the place as the API server knows it; "" for everywhere.
