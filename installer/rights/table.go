@@ -26,7 +26,8 @@ const (
 func Table() []Right {
 	out := []Right{
 		// csccm test.
-		{Verbs: words("get"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of `--in`; without it one is made and removed (`create`, `delete`)"},
+		{Verbs: words("get"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test"},
+		{Verbs: words("create delete"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test", When: "`--in` is not given"},
 		{Verbs: words("create get list delete"), Resource: "services", Place: Tested, Commands: words("test"), Why: "the Service that is tested"},
 		{Verbs: words("create get list delete"), Resource: "pods", Place: Tested, Commands: words("test"), Why: "the Pods that answer and ask"},
 		{Verbs: words("get"), Resource: "pods/log", Place: Tested, Commands: words("test"), Why: "what the Pod that asks has seen"},
@@ -65,12 +66,12 @@ func Table() []Right {
 		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rolling), Why: "why the controller's Pods do not start"},
 		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
 		{
-			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall test"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
 		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
 		{
-			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall test"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
 		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(looking + " install taint"), Why: "volumes that are bound to a zone's old name"},
