@@ -246,9 +246,9 @@ func judge(answers []echo.Answer) (string, error) {
 		case a.Error != "":
 			return "", fmt.Errorf("no answer at %s: %s", a.Address, a.Error)
 		case proxy && !a.Proxied:
-			return "", fmt.Errorf("Pod %s answers at %s, but no PROXY protocol named the client: it came from %s", a.Pod, a.Address, a.Client)
+			return "", fmt.Errorf("no PROXY protocol named the client to Pod %s at %s: it came from %s", a.Pod, a.Address, a.Client)
 		case !proxy && a.Proxied:
-			return "", fmt.Errorf("Pod %s got the PROXY protocol at %s, where it was not asked for", a.Pod, a.Address)
+			return "", fmt.Errorf("the PROXY protocol came to Pod %s at %s, where it was not asked for", a.Pod, a.Address)
 		case proxy:
 			texts = append(texts, fmt.Sprintf("PROXY protocol names the client %s", a.Client))
 		default:

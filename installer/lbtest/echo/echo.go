@@ -39,7 +39,7 @@ func Serve(ctx context.Context, l net.Listener, token, pod string) error {
 		c, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // told to stop
+				return nil // told to stop
 			}
 			return err
 		}
