@@ -52,6 +52,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 	test := sections.FlagSet("cloudstack").Bool("self-test", false,
 		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
+	balancer := &lbTestFlags{}
+	balancer.add(sections.FlagSet("cloudstack"))
 
 	c := &initializer{fence: leader.NewFence(nil), stop: stop}
 	ours.WriteGate = c.fence.Enter
@@ -70,6 +72,9 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 		if v := cmd.Flags().Lookup("version").Value.String(); v != strconv.FormatBool(false) {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 			return err
+		}
+		if balancer.asked() {
+			return balancer.run(cmd.Context(), cmd.OutOrStdout(), stop)
 		}
 		// Ahead of the framework, which would answer a wrong cloud-config with a stack trace.
 		if err := ours.Validate(); err != nil {

@@ -17,7 +17,7 @@ import (
 // judge objects with --dry-run=server.
 var changing = map[string]bool{
 	"install": true, "upgrade": true, "rollback": true,
-	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "taint": false, "migrate-rules": false,
+	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "taint": false, "migrate-rules": false, "test": false,
 }
 
 // requireMissingYes is exit code 2, which names --yes and what it would do.

@@ -140,14 +140,15 @@ func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string
 		c, err = maps.Get(ctx, MadeConfigMap, metav1.GetOptions{})
 		m := &Made{SchemaVersion: 1}
 		exists := err == nil
-		if exists {
+		switch {
+		case exists:
 			if m, err = decodeMade(c); err != nil {
 				return err
 			}
 			c = c.DeepCopy()
-		} else if !apierrors.IsNotFound(err) {
-			break
-		} else {
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
+		default:
 			c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: MadeConfigMap, Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
 			}}

@@ -25,6 +25,14 @@ const (
 // one has oneself.
 func Table() []Right {
 	out := []Right{
+		// csccm test.
+		{Verbs: words("get"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test"},
+		{Verbs: words("create delete"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test", When: "`--in` is not given"},
+		{Verbs: words("create get list delete"), Resource: "services", Place: Tested, Commands: words("test"), Why: "the Service that is tested"},
+		{Verbs: words("create get list delete"), Resource: "pods", Place: Tested, Commands: words("test"), Why: "the Pods that answer and ask"},
+		{Verbs: words("get"), Resource: "pods/log", Place: Tested, Commands: words("test"), Why: "what the Pod that asks has seen"},
+		{Verbs: words("list"), Resource: "events", Place: Tested, Commands: words("test"), Why: "why the Service has no address"},
+
 		// The cluster.
 		{
 			Verbs: words("list"), Resource: "nodes", Commands: words(looking + " plan install uninstall takeover taint migrate-rules cks"),
@@ -58,12 +66,12 @@ func Table() []Right {
 		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rolling), Why: "why the controller's Pods do not start"},
 		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
 		{
-			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall test"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
 		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
 		{
-			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall"),
+			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall test"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
 		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(looking + " install taint"), Why: "volumes that are bound to a zone's old name"},
@@ -95,8 +103,8 @@ func Table() []Right {
 		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Release, Commands: words(looking + " install"), Why: "which controller leads"},
 		{Verbs: words("get"), Group: leases, Resource: "leases", Place: System, Commands: words("install taint takeover uninstall"), Why: "which controller leads"},
 		{Verbs: words("update"), Group: leases, Resource: "leases", Place: System, Commands: words("uninstall"), Why: "frees the lease of the controller, which can no longer do so", Without: "the next controller leads when the lease has expired"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt test " + rolling), Why: "the controller's settings and rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt test " + rolling), Why: "the controller's settings and rollout"},
 		{Verbs: words("list"), Group: apps, Resource: "replicasets", Place: Release, Commands: words(rolling), Why: "the controller's rollout"},
 		{Verbs: words("patch"), Group: apps, Resource: "deployments", Place: Release, Commands: words("rotate-keys"), Why: "restarts a controller that does not take the new keys by itself"},
 		{

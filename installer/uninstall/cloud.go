@@ -64,9 +64,7 @@ func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
 	for _, o := range p.removal.Gone {
 		p.Deletes = append(p.Deletes, o.String()+" from csccm's list: it is no longer in CloudStack")
 	}
-	for _, text := range p.removal.Stays {
-		p.Stays = append(p.Stays, text)
-	}
+	p.Stays = append(p.Stays, p.removal.Stays...)
 	return nil
 }
 

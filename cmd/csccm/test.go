@@ -1,0 +1,158 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/lbtest"
+	"github.com/csccm/csccm/installer/lbtest/echo"
+	"github.com/csccm/csccm/installer/operation"
+	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/report"
+)
+
+type testFlags struct {
+	release string
+	options lbtest.Options
+	dryRun  dryRun
+}
+
+func newTestCommand(g *globals) *cobra.Command {
+	f := &testFlags{}
+	cmd := &cobra.Command{
+		Use:   "test",
+		Short: "Make a load balancer, ask it from inside and outside, and remove it again",
+		Long: `test proves that Services of type LoadBalancer work. It makes a Service with a small
+Pod in a namespace of its own (or in the one of --in), waits for the address, and asks
+it over TCP and over the PROXY protocol: from a second Pod, and from this machine where
+the address is reached from here. Then all of it is removed: the controller deletes the
+rules and releases the address. That is done after ^C and after a failure too.
+
+The Pods run the controller's own image, which the cluster can pull already; --image
+names another place of it. They ask for no rights and fit the Pod Security level
+restricted. While the test runs it uses one public address, and ports 9080 and 9081 of it.
+
+Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsClient,
+		Example: `  csccm test
+
+  # in a namespace that exists, for a program
+  csccm test --in load-test --yes -o json
+
+  # where the policy for tenants refuses the PROXY protocol
+  csccm test --skip-proxy --yes`,
+		Args:        noArgs,
+		Annotations: outputs("text", "json", "yaml"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.options.Namespace, "in", "", "namespace of Service and Pods, which must exist (default a new one, which is removed)")
+	flags.StringVar(&f.options.Image, "image", "", "image with the controller's program (default that of the controller)")
+	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
+	flags.BoolVar(&f.options.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
+	flags.BoolVar(&f.options.NoOutside, "skip-outside", false, "do not ask from this machine")
+	addDryRun(cmd, &f.dryRun)
+	completeFlag(cmd, "in", completeFrom(g, namespaceNames))
+	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	return cmd
+}
+
+func (f *testFlags) run(ctx context.Context, g *globals) error {
+	format, err := g.wantOutput("text", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	dry, err := f.dryRun.readWith(g.yes)
+	if err != nil {
+		return err
+	}
+	if err := positive("--address-timeout", f.options.AddressTime); err != nil {
+		return err
+	}
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if err := releaseHere(ctx, c, f.release); err != nil {
+		return err
+	}
+	o := f.options
+	if o.Image == "" {
+		if o.Image, err = controllerImage(ctx, c, f.release); err != nil {
+			return err
+		}
+	}
+	where := "a namespace of its own"
+	if o.Namespace != "" {
+		where = "namespace " + o.Namespace
+	}
+	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
+	if dry {
+		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
+		return err
+	}
+	if err := g.agreed(ctx, format, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
+		return err
+	}
+	progress := g.progress()
+	defer progress.Close()
+	t := &lbtest.Tester{
+		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: podLogs(c), Ask: askOnce,
+	}
+	result, err := t.Run(ctx)
+	if result != nil {
+		var werr error
+		if format == "text" {
+			werr = result.WriteText(g.out, g.style(g.out))
+		} else {
+			werr = report.Encode(g.out, format, result)
+		}
+		if err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// askOnce asks from this machine: nothing is tried again for long, since the Pod inside has waited for the first answer.
+func askOnce(ctx context.Context, address, token string) (echo.Answer, error) {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return echo.AskUntil(ctx, address, token)
+}
+
+// controllerImage is the image of the release's controller.
+func controllerImage(ctx context.Context, c *cluster.Cluster, release string) (string, error) {
+	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
+	deployments, err := c.Kube.AppsV1().Deployments(c.Namespace).List(ctx, selector)
+	if err != nil {
+		return "", c.Explain(err)
+	}
+	for i := range deployments.Items {
+		if containers := deployments.Items[i].Spec.Template.Spec.Containers; len(containers) > 0 {
+			return containers[0].Image, nil
+		}
+	}
+	sets, err := c.Kube.AppsV1().DaemonSets(c.Namespace).List(ctx, selector)
+	if err != nil {
+		return "", c.Explain(err)
+	}
+	for i := range sets.Items {
+		if containers := sets.Items[i].Spec.Template.Spec.Containers; len(containers) > 0 {
+			return containers[0].Image, nil
+		}
+	}
+	return "", &operation.UsageError{
+		What: fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, c.Namespace),
+		Fix:  "run csccm install, or name the release with --release and --namespace",
+	}
+}
