@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // taintFlags are the flags of taint alone.
@@ -217,8 +218,8 @@ func carryOutTaint(ctx context.Context, g *globals, f *taintFlags, c *cluster.Cl
 		return nil
 	}
 	n := 1 + len(r.Rest)
-	question := prompt.Question{Message: fmt.Sprintf("Taint %d nodes, %s first and alone", n, r.Canary)}
-	if err := g.agreed(ctx, format, fmt.Sprintf("taint %d nodes", n), question); err != nil {
+	question := prompt.Question{Message: fmt.Sprintf("Taint %s, %s first and alone", plural.Count(n, "node"), r.Canary)}
+	if err := g.agreed(ctx, format, "taint "+plural.Count(n, "node"), question); err != nil {
 		return err
 	}
 	text := format == "text"
@@ -288,7 +289,7 @@ func undoTaint(ctx context.Context, g *globals, f *taintFlags, format string) er
 	if f.snapshot != "" && s.Server != c.Server {
 		return usagef("the snapshot is of %s, the cluster is %s", s.Server, c.Server)
 	}
-	what := fmt.Sprintf("set back what csccm tainted of %d nodes", len(s.Nodes))
+	what := "set back what csccm tainted of " + plural.Count(len(s.Nodes), "node")
 	if f.look {
 		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
 		return err
