@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -122,12 +123,7 @@ func runAdopt(ctx context.Context, g *globals, f *adoptFlags, names []string) er
 	return err
 }
 
-func addresses(n int) string {
-	if n == 1 {
-		return "1 address"
-	}
-	return fmt.Sprintf("%d addresses", n)
-}
+func addresses(n int) string { return plural.Count(n, "address") }
 
 func adoptFacts(ctx context.Context, c *cluster.Cluster, cs *cloud, release string, names []string) (*adopt.Facts, []corev1.Service, error) {
 	options, _, err := plan.Options(ctx, c.Kube, c.Namespace, release)

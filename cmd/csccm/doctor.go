@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -198,10 +199,7 @@ func notInstalled(namespace string, skipped int) error {
 }
 
 func skippedChecks(n int) string {
-	if n == 1 {
-		return "1 check was"
-	}
-	return fmt.Sprintf("%d checks were", n)
+	return plural.Count(n, "check") + " " + plural.Verb(n, "was", "were")
 }
 
 // cutOff says in one line what ended a run of checks, and how many of them were not judged.

@@ -347,14 +347,14 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 		Interactive: g.interactive(), Style: g.style,
 		Out: g.out, ErrOut: g.errOut,
 		Connect: func(cfg *cloudstack.Config) (install.CloudStack, error) { return cloudstack.NewClient(cfg) },
-		Login:   login, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
+		Login:   openSession, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
 		Checks: check.Run, Kubelets: kubelet.Verify, PodLogs: podLogs(c), Diff: differ(g, c),
 	}
 	return in.Run(ctx)
 }
 
-// login opens a session, or works with an administrator's keys.
-func login(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (install.AdminSession, error) {
+// openSession opens a session, or works with an administrator's keys.
+func openSession(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (install.AdminSession, error) {
 	if cfg.APIKey != "" {
 		return cloudstack.NewClient(cfg)
 	}

@@ -222,16 +222,16 @@ func TestInstallWithoutTerminal(t *testing.T) {
 		err  string
 		fix  string
 	}{
-		"nothing":    {nil, environment(), "error: Credentials for the controller is not given", "fix: add --admin-user USER"},
-		"no url":     {[]string{"--admin-user", "admin"}, environment(), "error: URL of the CloudStack API is not given", "fix: add --api-url"},
+		"nothing":    {nil, environment(), "error: Credentials for the controller: not given, and there is no terminal to ask on", "fix: add --admin-user USER"},
+		"no url":     {[]string{"--admin-user", "admin"}, environment(), "error: URL of the CloudStack API: not given", "fix: add --api-url"},
 		"no account": {[]string{"--admin-user", "admin", "--api-url", "http://127.0.0.1:1/client/api"}, environment("CSCCM_ADMIN_PASSWORD", "word-canary"), "error: Account that owns", "fix: add --account"},
 		"password": {
 			[]string{"--admin-user", "admin", "--api-url", "http://127.0.0.1:1/client/api", "--account", "k8s"},
-			environment(), "error: Password of admin is not given", "--admin-password-file FILE",
+			environment(), "error: Password of admin: not given", "--admin-password-file FILE",
 		},
 		"one key of the environment": {
 			[]string{"--api-url", "http://127.0.0.1:1/client/api"},
-			environment("CLOUDSTACK_API_KEY", "key-canary"), "error: Secret key is not given", "--secret-key-file",
+			environment("CLOUDSTACK_API_KEY", "key-canary"), "error: Secret key: not given", "--secret-key-file",
 		},
 	}
 	for name, tc := range tests {

@@ -126,6 +126,28 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	}
 }
 
+// ^C is the way to end a watch: there is no error to speak of, only the exit code.
+func TestWatchEndsWithoutAnError(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file, _ := cloudConfig(t)
+	for _, command := range []string{"status", "doctor"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			cmd, stderr := process(t, t.TempDir(), command, "--watch", "--server", a.url, "--cloud-config", file)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			_, err = out.Read(make([]byte, 1)) // a round is shown
+			require.NoError(t, err)
+			require.NoError(t, cmd.Process.Signal(os.Interrupt))
+			_, _ = io.Copy(io.Discard, out)
+			require.Equal(t, 130, codeOf(t, cmd.Wait()), stderr)
+			require.NotContains(t, stderr.String(), "error:")
+		})
+	}
+}
+
 // As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm for the shell's completion.
 func TestPlugin(t *testing.T) {
 	t.Parallel()

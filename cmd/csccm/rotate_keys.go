@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/login"
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/rotate"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -17,7 +18,7 @@ import (
 )
 
 func newRotateKeysCommand(g *globals) *cobra.Command {
-	f, login, o := &operationFlags{}, &installFlags{}, rotate.Options{}
+	f, admin, o := &operationFlags{}, &installFlags{}, rotate.Options{}
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give the controller new API keys, without a moment without",
@@ -39,8 +40,8 @@ restarted, one Pod at a time.` + serverIsClient,
 	}
 	f.add(cmd)
 	f.addRollout(cmd)
-	login.addAdmin(cmd)
-	login.addAdminCMK(cmd)
+	admin.addAdmin(cmd)
+	admin.addAdminCMK(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
@@ -52,11 +53,11 @@ restarted, one Pod at a time.` + serverIsClient,
 			g.timeout = 30 * time.Minute // two rollouts, and a person who thinks
 		}
 		return g.runE(func(ctx context.Context, _ []string) error {
-			if err := login.secrets(g); err != nil {
+			if err := admin.secrets(g); err != nil {
 				return err
 			}
-			login.warn(g)
-			login.interactive = g.interactive()
+			admin.warn(g)
+			admin.interactive = g.interactive()
 			e, err := f.env(ctx, g, rotate.Command)
 			if err != nil {
 				return err
@@ -65,11 +66,11 @@ restarted, one Pod at a time.` + serverIsClient,
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
 			o.Connect = func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) }
 			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
-				admin, end, err := login.session(ctx, e, cfg)
+				session, end, err := admin.session(ctx, e, cfg)
 				if err != nil {
 					return nil, nil, err
 				}
-				return admin, end, nil
+				return session, end, nil
 			}
 			return rotate.Run(ctx, e, o)
 		})(cmd, args)
@@ -97,7 +98,7 @@ func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloud
 		return nil, nil, usagef("only one of --admin-api-key-file and --admin-secret-key-file is given; give both")
 	}
 	var client *cloudstack.Client
-	login := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
+	open := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
 		var err error
 		if cfg.APIKey != "" {
 			client, err = cloudstack.NewClient(cfg)
@@ -107,13 +108,13 @@ func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloud
 		return client, err
 	}
 	if cfg.APIKey != "" {
-		if _, err := login(ctx, "", "", ""); err != nil {
+		if _, err := open(ctx, "", "", ""); err != nil {
 			return nil, nil, err
 		}
 	} else {
-		l := &credentials.Login{
+		l := &login.Login{
 			Prompt: e.Prompt, Progress: e.Progress, Again: f.interactive, APIURL: cfg.APIURL,
-			User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: login,
+			User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: open,
 		}
 		err := l.Run(ctx)
 		c.AdminPassword = "" // not needed again

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 type bundleFlags struct {
@@ -107,8 +108,8 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return report.Encode(g.out, format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
 	_, err = fmt.Fprintf(g.out, "%s\n", f.file)
-	_, _ = fmt.Fprintf(g.errOut, "%d files, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
-		len(files), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
+	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
+		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // taintFlags are the flags of taint alone.
@@ -305,18 +306,11 @@ func agreeToTaint(ctx context.Context, g *globals, r *taintResult, n int, format
 	}
 	question := ""
 	if n > 0 {
-		what = append(what, "taint "+nodeCount(n))
+		what = append(what, "taint "+plural.Count(n, "node"))
 		question = fmt.Sprintf(", %s first and alone", r.Canary)
 	}
 	text := strings.Join(what, ", ")
 	return g.agreed(ctx, format, text, prompt.Question{Message: strings.ToUpper(text[:1]) + text[1:] + question})
-}
-
-func nodeCount(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
 }
 
 // showTaint prints the plan for a person.

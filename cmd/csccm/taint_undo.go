@@ -10,6 +10,7 @@ import (
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // undoTaint sets the nodes back.
@@ -44,7 +45,7 @@ func undoTaint(ctx context.Context, g *globals, f *taintFlags, format string) er
 			n++
 		}
 	}
-	what := "set back " + nodeCount(n)
+	what := "set back " + plural.Count(n, "node")
 	if f.look || n == 0 {
 		return showUndo(g, format, planned, true)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/installer/install"
 	"github.com/csccm/csccm/installer/lbtest"
 	"github.com/csccm/csccm/installer/lbtest/echo"
-	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 )
@@ -151,8 +150,9 @@ func controllerImage(ctx context.Context, c *cluster.Cluster, release string) (s
 			return containers[0].Image, nil
 		}
 	}
-	return "", &operation.UsageError{
+	return "", &report.Error{
 		What: fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, c.Namespace),
 		Fix:  "run csccm install, or name the release with --release and --namespace",
+		Code: report.ExitUsage,
 	}
 }

@@ -66,7 +66,7 @@ func (g *globals) watch(ctx context.Context, interval time.Duration, format stri
 		var round bytes.Buffer
 		err := draw(ctx, &round)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return watched(ctx)
 		}
 		var said *report.ExitError
 		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
@@ -86,8 +86,17 @@ func (g *globals) watch(ctx context.Context, interval time.Duration, format stri
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return watched(ctx)
 		case <-g.clock.After(interval):
 		}
 	}
+}
+
+// watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.
+func watched(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errInterrupted) {
+		return &report.ExitError{Code: report.ExitInterrupted}
+	}
+	return cause
 }

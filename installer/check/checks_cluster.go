@@ -16,6 +16,7 @@ import (
 	kversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catCluster = "Kubernetes"
@@ -284,9 +285,4 @@ func nodeObject(n *corev1.Node, format string, args ...any) Object {
 }
 
 // count is "1 node" or "2 nodes".
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
+func count(n int, noun string) string { return plural.Count(n, noun) }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/kubelet"
-	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/takeover/family"
 	"github.com/csccm/csccm/installer/tenants"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -102,7 +102,7 @@ func (w *workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelecto
 		w.selector = selector.MatchLabels
 	}
 	w.words = tenants.Words(&t.Spec)
-	w.replaceable = takeover.Replaces(&t.Spec, w.name)
+	w.replaceable = family.Replaces(&t.Spec, w.name)
 	for i := range t.Spec.Containers {
 		w.images = append(w.images, t.Spec.Containers[i].Image)
 	}

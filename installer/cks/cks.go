@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // PodMark is what CKS greps the list of all Pods for.
@@ -85,7 +86,7 @@ func Judge(f *Facts) *Report {
 	case r.CKS:
 		add("cluster", true, "made by CKS, by its nodes' names; CloudStack's own object is not known: "+f.Why, "")
 	default:
-		add("cluster", true, "not made by CKS ("+string(f.Distribution)+"): the rest does not concern it", "")
+		add("cluster", true, "not made by CKS"+otherThanCKS(f.Distribution)+": the rest does not concern it", "")
 		return r
 	}
 	if f.Secret == "" {
@@ -110,7 +111,7 @@ func Judge(f *Facts) *Report {
 	case f.Own.Ready == 0:
 		add("controller", false, "no Pod of csccm's controller is ready", "csccm install, or csccm doctor").Failed = true
 	default:
-		add("controller", true, fmt.Sprintf("csccm's, %d Pods ready", f.Own.Ready), "")
+		add("controller", true, fmt.Sprintf("csccm's, %s ready", plural.Count(int(f.Own.Ready), "Pod")), "")
 	}
 	if n := len(f.NotExternal); n > 0 {
 		add("kubelets", false, fmt.Sprintf("%d of the nodes' kubelets run without --cloud-provider=external: %s", n, list(f.NotExternal)), kubelet.Remedy(cluster.CKS))
@@ -118,7 +119,7 @@ func Judge(f *Facts) *Report {
 		add("kubelets", true, "none is known to run without --cloud-provider=external; nodes that CKS adds will", "")
 	}
 	if n := len(f.Waiting); n > 0 {
-		add("nodes", false, fmt.Sprintf("%d nodes have no provider ID: %s", n, list(f.Waiting)), "csccm taint; again after CKS has added nodes")
+		add("nodes", false, fmt.Sprintf("%s without a provider ID: %s", plural.Count(n, "node"), list(f.Waiting)), "csccm taint; again after CKS has added nodes")
 	} else {
 		add("nodes", true, "all have a provider ID; run csccm taint after CKS has added nodes", "")
 	}
@@ -215,4 +216,12 @@ func (f *Facts) find(ctx context.Context, api API, projectID string, nodes map[s
 		}
 	}
 	return nil
+}
+
+// otherThanCKS names the distribution where it is recognised.
+func otherThanCKS(d cluster.Distribution) string {
+	if d == cluster.Unknown {
+		return ""
+	}
+	return " (" + string(d) + ")"
 }

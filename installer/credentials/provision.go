@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Request says for what the keys are to be made.
@@ -170,7 +171,7 @@ func (p *Provision) planAccount(ctx context.Context, admin Admin, r Request) err
 	p.role = &plan
 	switch {
 	case plan.Create:
-		p.step("create role %q of type User that allows %d commands and denies all others", name, len(plan.Add))
+		p.step("create role %q of type User that allows %s and denies all others", name, plural.Count(len(plan.Add), "command"))
 	case plan.changes():
 		p.step("complete role %q: allow %s", name, strings.Join(plan.Add, ", "))
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/login"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -170,7 +171,7 @@ func (in *Installer) logIn(ctx context.Context) error {
 	session := in.newConfig()
 	session.ProjectID = ""
 	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	login := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
+	open := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
 		admin, err := in.Login(ctx, session, user, password, domain)
 		if err != nil {
 			return nil, err
@@ -181,7 +182,7 @@ func (in *Installer) logIn(ctx context.Context) error {
 	}
 	if c.AdminKeys.given() {
 		in.Progress.Step("The administrator's keys at %s", c.APIURL)
-		admin, err := login(ctx, "", "", "")
+		admin, err := open(ctx, "", "", "")
 		if err == nil {
 			err = credentials.MustBeAdmin(ctx, admin, "the user of the administrator's keys")
 		}
@@ -192,9 +193,9 @@ func (in *Installer) logIn(ctx context.Context) error {
 		in.Progress.Done("accepted")
 		return nil
 	}
-	l := &credentials.Login{
+	l := &login.Login{
 		Prompt: in.Prompt, Progress: in.Progress, Again: in.Interactive, APIURL: c.APIURL,
-		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: login,
+		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: open,
 	}
 	err := l.Run(ctx)
 	c.AdminPassword = "" // not needed again

@@ -7,15 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/journal"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // facts is what detect found.
@@ -62,11 +66,20 @@ func (in *Installer) detect(ctx context.Context) error {
 		in.Progress.Fail("")
 		return err
 	}
-	in.Progress.Done("Kubernetes %s, %s, %s", f.version, f.distribution, count(len(f.nodes), "node"))
+	in.Progress.Done("%s", describeCluster(f.version, distribution, len(f.nodes)))
 	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
 		in.Progress.Info("%s", text)
 	}
 	return in.judgeKubelets(ctx)
+}
+
+// describeCluster leaves out a distribution that is not recognised: that it is unknown helps nobody.
+func describeCluster(version string, d cluster.Distribution, nodes int) string {
+	parts := []string{"Kubernetes " + version, string(d), count(nodes, "node")}
+	if d == cluster.Unknown {
+		parts = slices.Delete(parts, 1, 2)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ExternalError is a kubelet that does not leave its node to a cloud
@@ -116,9 +129,4 @@ func (in *Installer) judgeKubelets(ctx context.Context) error {
 	return nil
 }
 
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
+func count(n int, noun string) string { return plural.Count(n, noun) }

@@ -97,9 +97,9 @@ func (in *Installer) askPlace(ctx context.Context) error {
 				return err
 			}
 			r := in.request()
-			r.Account, r.Project = accountOrProject(answer)
+			ownerOf(answer, &r.Domain, &r.Account, &r.Project)
 			_, err := credentials.Plan(ctx, in.admin, r)
-			return again(err, &broken)
+			return typed(again(err, &broken), r.Account)
 		})
 		if err != nil || broken != nil {
 			return errors.Join(err, broken)
@@ -125,20 +125,37 @@ func (in *Installer) askAccount(ctx context.Context, validate func(string) error
 	c := &in.Options.Credentials
 	answer, err := in.Prompt.Input(ctx, prompt.Question{
 		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
-		Help:     "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME",
+		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
+			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
 		Validate: validate,
 	})
 	if err == nil {
-		c.Account, in.Options.Project = accountOrProject(answer)
+		ownerOf(answer, &c.Domain, &c.Account, &in.Options.Project)
 	}
 	return err
 }
 
-func accountOrProject(answer string) (account, project string) {
+// ownerOf reads NAME of an account, DOMAIN/NAME, or project/NAME.
+func ownerOf(answer string, domain, account, project *string) {
 	if name, ok := strings.CutPrefix(answer, "project/"); ok {
-		return "", name
+		*project = name
+		return
 	}
-	return answer, ""
+	*account = answer
+	if i := strings.LastIndex(answer, "/"); i > 0 {
+		*domain, *account = answer[:i], answer[i+1:]
+	}
+}
+
+// typed says how to answer what the remedy would have a flag for.
+func typed(err error, account string) error {
+	if err == nil {
+		return nil
+	}
+	if before, path, found := strings.Cut(err.Error(), ": --domain "); found {
+		return fmt.Errorf("%s: type %s/%s)", before, strings.TrimSuffix(path, ")"), account)
+	}
+	return err
 }
 
 // askDomain asks for the account's domain where the administrator sees more than one.

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Rule is a load balancer rule with its members.
@@ -307,5 +308,5 @@ func hint(t target, ours, members int, nodesKnown bool) string {
 	case ours == 0:
 		return "; none of its members is a node of this cluster"
 	}
-	return fmt.Sprintf("; %d of its %d members are nodes of this cluster", ours, members) + how
+	return fmt.Sprintf("; %d of its %s %s of this cluster", ours, plural.Count(members, "member"), plural.Verb(ours, "is a node", "are nodes")) + how
 }

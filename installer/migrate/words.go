@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // perAction phrases how many steps there are of each action.
@@ -38,12 +39,7 @@ func Did(steps []Step) string {
 }
 
 // CountRules is a number with its noun.
-func CountRules(n int) string {
-	if n == 1 {
-		return "1 rule"
-	}
-	return fmt.Sprintf("%d rules", n)
-}
+func CountRules(n int) string { return plural.Count(n, "rule") }
 
 // WriteBack prints the steps of an undo for a person.
 func WriteBack(out io.Writer, style report.Style, steps []Step) error {

@@ -171,11 +171,11 @@ func TestRefusing(t *testing.T) {
 	_, e2 := p.Secret(t.Context(), q)
 	_, e3 := p.Select(t.Context(), q, nil)
 	_, e4 := p.Confirm(t.Context(), prompt.Question{Message: "Go on", Flag: "--yes"})
-	require.EqualError(t, e4, `the answer to "Go on?" is not given, and there is no terminal to ask on`)
+	require.EqualError(t, e4, `the answer to "Go on?": not given, and there is no terminal to ask on`)
 	for _, err := range []error{e1, e2, e3} {
 		var missing *prompt.MissingError
 		require.ErrorAs(t, err, &missing)
-		require.EqualError(t, err, "CloudStack API URL is not given, and there is no terminal to ask on")
+		require.EqualError(t, err, "CloudStack API URL: not given, and there is no terminal to ask on")
 		require.Equal(t, "add --api-url URL", missing.Remedy())
 		require.Equal(t, 2, missing.ExitCode())
 	}

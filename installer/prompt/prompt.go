@@ -67,7 +67,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s is not given, and there is no terminal to ask on", e.What)
+	return fmt.Sprintf("%s: not given, and there is no terminal to ask on", e.What)
 }
 
 // Remedy names the flag.

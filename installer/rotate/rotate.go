@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Command is the name of this command's runs in the journal.
@@ -364,12 +365,7 @@ func (r *run) finish() error {
 	return err
 }
 
-func count(pods int) string {
-	if pods == 1 {
-		return "1 Pod"
-	}
-	return fmt.Sprintf("%d Pods", pods)
-}
+func count(pods int) string { return plural.Count(pods, "Pod") }
 
 func (p *Plan) print(w io.Writer) error {
 	var b strings.Builder

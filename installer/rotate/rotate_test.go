@@ -293,7 +293,7 @@ func TestRotateDryRunAndRefusals(t *testing.T) {
 		err    string
 		fix    string
 	}{
-		"nobody agreed":   {func(e *operation.Env, _ *Options) { e.Yes = false }, "is not given, and there is no terminal", "--yes"},
+		"nobody agreed":   {func(e *operation.Env, _ *Options) { e.Yes = false }, "not given, and there is no terminal", "--yes"},
 		"its own user":    {func(_ *operation.Env, o *Options) { o.User = "k8s-owner" }, "is the one whose keys are in use", "--user"},
 		"another's user":  {func(_ *operation.Env, o *Options) { o.User = "admin" }, "is of another account", "--user"},
 		"journal is full": {func(e *operation.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal"},

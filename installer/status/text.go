@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/kubelet"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // TextOptions says how a status is shown to a person.
@@ -288,12 +289,7 @@ func known(distribution string) string {
 	return distribution
 }
 
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
+func count(n int, noun string) string { return plural.Count(n, noun) }
 
 // label is prefix and text, or nothing without text.
 func label(prefix, text string) string {

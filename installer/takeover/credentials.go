@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/takeover/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -30,7 +31,7 @@ var usualSecrets = []string{"cloud-config", credentials.SecretName}
 
 // cloudConfigs returns where a workload may have its cloud-config from: the Secrets that it mounts, then the usual ones.
 func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
-	file, _ := argument(arguments(c), "cloud-config")
+	file, _ := family.Argument(family.Arguments(c), "cloud-config")
 	var out []secretRef
 	for _, v := range w.pod.Volumes {
 		var secrets []secretRef

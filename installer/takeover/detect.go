@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cluster"
 	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/takeover/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -90,11 +91,11 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 		if w.ours() && len(w.pod.Containers) > 0 && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
 			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.ready
 			f.own = append(f.own, Predecessor{Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, HelmRelease: w.meta.Annotations[helmReleaseKey]})
-			args := arguments(&w.pod.Containers[0])
+			args := family.Arguments(&w.pod.Containers[0])
 			if l := leaseOf(args); l != nil {
 				f.Own.Lease = *l
 			}
-			f.Own.InstanceTypeFormat, _ = argument(args, "instance-type-format")
+			f.Own.InstanceTypeFormat, _ = family.Argument(args, "instance-type-format")
 			f.Own.Words = args
 		}
 		if p, is := recognise(w); is {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Kind says what differs.
@@ -233,7 +234,8 @@ func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbala
 			}
 			in, gone := joinAndLeave(d.Members, r.Members)
 			if in+gone > 0 {
-				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%d nodes join the rule of port %d, %d members leave it", in, r.PublicPort, gone)})
+				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%s %s the rule of port %d, %s %s it",
+					plural.Count(in, "node"), plural.Verb(in, "joins", "join"), r.PublicPort, plural.Count(gone, "member"), plural.Verb(gone, "leaves", "leave"))})
 			}
 		}
 	}

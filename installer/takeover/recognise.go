@@ -4,13 +4,14 @@
 package takeover
 
 import (
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/takeover/family"
 )
 
 // workload is what Deployments and DaemonSets have in common.
@@ -52,13 +53,13 @@ func recognise(w *workload) (Predecessor, bool) {
 	if w.ours() || len(w.pod.Containers) == 0 {
 		return Predecessor{}, false
 	}
-	family, container := familyOfPod(w.pod, w.meta.Name)
+	whose, container := family.OfPod(w.pod, w.meta.Name)
 	if container == nil {
 		return Predecessor{}, false
 	}
 	p := Predecessor{
-		Family: family, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
-		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(arguments(container)),
+		Family: whose, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
+		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(family.Arguments(container)),
 		Kept:  w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
 		ready: w.ready, configs: cloudConfigs(w, container),
 	}
@@ -68,72 +69,16 @@ func recognise(w *workload) (Predecessor, bool) {
 	return p, true
 }
 
-// Replaces reports whether a takeover can take the place of the workload with these Pods.
-func Replaces(pod *corev1.PodSpec, workload string) bool {
-	family, _ := familyOfPod(pod, workload)
-	return family == Apache || family == Leaseweb
-}
-
-// familyOfPod returns the container that runs a cloud controller manager, and whose it is.
-func familyOfPod(pod *corev1.PodSpec, workload string) (Family, *corev1.Container) {
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		if f := familyOf(c, workload); f != "" {
-			return f, c
-		}
-	}
-	return "", nil
-}
-
-// familyOf judges by the arguments, which images that were mirrored or built by hand keep, then by the image.
-func familyOf(c *corev1.Container, name string) Family {
-	provider, _ := argument(arguments(c), "cloud-provider")
-	switch {
-	case strings.Contains(c.Image, "leaseweb"), provider == "cloudstack":
-		return Leaseweb
-	case strings.Contains(c.Image, "cloudstack-kubernetes-provider"), provider == "external-cloudstack":
-		return Apache
-	case strings.Contains(c.Image, controllerManager), strings.Contains(name, controllerManager) && provider != "":
-		return Other
-	case strings.Contains(name, controllerManager) && strings.Contains(c.Name, controllerManager):
-		return Other
-	}
-	return ""
-}
-
-func arguments(c *corev1.Container) []string { return slices.Concat(c.Command, c.Args) }
-
-// argument finds a flag in either of its forms.
-func argument(args []string, name string) (value string, found bool) {
-	for i, a := range args {
-		a, isFlag := strings.CutPrefix(a, "-")
-		if !isFlag {
-			continue
-		}
-		key, value, joined := strings.Cut(strings.TrimPrefix(a, "-"), "=")
-		switch {
-		case key != name:
-		case joined:
-			return strings.Trim(value, `"`), true
-		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
-			return args[i+1], true
-		default:
-			return "true", true
-		}
-	}
-	return "", false
-}
-
 // leaseOf is the lease by which a cloud controller manager elects its leader: it does unless told not to.
 func leaseOf(args []string) *LeaseName {
-	if v, found := argument(args, "leader-elect"); found && v == "false" {
+	if v, found := family.Argument(args, "leader-elect"); found && v == "false" {
 		return nil
 	}
 	l := DefaultLease
-	if v, found := argument(args, "leader-elect-resource-name"); found {
+	if v, found := family.Argument(args, "leader-elect-resource-name"); found {
 		l.Name = v
 	}
-	if v, found := argument(args, "leader-elect-resource-namespace"); found {
+	if v, found := family.Argument(args, "leader-elect-resource-namespace"); found {
 		l.Namespace = v
 	}
 	return &l
@@ -151,7 +96,7 @@ func LeaseOf(manifest string) LeaseName {
 		if !w.ours() || len(w.pod.Containers) == 0 {
 			continue
 		}
-		if l := leaseOf(arguments(&w.pod.Containers[0])); l != nil {
+		if l := leaseOf(family.Arguments(&w.pod.Containers[0])); l != nil {
 			return *l
 		}
 	}
@@ -168,7 +113,7 @@ func inTree(pods []corev1.Pod) []Predecessor {
 			if c.Name != "kube-controller-manager" && p.Labels["component"] != "kube-controller-manager" {
 				continue
 			}
-			if v, found := argument(arguments(c), "cloud-provider"); found && v != "" && v != "external" {
+			if v, found := family.Argument(family.Arguments(c), "cloud-provider"); found && v != "" && v != "external" {
 				out = append(out, Predecessor{Family: InTree, Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Image: c.Image, Wanted: 1})
 			}
 		}

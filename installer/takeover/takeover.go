@@ -26,20 +26,21 @@ import (
 
 	"github.com/csccm/csccm/installer/migrate"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/takeover/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Family says whose controller a predecessor is.
-type Family string
+// Family is whose a cloud controller manager is.
+type Family = family.Family
 
-// Families.
+// The families.
 const (
-	Apache   Family = "apache"   // apache/cloudstack-kubernetes-provider
-	Leaseweb Family = "leaseweb" // Leaseweb's fork
-	InTree   Family = "in-tree"  // inside kube-controller-manager, before Kubernetes 1.31
-	Other    Family = "other"    // of another cloud, or not known
+	Apache   = family.Apache
+	Leaseweb = family.Leaseweb
+	InTree   = family.InTree
+	Other    = family.Other
 )
 
 // LeaseName is a lease for leader election.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // UndoPlan is the way back from a takeover, complete enough to be shown and agreed to. It holds no secret.
@@ -243,5 +244,5 @@ func started(old *Predecessor) string {
 	if old.Kind == "DaemonSet" {
 		return "on its nodes again"
 	}
-	return strings.TrimSpace(fmt.Sprintf("with %d Pods again", old.Wanted))
+	return strings.TrimSpace("with " + plural.Count(int(old.Wanted), "Pod") + " again")
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Finalizer keeps a Service until a cloud provider has removed its load
@@ -207,12 +208,7 @@ func (p *Plan) nodes(ctx context.Context, e *operation.Env) error {
 }
 
 // count returns a number with its word.
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
+func count(n int, noun string) string { return plural.Count(n, noun) }
 
 func orNone(list []string) string {
 	if len(list) == 0 {

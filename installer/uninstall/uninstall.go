@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 	"github.com/csccm/csccm/installer/operation"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const (
@@ -140,7 +141,7 @@ func (u *run) pods(ctx context.Context, _ noteFunc) error {
 		}
 		if u.Clock.Now().After(deadline) {
 			u.Progress.Fail("")
-			return fmt.Errorf("%d Pods of the controller are still there after %s, the first is %s", len(list.Items), podsTimeout, list.Items[0].Name)
+			return fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(list.Items), "Pod"), podsTimeout, list.Items[0].Name)
 		}
 		select {
 		case <-ctx.Done():

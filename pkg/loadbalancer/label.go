@@ -6,6 +6,8 @@ package loadbalancer
 import (
 	"fmt"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // setLabel describes the action in a line, for logs and plans.
@@ -68,13 +70,7 @@ func (a *Action) setLabel() {
 	}
 }
 
-// counted is a number with its noun, "1 rule" or "2 rules".
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
+func counted(n int, noun string) string { return plural.Count(n, noun) }
 
 // ActionsText says how many actions there are, and which the first is.
 func ActionsText(n int, first string) string {

@@ -52,6 +52,7 @@ func TestInstallOnATerminal(t *testing.T) {
 		{"URL of the CloudStack API:", "cloud.example.org" + enter},
 		{"URL of the CloudStack API:", "\x15" + b.cloud.URL + enter}, // ^U clears the line
 		{"CloudStack administrator:", enter},
+		{"Domain of admin:", enter},
 		{"Password of admin:", adminPassword + enter},
 		{"Account that owns the cluster's VMs:", "k8s" + enter},
 		{"Do this in CloudStack?", enter},
@@ -72,7 +73,7 @@ func TestInstallOnATerminal(t *testing.T) {
 	if code != 2 {
 		t.Errorf("declined, it ended with %d:\n%s", code, screen)
 	}
-	shows(t, screen, "Helm keep release", "nothing was changed in the cluster: not confirmed")
+	shows(t, screen, "Helm keep release", "nothing was changed: not confirmed")
 	script.write(t, "install-interactive.txt")
 }
 

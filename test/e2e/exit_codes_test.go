@@ -88,7 +88,7 @@ func TestExitCodesOnACluster(t *testing.T) { //nolint:tparallel // the parts sha
 		refused(t, d.csccm(t, nil, append(append([]string{command}, login...), wrong, "--yes")...), code, "refuses the login of user", "password")
 	})
 	row("no terminal", func(t *testing.T, _ string, args []string, code int) {
-		refused(t, d.csccm(t, nil, args...), code, "is not given, and there is no terminal to ask on", "--yes")
+		refused(t, d.csccm(t, nil, args...), code, "not given, and there is no terminal to ask on", "--yes")
 	})
 	row("no", func(t *testing.T, command string, args []string, code int) {
 		question := map[string]string{"uninstall": "Uninstall?"}[command]

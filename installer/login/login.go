@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package credentials
+// Package login logs an administrator in, and asks for what is missing of that.
+package login
 
 import (
 	"context"
@@ -9,9 +10,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csccm/csccm/installer/credentials"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Login asks for what is missing of an administrator's login and logs in.
@@ -25,12 +26,7 @@ type Login struct {
 	User, Password, Domain string // as given; "" is asked for
 
 	// Do logs in. Its session must be that of an administrator.
-	Do func(ctx context.Context, user, password, domain string) (Administrators, error)
-}
-
-// Administrators is what only administrators may ask.
-type Administrators interface {
-	ListDomains(ctx context.Context) ([]cloudstack.Domain, error)
+	Do func(ctx context.Context, user, password, domain string) (credentials.Administrators, error)
 }
 
 const passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
@@ -51,12 +47,12 @@ func (l *Login) Run(ctx context.Context) error {
 			return nil
 		}
 		l.Progress.Fail("")
-		var refused *RefusedError
+		var refused *credentials.RefusedError
 		if !asked || !l.Again || ctx.Err() != nil || !errors.As(err, &refused) {
 			return err
 		}
 		l.Progress.Warn("%v", err)
-		l.Progress.Info("%s", refused.err.Fix)
+		l.Progress.Info("%s", refused.Remedy())
 		l.User, l.Password, l.Domain = given.User, given.Password, given.Domain
 	}
 }
@@ -75,14 +71,14 @@ func (l *Login) ask(ctx context.Context, domain bool) (asked bool, err error) {
 	if l.Domain == "" && l.Again && domain {
 		asked = true
 		if l.Domain, err = l.Prompt.Input(ctx, prompt.Question{
-			Message: "Domain of " + l.User, Default: DefaultDomain, Flag: "--admin-domain PATH",
+			Message: "Domain of " + l.User, Default: credentials.DefaultDomain, Flag: "--admin-domain PATH",
 			Help: "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s", Validate: notEmpty,
 		}); err != nil {
 			return asked, err
 		}
 	}
 	if l.Domain == "" {
-		l.Domain = DefaultDomain
+		l.Domain = credentials.DefaultDomain
 	}
 	if l.Password == "" {
 		asked = true
@@ -94,29 +90,9 @@ func (l *Login) ask(ctx context.Context, domain bool) (asked bool, err error) {
 func (l *Login) once(ctx context.Context) error {
 	session, err := l.Do(ctx, l.User, l.Password, l.Domain)
 	if err != nil {
-		return ExplainLogin(l.APIURL, l.User, l.Domain, err)
+		return credentials.ExplainLogin(l.APIURL, l.User, l.Domain, err)
 	}
-	return MustBeAdmin(ctx, session, fmt.Sprintf("user %q", l.User))
-}
-
-// RefusedError is a login that another user name, password or domain would mend.
-type RefusedError struct{ err *Error }
-
-func (e *RefusedError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error with its remedy.
-func (e *RefusedError) Unwrap() error { return e.err }
-
-// MustBeAdmin refuses a user who may not make users. who names the user.
-func MustBeAdmin(ctx context.Context, session Administrators, who string) error {
-	_, err := session.ListDomains(ctx)
-	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return explain("listing domains", err)
-	}
-	return &RefusedError{&Error{
-		What: who + " is not an administrator, and cannot make a user for the controller",
-		Fix:  "log in as an administrator of the domain, or give keys of a user in the account of the cluster's VMs with --api-key-file and --secret-key-file",
-	}}
+	return credentials.MustBeAdmin(ctx, session, fmt.Sprintf("user %q", l.User))
 }
 
 func notEmpty(s string) error {
