@@ -161,6 +161,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	f.StringVar(&s.Zone, "zone", env("ZONE"), "name or id of the zone; empty: the first advanced one (CLOUD_ZONE)")
 	vms := f.String("vms", env("VMS"), "names of existing VMs of one network, comma separated, where none can be made (CLOUD_VMS)")
 	f.StringVar(&s.Record, "record", env("RECORD"), "folder for answers whose shape is not recorded, without ids and secrets (CLOUD_RECORD)")
+	f.StringVar(&s.Shapes, "write-shapes", "", "with the simulator: write the shapes that it gives beyond the recordings to this file (test/cloud/shape/simulator.json)")
 	only := f.String("only", getenv("ONLY"), "parts of the names of the scenarios to run, comma separated (ONLY)")
 	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
 	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")

@@ -35,6 +35,8 @@ type Options struct {
 	Guard  *guard.Guard
 	// Contract is what answers are compared with; nil compares nothing.
 	Contract *shape.Contract
+	// Learned takes the shape of answers that the contract does not have; may be nil.
+	Learned *shape.Contract
 	// Recorder takes answers with unknown shapes; may be nil.
 	Recorder *shape.Recorder
 }
@@ -244,6 +246,9 @@ func (p *Proxy) learn(call *Call, a *answer) {
 			p.unknown[u.String()], isNew = u, true
 			p.order = append(p.order, u.String())
 		}
+	}
+	if isNew && p.o.Learned != nil {
+		p.o.Learned.Learn(call.Command, v)
 	}
 	p.mu.Unlock()
 	if !isNew || p.o.Recorder == nil {

@@ -40,6 +40,8 @@ type Options struct {
 	VMs []string
 	// Record is a folder for answers with unknown shapes; empty writes none.
 	Record string
+	// Shapes is the file that takes the shapes which a simulator gives and no recording has.
+	Shapes string
 	// JournalDir is the folder of journals.
 	JournalDir string
 	// Profile is how long a simulator's calls take.
@@ -64,6 +66,7 @@ type Run struct {
 	// suiteURL and productURL are where the API is reached.
 	suiteURL, productURL string
 	places               map[string]*place
+	learned              *shape.Contract
 
 	mu sync.Mutex
 }
@@ -123,6 +126,12 @@ func (r *Run) startProxy(ctx context.Context) error {
 	if o.Contract, err = shape.Load(filepath.Join(filepath.Dir(module), "pkg", "simulator", "testdata", "golden")); err != nil {
 		return err
 	}
+	if r.Shapes != "" && r.simulator != nil {
+		r.learned = shape.NewContract()
+		o.Learned = r.learned
+	} else if err := o.Contract.AddSimulator(); err != nil {
+		return err
+	}
 	if r.Record != "" {
 		if o.Recorder, err = shape.NewRecorder(r.Record); err != nil {
 			return err
@@ -173,6 +182,9 @@ func (r *Run) Stop(ctx context.Context) error {
 	if r.proxy != nil {
 		err = errors.Join(err, r.proxy.Err())
 		r.proxy.Stop()
+	}
+	if r.learned != nil {
+		err = errors.Join(err, r.learned.Save(r.Shapes))
 	}
 	if r.simulator != nil {
 		r.simulator.Stop()
