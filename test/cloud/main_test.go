@@ -71,8 +71,11 @@ func TestOnly(t *testing.T) {
 	if err != nil || string(text) != out.String() {
 		t.Errorf("the page is not what was printed: %v", err)
 	}
-	if !strings.Contains(out.String(), "3 passed, 0 failed, 0 cannot be done here") || !strings.Contains(out.String(), "shape that is not recorded: 0") {
+	if !strings.Contains(out.String(), "3 passed, 0 failed, 0 cannot be done here") {
 		t.Error(out.String())
+	}
+	if !strings.Contains(out.String(), "shape that is not recorded: 0") {
+		t.Errorf("the simulator gives shapes that are not in shape/simulator.json; after a whole run with --write-shapes they are:\n%s", out.String())
 	}
 	var suite struct {
 		Tests    int `xml:"tests,attr"`

@@ -164,6 +164,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 		p.note(call)
 		cut(w)
 		return
+	case None, LoseAnswer: // CloudStack does its work
 	}
 	// What CloudStack has done is to be learnt, also when the caller does not wait for it.
 	answer, err := p.forward(context.WithoutCancel(r.Context()), r, body)

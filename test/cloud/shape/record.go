@@ -50,7 +50,7 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 	}
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
 	text, err := json.MarshalIndent(Recording{
-		Case: name, Command: command, Caller: caller, Params: r.clean.Value("", p).(map[string]any),
+		Case: name, Command: command, Caller: caller, Params: r.clean.object(p),
 		HTTPStatus: status, ContentType: contentType, Response: r.clean.Value("", answer),
 	}, "", " ")
 	if err != nil {

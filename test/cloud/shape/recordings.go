@@ -49,9 +49,22 @@ func (c *Contract) AddSimulator() error {
 	return nil
 }
 
-// Save writes the contract as simulator.json has it.
-func (c *Contract) Save(path string) error {
-	text, err := json.MarshalIndent(c.known, "", " ")
+// Save writes what the contract has beyond another one, as simulator.json has it.
+func (c *Contract) Save(path string, beyond *Contract) error {
+	rest := map[string]map[string][]string{}
+	for command, paths := range c.known {
+		for member, types := range paths {
+			types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return slices.Contains(beyond.known[command][member], t) })
+			if len(types) == 0 {
+				continue
+			}
+			if rest[command] == nil {
+				rest[command] = map[string][]string{}
+			}
+			rest[command][member] = types
+		}
+	}
+	text, err := json.MarshalIndent(rest, "", " ")
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ type Run struct {
 	// suiteURL and productURL are where the API is reached.
 	suiteURL, productURL string
 	places               map[string]*place
-	learned              *shape.Contract
+	recorded, learned    *shape.Contract
 
 	mu sync.Mutex
 }
@@ -126,6 +126,7 @@ func (r *Run) startProxy(ctx context.Context) error {
 	if o.Contract, err = shape.Load(filepath.Join(filepath.Dir(module), "pkg", "simulator", "testdata", "golden")); err != nil {
 		return err
 	}
+	r.recorded = o.Contract
 	if r.Shapes != "" && r.simulator != nil {
 		r.learned = shape.NewContract()
 		o.Learned = r.learned
@@ -184,7 +185,7 @@ func (r *Run) Stop(ctx context.Context) error {
 		r.proxy.Stop()
 	}
 	if r.learned != nil {
-		err = errors.Join(err, r.learned.Save(r.Shapes))
+		err = errors.Join(err, r.learned.Save(r.Shapes, r.recorded))
 	}
 	if r.simulator != nil {
 		r.simulator.Stop()

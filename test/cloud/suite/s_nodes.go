@@ -78,13 +78,15 @@ func nodeLife(ctx context.Context, e *env) (string, error) {
 		if _, err := e.world.Admin.Do(ctx, "destroyVirtualMachine", api.Params{"id": x.vm.ID, "expunge": x.expunge}); err != nil {
 			return "", err
 		}
-		if err := e.nodeGone(ctx, x.vm.Name); err != nil {
+	}
+	for _, vm := range vms {
+		if err := e.nodeGone(ctx, vm.Name); err != nil {
 			return "", err
 		}
-		e.forget(x.vm)
-		if err := e.membersAre(ctx, ip, e.names()...); err != nil {
-			return "", err
-		}
+		e.forget(vm)
+	}
+	if err := e.membersAre(ctx, ip, e.names()...); err != nil {
+		return "", err
 	}
 	left, err := e.nodesOf(ctx)
 	if err == nil && !slices.Equal(left, e.names()) {

@@ -22,8 +22,6 @@ type Cleaner struct {
 	Guard *guard.Guard
 	// Log says what is removed; may be nil.
 	Log func(format string, a ...any)
-
-	all api.Params // sees the objects of all accounts, where the caller may
 }
 
 // Runs returns the ids of the runs that have objects in a cloud.
