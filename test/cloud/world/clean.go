@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
@@ -53,10 +54,34 @@ func Runs(ctx context.Context, c *api.Client) ([]string, error) {
 // notAllowed is the code for a command that the role does not have.
 const notAllowed = 432
 
-// Clean removes everything and returns what is left.
+// Clean removes everything and returns what is left. It tries again, since what was interrupted while it was made cannot be
+// removed until CloudStack has finished it.
 func (c *Cleaner) Clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
+	for try := 1; ; try++ {
+		err := c.clean(ctx)
+		if err == nil || errors.Is(err, errNotExpunged) || try == cleanTries {
+			return err
+		}
+		c.say("trying again: %v", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(cleanPause):
+		}
+	}
+}
+
+const (
+	cleanTries = 3
+	cleanPause = 10 * time.Second
+)
+
+// errNotExpunged is of a user who may not expunge VMs: waiting for seconds does not help.
+var errNotExpunged = errors.New("it is destroyed but not expunged, so its network stays; clean up again when CloudStack has expunged it")
+
+func (c *Cleaner) clean(ctx context.Context) error {
 	domain, err := c.domain(ctx)
 	if err != nil {
 		return err
@@ -180,7 +205,7 @@ func (c *Cleaner) destroy(ctx context.Context, vm api.Object) error {
 	if derr := c.remove(ctx, what, "destroyVirtualMachine", id, nil); derr != nil {
 		return errors.Join(err, derr)
 	}
-	return fmt.Errorf("%s is destroyed but not expunged, so its network stays; clean up again when CloudStack has expunged it: %w", what, err)
+	return fmt.Errorf("%s: %w (%w)", what, errNotExpunged, err)
 }
 
 func (c *Cleaner) each(all []api.Object, f func(api.Object) error) error {
