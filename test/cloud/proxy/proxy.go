@@ -242,13 +242,14 @@ func (p *Proxy) learn(call *Call, a *answer) {
 	}
 	isNew := false
 	p.mu.Lock()
-	for _, u := range p.o.Contract.Compare(call.Command, v) {
+	differences := p.o.Contract.Compare(call.Command, v)
+	for _, u := range differences {
 		if _, seen := p.unknown[u.String()]; !seen {
 			p.unknown[u.String()], isNew = u, true
 			p.order = append(p.order, u.String())
 		}
 	}
-	if isNew && p.o.Learned != nil {
+	if len(differences) > 0 && p.o.Learned != nil {
 		p.o.Learned.Learn(call.Command, v)
 	}
 	p.mu.Unlock()
