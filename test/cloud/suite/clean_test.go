@@ -23,6 +23,7 @@ type crashed struct {
 	o     Options
 	log   bytes.Buffer
 	runs  []string
+	dirs  []string // on this machine
 }
 
 func newCrashed(t *testing.T, runs int) *crashed {
@@ -54,10 +55,8 @@ func newCrashed(t *testing.T, runs int) *crashed {
 		}
 		// The process ends here, without Stop.
 		r.proxy.Stop()
-		if err := os.RemoveAll(r.dir); err != nil {
-			t.Fatal(err)
-		}
-		c.runs = append(c.runs, r.id)
+		c.runs, c.dirs = append(c.runs, r.id), append(c.dirs, r.dir)
+		t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
 	}
 	return c
 }
@@ -143,6 +142,9 @@ func TestCleanAfterACrash(t *testing.T) {
 	}
 	if !strings.Contains(c.log.String(), "CLOUD_RUN=ID") || !strings.Contains(c.log.String(), c.runs[1]) {
 		t.Errorf("the run without a journal is not named:\n%s", c.log.String())
+	}
+	if _, err := os.Stat(c.dirs[0]); !os.IsNotExist(err) {
+		t.Errorf("the folder %s, which holds credentials, is left: %v", c.dirs[0], err)
 	}
 	if left, err := world.Journals(c.o.JournalDir); err != nil || len(left) > 0 {
 		t.Errorf("journals %v, %v", left, err)

@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
 	r.guard = guard.New(world.PrefixOf(r.id))
 	var err error
-	if r.dir, err = os.MkdirTemp("", "csccm-cloud-"); err != nil {
+	if r.dir, err = os.MkdirTemp("", world.Prefix); err != nil {
 		return r, err
 	}
 	if r.URL == "" {
@@ -96,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 	if r.journal, err = world.OpenJournal(o.JournalDir, r.id); err != nil {
 		return r, err
 	}
-	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL}); err != nil {
+	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL, Dir: r.dir}); err != nil {
 		return r, err
 	}
 	r.Say("run %s on %s", r.id, r.Cloud())
