@@ -114,7 +114,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		return exitInterrupted
 	}
 	if s.out != "" {
-		err = os.WriteFile(s.out, []byte(report.Markdown()), 0o644) // #nosec G306 -- a page for people
+		err = writePage(s.out, report.Markdown())
 	}
 	if s.junit != "" && err == nil {
 		var text []byte
@@ -130,6 +130,25 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		return exitFailure
 	}
 	return exitOK
+}
+
+// The lines of a page between which the table stands.
+const (
+	tableBegin = "<!-- The table of make cloud begins. Do not edit. -->\n"
+	tableEnd   = "<!-- The table of make cloud ends. -->\n"
+)
+
+// writePage writes the table to a file, or into a page that has a place for it.
+func writePage(path, table string) error {
+	page := table
+	if old, err := os.ReadFile(path); err == nil { // #nosec G304 -- the user's
+		before, rest, begins := strings.Cut(string(old), tableBegin)
+		_, after, ends := strings.Cut(rest, tableEnd)
+		if begins && ends {
+			page = before + tableBegin + "\n" + table + "\n" + tableEnd + after
+		}
+	}
+	return os.WriteFile(path, []byte(page), 0o644) // #nosec G306 -- a page for people
 }
 
 // clean removes what runs have left.
@@ -161,9 +180,10 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	f.StringVar(&s.Zone, "zone", env("ZONE"), "name or id of the zone; empty: the first advanced one (CLOUD_ZONE)")
 	vms := f.String("vms", env("VMS"), "names of existing VMs of one network, comma separated, where none can be made (CLOUD_VMS)")
 	f.StringVar(&s.Record, "record", env("RECORD"), "folder for answers whose shape is not recorded, without ids and secrets (CLOUD_RECORD)")
+	f.StringVar(&s.Shapes, "write-shapes", "", "with the simulator: write the shapes that it gives beyond the recordings to this file (test/cloud/shape/simulator.json)")
 	only := f.String("only", getenv("ONLY"), "parts of the names of the scenarios to run, comma separated (ONLY)")
 	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
-	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")
+	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file, in the place of the one that a page has, such as docs/cloud.md (CLOUD_OUT)")
 	f.StringVar(&s.junit, "junit", env("JUNIT"), "write the results to this JUnit file (CLOUD_JUNIT)")
 	f.StringVar(&s.binDir, "bin-dir", getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
 	f.StringVar(&s.JournalDir, "journal-dir", "", "folder of the journals (default ~/.local/state/csccm-cloud)")

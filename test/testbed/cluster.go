@@ -60,6 +60,10 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	}
 	c := &Cluster{Plane: p, o: o}
 	if c.REST, err = p.AdminConfig(); err == nil {
+		// In memory: the files go with the control plane, and a client that outlives it would complain about them.
+		err = rest.LoadTLSFiles(c.REST)
+	}
+	if err == nil {
 		c.Client, err = kubernetes.NewForConfig(c.REST)
 	}
 	if err != nil {

@@ -111,12 +111,30 @@ func New(url string, who Credentials) *Client {
 
 // Call makes a call and returns the content of its answer.
 func (c *Client) Call(ctx context.Context, command string, params Params) (Object, error) {
-	if c.who.APIKey == "" {
-		if err := c.login(ctx); err != nil {
+	if c.who.APIKey != "" {
+		return c.call(ctx, command, params)
+	}
+	for again := true; ; again = false {
+		session, err := c.login(ctx)
+		if err != nil {
 			return nil, err
 		}
+		answer, err := c.call(ctx, command, params)
+		// A session ends when it is not used for half an hour, which is less than a run may take.
+		if Code(err) != http.StatusUnauthorized || !again {
+			return answer, err
+		}
+		c.forget(session)
 	}
-	return c.call(ctx, command, params)
+}
+
+// forget ends the use of a session, so that the next call logs in.
+func (c *Client) forget(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == session {
+		c.session = ""
+	}
 }
 
 // Do makes a call and waits for its job. The result has the id that the first answer named under "id", and the members
@@ -211,11 +229,12 @@ func (c *Client) Logout(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) login(ctx context.Context) error {
+// login returns the key of the session, which it makes where there is none.
+func (c *Client) login(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session != "" {
-		return nil
+		return c.session, nil
 	}
 	form := url.Values{"command": {"login"}, "response": {"json"}, "username": {c.who.User}, "password": {c.who.Password}}
 	if path := loginPath(c.who.Domain); path != "" {
@@ -223,12 +242,12 @@ func (c *Client) login(ctx context.Context) error {
 	}
 	answer, err := c.send(ctx, "login", form)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if c.session = answer.Text("sessionkey"); c.session == "" {
-		return &Error{"login", http.StatusOK, "the answer has no session key"}
+		return "", &Error{"login", http.StatusOK, "the answer has no session key"}
 	}
-	return nil
+	return c.session, nil
 }
 
 // loginPath is the path below ROOT, as login takes it.

@@ -83,15 +83,14 @@ func (g *Guard) Judge(command string, params url.Values) error {
 
 // Reads reports whether a command changes nothing.
 func Reads(command string) bool {
-	if command == "login" || command == "logout" {
-		return true
-	}
-	return slices.ContainsFunc([]string{"list", "query", "get", "find"}, func(p string) bool { return strings.HasPrefix(command, p) }) &&
-		!secretReads[command]
+	return otherReads[command] || strings.HasPrefix(command, "list") && !notReads[command]
 }
 
-// secretReads show secrets of the user that they name.
-var secretReads = map[string]bool{"getUserKeys": true, "listUserKeys": true}
+var (
+	otherReads = map[string]bool{"login": true, "logout": true, "queryAsyncJobResult": true, "getUser": true, "getApiLimit": true}
+	// notReads change something, or show secrets of the user that they name.
+	notReads = map[string]bool{"listAndSwitchSamlAccount": true, "listUserKeys": true}
+)
 
 // index is the [0] of a parameter such as iptonetworklist[0].networkid.
 var index = regexp.MustCompile(`\[\d+\]`)

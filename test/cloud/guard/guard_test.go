@@ -79,6 +79,7 @@ func TestGuardRefusesForeignObjects(t *testing.T) {
 		"an account in a foreign domain":     {"createAccount", values("account", run, "domainid", foreign), foreign},
 		"keys of a foreign user":             {"registerUserKeys", values("id", foreign), foreign},
 		"secret keys of a foreign user":      {"getUserKeys", values("id", foreign), foreign},
+		"a get that makes a template":        {"getUploadParamsForTemplate", values("name", run), "no rule"},
 		"tags of ours and others":            {"createTags", values("resourceids", address+","+foreign), foreign},
 		"a command that the guard knows not": {"updateConfiguration", values("name", "expunge.delay", "value", "1"), "no rule"},
 		"a network that others use":          {"restartNetwork", values("id", foreign), foreign},

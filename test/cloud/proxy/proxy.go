@@ -35,6 +35,8 @@ type Options struct {
 	Guard  *guard.Guard
 	// Contract is what answers are compared with; nil compares nothing.
 	Contract *shape.Contract
+	// Learned takes the shape of answers that the contract does not have; may be nil.
+	Learned *shape.Contract
 	// Recorder takes answers with unknown shapes; may be nil.
 	Recorder *shape.Recorder
 }
@@ -162,6 +164,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 		p.note(call)
 		cut(w)
 		return
+	case None, LoseAnswer: // CloudStack does its work
 	}
 	// What CloudStack has done is to be learnt, also when the caller does not wait for it.
 	answer, err := p.forward(context.WithoutCancel(r.Context()), r, body)
@@ -239,11 +242,15 @@ func (p *Proxy) learn(call *Call, a *answer) {
 	}
 	isNew := false
 	p.mu.Lock()
-	for _, u := range p.o.Contract.Compare(call.Command, v) {
+	differences := p.o.Contract.Compare(call.Command, v)
+	for _, u := range differences {
 		if _, seen := p.unknown[u.String()]; !seen {
 			p.unknown[u.String()], isNew = u, true
 			p.order = append(p.order, u.String())
 		}
+	}
+	if len(differences) > 0 && p.o.Learned != nil {
+		p.o.Learned.Learn(call.Command, v)
 	}
 	p.mu.Unlock()
 	if !isNew || p.o.Recorder == nil {

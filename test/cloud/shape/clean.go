@@ -43,11 +43,7 @@ const redacted = "REDACTED"
 func (c *Cleaner) Value(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		m := map[string]any{}
-		for k, item := range v {
-			m[k] = c.Value(strings.ToLower(k), item)
-		}
-		return m
+		return c.object(v)
 	case []any:
 		list := make([]any, len(v))
 		for i, item := range v {
@@ -61,6 +57,14 @@ func (c *Cleaner) Value(key string, v any) any {
 		return redacted
 	}
 	return v
+}
+
+func (c *Cleaner) object(v map[string]any) map[string]any {
+	m := map[string]any{}
+	for k, item := range v {
+		m[k] = c.Value(strings.ToLower(k), item)
+	}
+	return m
 }
 
 func (c *Cleaner) text(key, s string) string {
@@ -91,9 +95,9 @@ func (c *Cleaner) text(key, s string) string {
 	return s
 }
 
-func same(seen map[string]string, value string, make func(n int) string) string {
+func same(seen map[string]string, value string, invent func(n int) string) string {
 	if seen[value] == "" {
-		seen[value] = make(len(seen) + 1)
+		seen[value] = invent(len(seen) + 1)
 	}
 	return seen[value]
 }

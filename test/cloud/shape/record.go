@@ -34,20 +34,42 @@ func NewRecorder(dir string) (*Recorder, error) {
 func (r *Recorder) Write(command, caller string, params url.Values, status int, contentType string, answer any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count[command]++
+	of, end := command, ""
+	if command == "queryAsyncJobResult" {
+		if class, state := jobOf(answer); class != "" {
+			of, end = class, ".job-"+state
+		}
+	}
+	r.count[of+end]++
 	p := map[string]any{}
 	for k, v := range params {
 		p[k] = strings.Join(v, ",")
 	}
-	delete(p, "command")
-	delete(p, "response")
-	name := fmt.Sprintf("%s.new-%d", command, r.count[command])
+	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} { // as the recordings that there are
+		delete(p, k)
+	}
+	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
 	text, err := json.MarshalIndent(Recording{
-		Case: name, Command: command, Caller: caller, Params: r.clean.Value("", p).(map[string]any),
+		Case: name, Command: command, Caller: caller, Params: r.clean.object(p),
 		HTTPStatus: status, ContentType: contentType, Response: r.clean.Value("", answer),
 	}, "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.dir, name+".json"), append(text, '\n'), 0o600)
+}
+
+// jobOf returns the command that a job belongs to and its state, as the recordings are named.
+func jobOf(answer any) (command, state string) {
+	envelope, _ := answer.(map[string]any)
+	for _, content := range envelope {
+		m, _ := content.(map[string]any)
+		class := classOf(m)
+		if class == "" {
+			return "", ""
+		}
+		status, _ := m["jobstatus"].(float64)
+		return strings.ToLower(class[:1]) + class[1:], map[float64]string{0: "pending", 1: "success"}[status] + map[bool]string{true: "failure"}[status > 1]
+	}
+	return "", ""
 }

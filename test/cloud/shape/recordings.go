@@ -4,10 +4,12 @@
 package shape
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Recording is one exchange in the format of pkg/simulator/testdata/golden.
@@ -19,6 +21,54 @@ type Recording struct {
 	HTTPStatus  int            `json:"httpStatus"`
 	ContentType string         `json:"contentType"`
 	Response    any            `json:"response"`
+}
+
+// simulatorShapes is what the simulator gives beyond the recordings, as a run of the suite against it has seen.
+//
+//go:embed simulator.json
+var simulatorShapes []byte
+
+// AddSimulator adds what the simulator gives where nothing was recorded.
+func (c *Contract) AddSimulator() error {
+	var known map[string]map[string][]string
+	if err := json.Unmarshal(simulatorShapes, &known); err != nil {
+		return fmt.Errorf("simulator.json: %w", err)
+	}
+	for command, paths := range known {
+		if c.known[command] == nil {
+			c.known[command] = map[string][]string{}
+		}
+		for path, types := range paths {
+			for _, t := range types {
+				if !slices.Contains(c.known[command][path], t) {
+					c.known[command][path] = append(c.known[command][path], t)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Save writes what the contract has beyond another one, as simulator.json has it.
+func (c *Contract) Save(path string, beyond *Contract) error {
+	rest := map[string]map[string][]string{}
+	for command, paths := range c.known {
+		for member, types := range paths {
+			types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return slices.Contains(beyond.known[command][member], t) })
+			if len(types) == 0 {
+				continue
+			}
+			if rest[command] == nil {
+				rest[command] = map[string][]string{}
+			}
+			rest[command][member] = types
+		}
+	}
+	text, err := json.MarshalIndent(rest, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644) // #nosec G306 -- a file of the checkout
 }
 
 // notCommands are recordings of raw requests.

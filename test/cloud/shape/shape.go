@@ -132,13 +132,18 @@ func walk(command, path string, v any, f func(command, path, kind string)) {
 func job(command, path string, v map[string]any, f func(command, path, kind string)) {
 	result := v["jobresult"]
 	f(command, join(path, "jobresult"), kindOf(result))
-	class, _ := v["cmd"].(string)
-	class = strings.TrimSuffix(strings.TrimSuffix(class[strings.LastIndexByte(class, '.')+1:], "ByAdmin"), "Cmd")
+	class := classOf(v)
 	if m, ok := result.(map[string]any); ok && m["errortext"] != nil {
 		walk(errorOf, "", m, f)
 		return
 	}
 	walk("job of "+class, "", result, f)
+}
+
+// classOf is the name of the Java class of a job's command, without its endings.
+func classOf(job map[string]any) string {
+	class, _ := job["cmd"].(string)
+	return strings.TrimSuffix(strings.TrimSuffix(class[strings.LastIndexByte(class, '.')+1:], "ByAdmin"), "Cmd")
 }
 
 func join(path, key string) string {

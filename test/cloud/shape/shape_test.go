@@ -66,6 +66,13 @@ func TestRecorder(t *testing.T) {
 	if err := r.Write("getUserKeys", "admin", params, 200, "application/json;charset=utf-8", answer); err != nil {
 		t.Fatal(err)
 	}
+	job := parse(t, `{"queryasyncjobresultresponse":{"cmd":"org.apache.cloudstack.api.command.user.vpc.CreateVPCCmd","jobstatus":2,"jobresult":{}}}`)
+	if err := r.Write("queryAsyncJobResult", "admin", nil, 200, "application/json;charset=utf-8", job); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "createVPC.new-1.job-failure.json")); err != nil {
+		t.Error(err)
+	}
 	text, err := os.ReadFile(filepath.Join(dir, "getUserKeys.new-1.json"))
 	if err != nil {
 		t.Fatal(err)

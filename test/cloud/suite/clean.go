@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,8 +32,14 @@ func Clean(ctx context.Context, o Options, c CleanOptions) error {
 	}
 	var runs, there []string
 	for _, j := range journals {
-		if j.URL == o.URL && (c.Run == "" || c.Run == j.Run) {
-			runs = append(runs, j.Run)
+		if j.URL != o.URL || c.Run != "" && c.Run != j.Run {
+			continue
+		}
+		runs = append(runs, j.Run)
+		if strings.HasPrefix(filepath.Base(j.Dir), world.Prefix) {
+			if err := os.RemoveAll(j.Dir); err != nil {
+				return err
+			}
 		}
 	}
 	// Looking for runs changes nothing, so the guard of no run lets it pass.

@@ -36,7 +36,6 @@ type place struct {
 	vms                []world.VM
 	projectID, project string
 	vpcID              string
-	internal           world.Network // a tier with internal load balancing
 	installed          bool
 	installedBy        string
 }
@@ -169,17 +168,17 @@ func (p *place) stop() {
 	}
 }
 
-// errSkip is the reason why a scenario cannot be done on this cloud.
-type errSkip struct{ reason string }
+// cannotError is the reason why a scenario cannot be done on this cloud.
+type cannotError struct{ reason string }
 
-func (e *errSkip) Error() string { return e.reason }
+func (e *cannotError) Error() string { return e.reason }
 
 // cannot says why a scenario cannot be done here.
-func cannot(format string, a ...any) error { return &errSkip{fmt.Sprintf(format, a...)} }
+func cannot(format string, a ...any) error { return &cannotError{fmt.Sprintf(format, a...)} }
 
 // isCannot returns the reason of a scenario that cannot be done here.
 func isCannot(err error) (string, bool) {
-	var s *errSkip
+	var s *cannotError
 	if errors.As(err, &s) {
 		return s.reason, true
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	VMs []string
 	// Record is a folder for answers with unknown shapes; empty writes none.
 	Record string
+	// Shapes is the file that takes the shapes which a simulator gives and no recording has.
+	Shapes string
 	// JournalDir is the folder of journals.
 	JournalDir string
 	// Profile is how long a simulator's calls take.
@@ -64,6 +66,7 @@ type Run struct {
 	// suiteURL and productURL are where the API is reached.
 	suiteURL, productURL string
 	places               map[string]*place
+	recorded, learned    *shape.Contract
 
 	mu sync.Mutex
 }
@@ -79,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
 	r.guard = guard.New(world.PrefixOf(r.id))
 	var err error
-	if r.dir, err = os.MkdirTemp("", "csccm-cloud-"); err != nil {
+	if r.dir, err = os.MkdirTemp("", world.Prefix); err != nil {
 		return r, err
 	}
 	if r.URL == "" {
@@ -93,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 	if r.journal, err = world.OpenJournal(o.JournalDir, r.id); err != nil {
 		return r, err
 	}
-	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL}); err != nil {
+	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL, Dir: r.dir}); err != nil {
 		return r, err
 	}
 	r.Say("run %s on %s", r.id, r.Cloud())
@@ -121,6 +124,13 @@ func (r *Run) startProxy(ctx context.Context) error {
 	}
 	o := proxy.Options{Upstream: r.URL, CAFile: r.CAFile, Guard: r.guard}
 	if o.Contract, err = shape.Load(filepath.Join(filepath.Dir(module), "pkg", "simulator", "testdata", "golden")); err != nil {
+		return err
+	}
+	r.recorded = o.Contract
+	if r.Shapes != "" && r.simulator != nil {
+		r.learned = shape.NewContract()
+		o.Learned = r.learned
+	} else if err := o.Contract.AddSimulator(); err != nil {
 		return err
 	}
 	if r.Record != "" {
@@ -173,6 +183,9 @@ func (r *Run) Stop(ctx context.Context) error {
 	if r.proxy != nil {
 		err = errors.Join(err, r.proxy.Err())
 		r.proxy.Stop()
+	}
+	if r.learned != nil {
+		err = errors.Join(err, r.learned.Save(r.Shapes, r.recorded))
 	}
 	if r.simulator != nil {
 		r.simulator.Stop()

@@ -5,6 +5,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,9 +28,9 @@ func budgetScenarios(at string) []scenario {
 const budgetPorts = 10
 
 // quiet is how long no call comes when the controller has nothing to do.
-const quiet = 1500 * time.Millisecond
+const quiet = time.Second
 
-// idle waits until the product makes no call but polls of nodes for a while.
+// idle waits until nobody makes a call for a while.
 func (p *place) idle(ctx context.Context) error {
 	last, since := proxy.Mark(-1), time.Now()
 	return p.until(ctx, "the controller to be idle", func(context.Context) error {
@@ -37,17 +38,15 @@ func (p *place) idle(ctx context.Context) error {
 			last, since = now, time.Now()
 		}
 		if time.Since(since) < quiet {
-			return fmt.Errorf("calls are made")
+			return errors.New("calls are made")
 		}
 		return nil
 	})
 }
 
-// spent does something and returns the product's calls and the time until done.
+// spent does something while the controller has nothing else to do and waits until it has nothing to do again. It returns the
+// product's calls and the time until done.
 func (e *env) spent(ctx context.Context, do func() error) (proxy.Calls, time.Duration, error) {
-	if err := e.idle(ctx); err != nil {
-		return nil, 0, err
-	}
 	mark, begun := e.proxy.Mark(), time.Now()
 	if err := do(); err != nil {
 		return nil, 0, err
@@ -74,6 +73,9 @@ func budgets(ctx context.Context, e *env) (string, error) {
 	}
 	// Networks are read once in ten minutes, for all Services.
 	if _, err := e.served(ctx, "first"); err != nil {
+		return "", err
+	}
+	if err := e.idle(ctx); err != nil {
 		return "", err
 	}
 	create, remove := 6+2*budgetPorts, 4

@@ -42,25 +42,32 @@ type damage struct {
 	well func(context.Context) error
 }
 
-// drift damages a served Service in each way and waits until the controller has repaired it.
+// driftPorts are those of the Service: each has a damage of its own.
+var driftPorts = []int32{80, 443, 8443, 9000}
+
+// drift damages a served Service in all ways at once, then in what cannot be told apart from the others, and waits for the repair.
 func drift(ctx context.Context, e *env) (string, error) {
 	var kinds []string
 	err := e.withValues(ctx, []string{"driftPeriod=10s"}, []string{"driftPeriod="}, func() error {
-		ip, err := e.served(ctx, "web", ports(80, 443))
+		ip, err := e.served(ctx, "web", ports(driftPorts...))
 		if err != nil {
 			return err
 		}
-		if err := e.serves(ctx, ip, "80", "443"); err != nil {
+		if err := e.serves(ctx, ip, texts(driftPorts)...); err != nil {
 			return err
 		}
-		for _, d := range e.damages(ip) {
-			if err := d.do(ctx); err != nil {
-				return fmt.Errorf("%s: %w", d.what, err)
+		for _, round := range e.damages(ip) {
+			for _, d := range round {
+				if err := d.do(ctx); err != nil {
+					return fmt.Errorf("%s: %w", d.what, err)
+				}
+				kinds = append(kinds, d.what)
 			}
-			if err := e.until(ctx, "repair of: "+d.what, d.well); err != nil {
-				return err
+			for _, d := range round {
+				if err := e.until(ctx, "repair of: "+d.what, d.well); err != nil {
+					return err
+				}
 			}
-			kinds = append(kinds, d.what)
 		}
 		if _, err := e.event(ctx, "Service", "web", "DriftRepaired"); err != nil {
 			return err
@@ -70,42 +77,45 @@ func drift(ctx context.Context, e *env) (string, error) {
 	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", "), err
 }
 
-func (e *env) damages(ip string) []damage {
+// damages are rounds of damages.
+func (e *env) damages(ip string) [][]damage {
 	user := e.world.User
 	complete := func(ctx context.Context) error {
 		rules, err := e.rules(ctx, ip)
 		if err != nil {
 			return err
 		}
-		if err := e.complete(rules, []string{"80", "443"}, e.names()); err != nil {
+		if err := e.complete(rules, texts(driftPorts), e.names()); err != nil {
 			return err
 		}
-		if r := rules["80"]; r.Algorithm != "roundrobin" || r.Protocol != "tcp" {
-			return fmt.Errorf("algorithm %s, protocol %s", r.Algorithm, r.Protocol)
+		for port, r := range rules {
+			if r.Algorithm != "roundrobin" || r.Protocol != "tcp" {
+				return fmt.Errorf("port %s: algorithm %s, protocol %s", port, r.Algorithm, r.Protocol)
+			}
 		}
 		return nil
 	}
-	// onRule does something to the rule of port 80.
-	onRule := func(command string, params func(rule) api.Params) func(context.Context) error {
+	// onRule does something to the rule of a port.
+	onRule := func(port, command string, params func(rule) api.Params) func(context.Context) error {
 		return func(ctx context.Context) error {
 			rules, err := e.rules(ctx, ip)
 			if err != nil {
 				return err
 			}
-			p := params(rules["80"])
-			p["id"] = rules["80"].ID
+			p := params(rules[port])
+			p["id"] = rules[port].ID
 			_, err = user.Do(ctx, command, p)
 			return err
 		}
 	}
 	all := []damage{
-		{"rule deleted", onRule("deleteLoadBalancerRule", func(rule) api.Params { return api.Params{} }), complete},
-		{"member removed", onRule("removeFromLoadBalancerRule", func(rule) api.Params { return api.Params{"virtualmachineids": e.vms[0].ID} }), complete},
-		{"algorithm changed", onRule("updateLoadBalancerRule", func(r rule) api.Params { return api.Params{"algorithm": "leastconn", "protocol": r.Protocol} }), complete},
-		{"protocol changed", onRule("updateLoadBalancerRule", func(rule) api.Params { return api.Params{"protocol": "tcp-proxy"} }), complete},
+		{"rule deleted", onRule("80", "deleteLoadBalancerRule", func(rule) api.Params { return api.Params{} }), complete},
+		{"member removed", onRule("443", "removeFromLoadBalancerRule", func(rule) api.Params { return api.Params{"virtualmachineids": e.vms[0].ID} }), complete},
+		{"algorithm changed", onRule("8443", "updateLoadBalancerRule", func(r rule) api.Params { return api.Params{"algorithm": "leastconn", "protocol": r.Protocol} }), complete},
+		{"protocol changed", onRule("9000", "updateLoadBalancerRule", func(rule) api.Params { return api.Params{"protocol": "tcp-proxy"} }), complete},
 	}
 	if e.vpcID != "" {
-		return append(all, damage{"ACL item deleted", func(ctx context.Context) error {
+		return [][]damage{append(all, damage{"ACL item deleted", func(ctx context.Context) error {
 			items, err := e.acl(ctx, e.network.ACLID)
 			for _, item := range items {
 				if _, derr := user.Do(ctx, "deleteNetworkACL", api.Params{"id": item.ID}); derr != nil {
@@ -116,14 +126,14 @@ func (e *env) damages(ip string) []damage {
 				err = errors.Join(err, errors.New("no item lets anybody in"))
 			}
 			return err
-		}, func(ctx context.Context) error { return e.aclOpen(ctx, e.network.ACLID) }}, e.listReplaced())
+		}, func(ctx context.Context) error { return e.aclOpen(ctx, e.network.ACLID) }}), {e.listReplaced()}, {e.addressReleased(ip)}}
 	}
-	return append(all, damage{"firewall rule deleted", func(ctx context.Context) error {
-		rules, err := e.rules(ctx, ip)
+	return [][]damage{append(all, damage{"firewall rule deleted", func(ctx context.Context) error {
+		all, err := e.addresses(ctx)
 		if err != nil {
 			return err
 		}
-		list, err := e.firewall(ctx, rules["80"].AddressID)
+		list, err := e.firewall(ctx, all[ip])
 		for _, f := range list {
 			if _, derr := user.Do(ctx, "deleteFirewallRule", api.Params{"id": f.ID}); derr != nil {
 				err = errors.Join(err, derr)
@@ -131,16 +141,41 @@ func (e *env) damages(ip string) []damage {
 		}
 		return err
 	}, func(ctx context.Context) error {
-		rules, err := e.rules(ctx, ip)
+		all, err := e.addresses(ctx)
 		if err != nil {
 			return err
 		}
-		list, err := e.firewall(ctx, rules["80"].AddressID)
+		list, err := e.firewall(ctx, all[ip])
 		if err == nil && (sources(list, "80") != everybody || sources(list, "443") != everybody) {
 			err = fmt.Errorf("the firewall is %v", list)
 		}
 		return err
-	}})
+	}}), {e.addressReleased(ip)}}
+}
+
+// addressReleased releases the Service's address behind its back: it gets another one.
+func (e *env) addressReleased(ip string) damage {
+	return damage{"address released", func(ctx context.Context) error {
+		all, err := e.addresses(ctx)
+		if err != nil {
+			return err
+		}
+		return e.release(ctx, all[ip])
+	}, func(ctx context.Context) error {
+		s, err := e.get(ctx, "web")
+		if err != nil {
+			return err
+		}
+		all, err := e.addresses(ctx)
+		if err != nil {
+			return err
+		}
+		in := s.Status.LoadBalancer.Ingress
+		if len(in) != 1 || all[in[0].IP] == "" {
+			return fmt.Errorf("the Service is at %v, the account has %v", in, all)
+		}
+		return e.isServed(ctx, "web", texts(driftPorts)...)
+	}}
 }
 
 // aclOpen returns why a list does not let everybody reach the Service's node ports, or nil.

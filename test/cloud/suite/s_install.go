@@ -25,9 +25,11 @@ func installs(at string) []scenario {
 
 // removals are the scenarios that uninstall.
 func removals(at string) []scenario {
-	return []scenario{
-		{name: at + ": uninstall", at: at, run: uninstalled},
+	all := []scenario{{name: at + ": uninstall", at: at, run: uninstalled}}
+	if at == isolated {
+		all = append(all, scenario{name: at + ": load balancers left at uninstall, cleaned up by the next install", at: at, run: orphans})
 	}
+	return all
 }
 
 // installBy installs with one kind of credentials; the doctor has nothing to find afterwards.
@@ -77,4 +79,31 @@ func uninstalled(ctx context.Context, e *env) (string, error) {
 		return "", err
 	}
 	return "refused while a Service exists; then nothing is left in the cluster", nil
+}
+
+// orphans uninstalls with a load balancer in place and deletes its Service; the controller of the next install removes what is left.
+func orphans(ctx context.Context, e *env) (string, error) {
+	ip, err := e.served(ctx, "web")
+	if err != nil {
+		return "", err
+	}
+	if _, err := e.uninstall(ctx, "--orphan-load-balancers", "--remove-finalizers"); err != nil {
+		return "", err
+	}
+	if err := e.remove(ctx, "web"); err != nil {
+		return "", err
+	}
+	if all, err := e.addresses(ctx); err != nil || all[ip] == "" {
+		return "", fmt.Errorf("address %s was to be left, the account has %v, %w", ip, all, err)
+	}
+	if _, err := e.install(ctx, byRoot, "--set", "loadBalancers.cleanOrphans=true", "--set", "driftPeriod=10s"); err != nil {
+		return "", err
+	}
+	return "the address and its rules were removed after two rounds", e.until(ctx, "what no Service has to be removed", func(ctx context.Context) error {
+		all, err := e.addresses(ctx)
+		if err == nil && all[ip] != "" {
+			err = fmt.Errorf("%s is there", ip)
+		}
+		return err
+	})
 }

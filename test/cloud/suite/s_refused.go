@@ -6,6 +6,10 @@ package suite
 import (
 	"context"
 	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/test/cloud/proxy"
 )
 
 // refused are Services that cannot be served: at the API server, or with an Event and without a call that changes something.
@@ -41,8 +45,18 @@ func refused(ctx context.Context, e *env) (string, error) {
 			return "", err
 		}
 	}
+	class := "example.org/other"
+	if _, err := e.create(ctx, "of-others", func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }); err != nil {
+		return "", err
+	}
+	if err := e.idle(ctx); err != nil {
+		return "", err
+	}
+	if s, err := e.get(ctx, "of-others"); err != nil || len(s.Status.LoadBalancer.Ingress) > 0 || len(s.Finalizers) > 0 {
+		return "", fmt.Errorf("a Service with a loadBalancerClass is left to others, and has %v, %w", s, err)
+	}
 	changed := ""
-	for _, c := range e.proxy.Since(mark, "product") {
+	for _, c := range e.proxy.Since(mark, proxy.Product) {
 		if c.Changes() && c.Command != "associateIpAddress" { // CloudStack itself says that the address is not to be had
 			changed = c.Command
 		}
@@ -51,5 +65,5 @@ func refused(ctx context.Context, e *env) (string, error) {
 		return "", fmt.Errorf("a refused Service led to the call %s", changed)
 	}
 
-	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an internal balancer without a provider", nil
+	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an internal balancer without a provider; a loadBalancerClass is left to others", nil
 }

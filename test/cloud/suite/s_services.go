@@ -211,11 +211,38 @@ func portsChange(ctx context.Context, e *env) (string, error) {
 			}
 		}
 	}
+	// Another node port cannot be given to a rule: it is made again, and an Event says so.
+	node := int32(0)
+	if err := e.edit(ctx, "web", func(s *corev1.Service) {
+		node = s.Spec.Ports[0].NodePort
+		s.Spec.Ports[0].NodePort = 0 // the API server chooses another
+		s.Spec.Ports[0].Name = "renamed"
+	}); err != nil {
+		return "", err
+	}
+	s, err := e.get(ctx, "web")
+	if err != nil {
+		return "", err
+	}
+	if s.Spec.Ports[0].NodePort != node {
+		if _, err := e.event(ctx, "Service", "web", "RuleReplaced"); err != nil {
+			return "", err
+		}
+	}
+	want := fmt.Sprint(s.Spec.Ports[0].NodePort)
+	if err := e.rulesAre(ctx, ip, "port 443 to lead to node port "+want, func(rules map[string]rule) error {
+		if rules["443"].PrivatePort != want {
+			return fmt.Errorf("it leads to %s", rules["443"].PrivatePort)
+		}
+		return e.complete(rules, []string{"443", "9000"}, e.names())
+	}); err != nil {
+		return "", err
+	}
 	now, err := e.address(ctx, "web")
 	if err == nil && now != ip {
 		err = fmt.Errorf("the address changed from %s to %s", ip, now)
 	}
-	return "two added, one removed, one replaced; the address stayed", err
+	return "two added, one removed, one replaced, a node port changed; the address stayed", err
 }
 
 func texts(numbers []int32) []string {

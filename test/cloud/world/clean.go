@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
@@ -22,8 +23,6 @@ type Cleaner struct {
 	Guard *guard.Guard
 	// Log says what is removed; may be nil.
 	Log func(format string, a ...any)
-
-	all api.Params // sees the objects of all accounts, where the caller may
 }
 
 // Runs returns the ids of the runs that have objects in a cloud.
@@ -55,10 +54,34 @@ func Runs(ctx context.Context, c *api.Client) ([]string, error) {
 // notAllowed is the code for a command that the role does not have.
 const notAllowed = 432
 
-// Clean removes everything and returns what is left.
+// Clean removes everything and returns what is left. It tries again, since what was interrupted while it was made cannot be
+// removed until CloudStack has finished it.
 func (c *Cleaner) Clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
+	for try := 1; ; try++ {
+		err := c.clean(ctx)
+		if err == nil || errors.Is(err, errNotExpunged) || try == cleanTries {
+			return err
+		}
+		c.say("trying again: %v", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(cleanPause):
+		}
+	}
+}
+
+const (
+	cleanTries = 3
+	cleanPause = 10 * time.Second
+)
+
+// errNotExpunged is of a user who may not expunge VMs: waiting for seconds does not help.
+var errNotExpunged = errors.New("it is destroyed but not expunged, so its network stays; clean up again when CloudStack has expunged it")
+
+func (c *Cleaner) clean(ctx context.Context) error {
 	domain, err := c.domain(ctx)
 	if err != nil {
 		return err
@@ -150,13 +173,7 @@ func (c *Cleaner) contents(ctx context.Context, domain, project string) error {
 	if err != nil {
 		return err
 	}
-	expunge := api.Params{"expunge": "true"}
-	if domain == "" {
-		expunge = nil // a plain user may not
-	}
-	if err := c.each(vms, func(o api.Object) error {
-		return c.remove(ctx, "VM "+o.Text("name"), "destroyVirtualMachine", o.Text("id"), expunge)
-	}); err != nil {
+	if err := c.each(vms, func(o api.Object) error { return c.destroy(ctx, o) }); err != nil {
 		return err
 	}
 	networks, err := c.list(ctx, "listNetworks", "network", domain, project)
@@ -175,6 +192,20 @@ func (c *Cleaner) contents(ctx context.Context, domain, project string) error {
 	return c.each(vpcs, func(o api.Object) error {
 		return c.remove(ctx, "VPC "+o.Text("name"), "deleteVPC", o.Text("id"), nil)
 	})
+}
+
+// destroy expunges a VM. A plain user may only where the operator allows it (allow.user.expunge.recover.vm); elsewhere the VM is
+// destroyed, and its network can be removed when CloudStack has expunged it.
+func (c *Cleaner) destroy(ctx context.Context, vm api.Object) error {
+	what, id := "VM "+vm.Text("name"), vm.Text("id")
+	err := c.remove(ctx, what, "destroyVirtualMachine", id, api.Params{"expunge": "true"})
+	if err == nil {
+		return nil
+	}
+	if derr := c.remove(ctx, what, "destroyVirtualMachine", id, nil); derr != nil {
+		return errors.Join(err, derr)
+	}
+	return fmt.Errorf("%s: %w (%w)", what, errNotExpunged, err)
 }
 
 func (c *Cleaner) each(all []api.Object, f func(api.Object) error) error {

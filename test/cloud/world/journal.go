@@ -31,8 +31,9 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	// Event is run, make (about to be made), made or clean (nothing is left).
 	Event string `json:"event"`
-	// URL is of a run: the CloudStack that it works on.
+	// URL is of a run: the CloudStack that it works on. Dir is its folder on this machine, which holds credentials.
 	URL  string `json:"url,omitempty"`
+	Dir  string `json:"dir,omitempty"`
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
 	ID   string `json:"id,omitempty"`
@@ -88,8 +89,8 @@ func (j *Journal) Close(nothingLeft bool) error {
 
 // Unfinished is a run that may have left something.
 type Unfinished struct {
-	Run, URL string
-	Entries  []Entry
+	Run, URL, Dir string
+	Entries       []Entry
 }
 
 // Journals reads the journals of all runs that have not cleaned up.
@@ -107,7 +108,7 @@ func Journals(dir string) ([]Unfinished, error) {
 		}
 		for _, e := range u.Entries {
 			if e.Event == "run" {
-				u.URL = e.URL
+				u.URL, u.Dir = e.URL, e.Dir
 			}
 		}
 		all = append(all, u)

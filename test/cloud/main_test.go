@@ -1,0 +1,199 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// log takes what the program says, and calls a function when a line has a text.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	on   string
+	do   func()
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if l.do != nil && strings.Contains(l.text.String(), l.on) {
+		l.do()
+		l.do = nil
+	}
+	return len(p), nil
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func none(string) string { return "" }
+
+// built skips a test where the control plane would have to be built first.
+func built(t *testing.T) {
+	t.Helper()
+	if _, there, err := plane.Cached(t.Context(), plane.Newest); err != nil || testing.Short() || !there {
+		t.Skip("it needs the built control plane: make plane", err)
+	}
+}
+
+// TestOnly runs some scenarios against the simulator, as CI and newcomers do.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	built(t)
+	dir := t.TempDir()
+	junit, page := filepath.Join(dir, "cloud.xml"), filepath.Join(dir, "cloud.md")
+	var out, errs log
+	code := run(t.Context(), func() {}, []string{
+		"--only", "isolated network: install by a domain,isolated network: a Service,isolated network: uninstall", "--journal-dir", dir, "--junit", junit, "--out", page,
+	}, none, &out, &errs)
+	if code != exitOK {
+		t.Fatalf("it ended with %d:\n%s\n%s", code, errs.String(), out.String())
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || string(text) != out.String() {
+		t.Errorf("the page is not what was printed: %v", err)
+	}
+	if !strings.Contains(out.String(), "3 passed, 0 failed, 0 cannot be done here") {
+		t.Error(out.String())
+	}
+	if !strings.Contains(out.String(), "shape that is not recorded: 0") {
+		t.Errorf("the simulator gives shapes that are not in shape/simulator.json; after a whole run with --write-shapes they are:\n%s", out.String())
+	}
+	var suite struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+	}
+	text, err = os.ReadFile(junit)
+	if err == nil {
+		err = xml.Unmarshal(text, &suite)
+	}
+	if err != nil || suite.Tests != 3 || suite.Failures != 0 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.jsonl")); err != nil || len(left) > 0 {
+		t.Errorf("journals %v are left, %v", left, err)
+	}
+}
+
+// TestInterrupted ends a run by ^C while a cluster is up: all that it made is removed.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	built(t)
+	cloud, err := testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cloud.Stop)
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	if err := os.WriteFile(password, []byte("password\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer interrupt()
+	var out log
+	errs := log{on: "a cluster of 3 nodes is ready", do: interrupt}
+	restored := false
+	code := run(ctx, func() { restored = true }, []string{
+		"--url", cloud.URL, "--admin-user", "admin", "--admin-password-file", password, "--journal-dir", dir, "--only", "isolated network",
+	}, none, &out, &errs)
+	if code != exitInterrupted || !restored {
+		t.Errorf("it ended with %d, a second ^C ends it at once: %v\n%s", code, restored, errs.String())
+	}
+	for command, object := range map[string]string{"listVirtualMachines": "virtualmachine", "listNetworks": "network", "listDomains": "domain"} {
+		list, err := cloud.Admin(t.Context(), command, map[string]string{"listall": "true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, _ := list[object].([]any)
+		if want := map[string]int{"listDomains": 1}[command]; len(items) != want { // ROOT
+			t.Errorf("%s: %d are left, want %d\n%s", command, len(items), want, errs.String())
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.jsonl")); err != nil || len(left) > 0 {
+		t.Errorf("journals %v are left, %v", left, err)
+	}
+}
+
+// TestUsage: what is wrong is said before anything is started.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	full, empty := filepath.Join(dir, "full"), filepath.Join(dir, "empty")
+	for path, text := range map[string]string{full: "x\n", empty: " \n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const url = "https://cloud.example.org/client/api"
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		code int
+		want string
+	}{
+		"list":                       {[]string{"--list"}, nil, 0, ""},
+		"unknown scenario":           {[]string{"--only", "no such thing"}, nil, 2, "no such thing"},
+		"only by the environment":    {nil, map[string]string{"ONLY": "no such thing"}, 2, "no such thing"},
+		"URL without credentials":    {[]string{"--url", url}, nil, 2, "CLOUD_ADMIN_USER"},
+		"credentials without URL":    {[]string{"--admin-user", "admin"}, nil, 2, "without CLOUD_URL"},
+		"login and keys":             {[]string{"--admin-password-file", full}, map[string]string{"CLOUD_URL": url, "CLOUD_ADMIN_USER": "a", "CLOUD_API_KEY_FILE": full, "CLOUD_SECRET_KEY_FILE": full}, 2, "give one"},
+		"an empty key file":          {[]string{"--url", url, "--api-key-file", empty, "--secret-key-file", full}, nil, 2, "is empty"},
+		"a password file is missing": {[]string{"--url", url, "--admin-user", "a", "--admin-password-file", full + "-not"}, nil, 2, "no such file"},
+		"hostile run id":             {[]string{"--clean", "--url", url, "--api-key-file", full, "--secret-key-file", full, "--run", "a"}, nil, 2, "is no run id"},
+		"cleaning a simulator":       {[]string{"--clean"}, nil, 2, "CLOUD_URL is missing"},
+		"arguments":                  {[]string{"isolated"}, nil, 2, "flags only"},
+	} {
+		var out, errs log
+		code := run(t.Context(), func() {}, append([]string{"--journal-dir", dir}, c.args...), func(k string) string { return c.env[k] }, &out, &errs)
+		if code != c.code || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: %d %q", name, code, errs.String())
+		}
+		if strings.Contains(errs.String(), "x\n") {
+			t.Errorf("%s: a secret is printed", name)
+		}
+	}
+}
+
+// TestWritePage keeps the text of a page around its table.
+func TestWritePage(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "page.md")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range [][2]string{
+		{"# A\n\n" + tableBegin + "old\n" + tableEnd + "\nend\n", "# A\n\n" + tableBegin + "\nnew\n\n" + tableEnd + "\nend\n"},
+		{"an older table\n", "new\n"},
+	} {
+		write(c[0])
+		for range 2 {
+			if err := writePage(path, "new\n"); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != c[1] {
+				t.Errorf("%q, %v, want %q", got, err, c[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// crashed is a cloud in which runs have made things and were killed, and in which others live.
+type crashed struct {
+	cloud *testbed.CloudStack
+	o     Options
+	log   bytes.Buffer
+	runs  []string
+	dirs  []string // on this machine
+}
+
+func newCrashed(t *testing.T, runs int) *crashed {
+	t.Helper()
+	c := &crashed{}
+	var err error
+	if c.cloud, err = testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.cloud.Stop)
+	c.o = Options{
+		URL: c.cloud.URL, Who: api.Credentials{User: simulatorUser, Password: simulatorPassword}, JournalDir: t.TempDir(), Log: &c.log,
+	}
+	for range runs {
+		r, err := Start(t.Context(), c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &place{Run: r, kind: vpc}
+		if err := p.makeNetwork(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p = &place{Run: r, kind: project}
+		if err := p.makeNetwork(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The process ends here, without Stop.
+		r.proxy.Stop()
+		c.runs, c.dirs = append(c.runs, r.id), append(c.dirs, r.dir)
+		t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
+	}
+	return c
+}
+
+func (c *crashed) names(t *testing.T) []string {
+	t.Helper()
+	return namesIn(t, c.cloud)
+}
+
+// namesIn are the names of objects in a cloud, sorted.
+func namesIn(t *testing.T, cloud *testbed.CloudStack) []string {
+	t.Helper()
+	var all []string
+	for _, l := range []struct{ command, object, project string }{
+		{"listVirtualMachines", "virtualmachine", ""}, {"listVirtualMachines", "virtualmachine", "-1"}, {"listNetworks", "network", ""},
+		{"listNetworks", "network", "-1"}, {"listVPCs", "vpc", ""}, {"listProjects", "project", ""}, {"listDomains", "domain", ""},
+	} {
+		params := map[string]string{"listall": "true"}
+		if l.project != "" {
+			params["projectid"] = l.project
+		}
+		list, err := cloud.Admin(t.Context(), l.command, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range api.Object(list).Objects(l.object) {
+			all = append(all, o.Text("name"))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// others makes a domain and a network whose names are like those of a run, but are not.
+func (c *crashed) others(t *testing.T, names ...string) {
+	t.Helper()
+	offers, err := c.cloud.Admin(t.Context(), "listNetworkOfferings", map[string]string{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones, err := c.cloud.Admin(t.Context(), "listZones", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	domains, err := c.cloud.Admin(t.Context(), "listDomains", map[string]string{"name": "ROOT"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if _, err := c.cloud.Admin(t.Context(), "createDomain", map[string]string{"name": name}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.cloud.Admin(t.Context(), "createNetwork", map[string]string{
+			"name": name + "-net", "displaytext": name, "zoneid": api.Object(zones).Objects("zone")[0].Text("id"), "account": "admin",
+			"domainid":          api.Object(domains).Objects("domain")[0].Text("id"),
+			"networkofferingid": api.Object(offers).Objects("networkoffering")[0].Text("id"),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCleanAfterACrash removes what a killed run has left, by its journal, and nothing else.
+func TestCleanAfterACrash(t *testing.T) {
+	t.Parallel()
+	c := newCrashed(t, 2)
+	like := world.PrefixOf(c.runs[0]) + "x" // begins like the run's names
+	c.others(t, like, "shop")
+	if n := len(c.names(t)); n < 15 {
+		t.Fatalf("only %v was made", c.names(t))
+	}
+	// The second run's journal is lost.
+	if err := os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(t.Context(), c.o, CleanOptions{}); err != nil {
+		t.Fatalf("%v\n%s", err, c.log.String())
+	}
+	for _, name := range c.names(t) {
+		if name == world.PrefixOf(c.runs[0]) || strings.HasPrefix(name, world.PrefixOf(c.runs[0])+"-") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if !strings.Contains(c.log.String(), "CLOUD_RUN=ID") || !strings.Contains(c.log.String(), c.runs[1]) {
+		t.Errorf("the run without a journal is not named:\n%s", c.log.String())
+	}
+	if _, err := os.Stat(c.dirs[0]); !os.IsNotExist(err) {
+		t.Errorf("the folder %s, which holds credentials, is left: %v", c.dirs[0], err)
+	}
+	if left, err := world.Journals(c.o.JournalDir); err != nil || len(left) > 0 {
+		t.Errorf("journals %v, %v", left, err)
+	}
+	// Without a journal, by the prefix.
+	if err := Clean(t.Context(), c.o, CleanOptions{Run: c.runs[1]}); err != nil {
+		t.Fatalf("%v\n%s", err, c.log.String())
+	}
+	if got, want := c.names(t), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	if strings.Contains(c.log.String(), simulatorPassword) {
+		t.Error("the log has the password")
+	}
+}
+
+// TestHostileRun: a run whose id is that of another run's beginning touches nothing of it. Its guard is the last that could stop it.
+func TestHostileRun(t *testing.T) {
+	t.Parallel()
+	c := newCrashed(t, 1)
+	before := c.names(t)
+	for _, id := range []string{"", "a", c.runs[0][:5], c.runs[0] + "-", "../../x", "ALL"} {
+		if err := world.CheckRun(id); err == nil {
+			t.Errorf("%q passes as a run id", id)
+		}
+	}
+	if err := Clean(t.Context(), c.o, CleanOptions{Run: "zzzzz9"}); err != nil {
+		t.Error(err)
+	}
+	// A cleaner that was given the objects of others is stopped by the guard, whatever it believes.
+	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) error {
+		list, err := cl.API.List(t.Context(), "listDomains", "domain", api.Params{"listall": "true"})
+		if err != nil {
+			return err
+		}
+		for _, d := range list {
+			if _, err := cl.API.Do(t.Context(), "deleteDomain", api.Params{"id": d.Text("id"), "cleanup": "true"}); err == nil {
+				t.Errorf("domain %s could be deleted", d.Text("name"))
+			}
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "the guard refused") {
+		t.Errorf("the refusal is not an error of the run: %v", err)
+	}
+	if after := c.names(t); !slices.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+}

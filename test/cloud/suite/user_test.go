@@ -1,0 +1,137 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/testbed"
+)
+
+// TestPlainUser works with the keys of a plain user: in the user's own account, with less coverage, and what was there stays.
+func TestPlainUser(t *testing.T) {
+	t.Parallel()
+	cloud, err := testbed.StartCloudStack(nil) // the example world, in which the user has a network with VMs
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cloud.Stop)
+	key, secret, ok := cloud.Keys("k8s-owner")
+	if !ok {
+		t.Fatal("the user has no keys")
+	}
+	var log bytes.Buffer
+	o := Options{URL: cloud.URL, Who: api.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
+	before := namesIn(t, cloud)
+	r, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.world.Can.Admin || r.world.Account != "k8s" {
+		t.Errorf("%+v in account %s", r.world.Can, r.world.Account)
+	}
+	for _, s := range scenarios() {
+		reason, skip := isCannot(r.able(&s))
+		// The example world's user may do everything but what administrators may.
+		if want := slices.Contains(s.needs, needAdmin) || slices.Contains(s.needs, needExpunge); skip != want {
+			t.Errorf("%s: cannot is %v (%s), want %v", s.name, skip, reason, want)
+		}
+	}
+	p := &place{Run: r, kind: isolated}
+	if err := p.makeNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.acquire(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// What was in the account before is out of reach.
+	list, err := r.world.User.List(t.Context(), "listVirtualMachines", "virtualmachine", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vm := range list {
+		if strings.HasPrefix(vm.Text("name"), "demo-") {
+			if _, err := r.world.User.Do(t.Context(), "stopVirtualMachine", api.Params{"id": vm.Text("id")}); api.Code(err) != 403 {
+				t.Errorf("VM %s, which was there before, could be stopped: %v", vm.Text("name"), err)
+			}
+		}
+	}
+	err = r.Stop(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "not expunged") {
+		t.Errorf("a plain user cannot expunge VMs, and is not told: %v", err)
+	}
+	for _, name := range before {
+		if !slices.Contains(namesIn(t, cloud), name) {
+			t.Errorf("%s is gone, and was there before the run", name)
+		}
+	}
+}
+
+// TestLentVMs: with CLOUD_VMS no VM is made, and what needs VMs of the suite's own cannot be done.
+func TestLentVMs(t *testing.T) {
+	t.Parallel()
+	cloud, err := testbed.StartCloudStack(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cloud.Stop)
+	key, secret, _ := cloud.Keys("k8s-owner")
+	var log bytes.Buffer
+	r, err := Start(t.Context(), Options{
+		URL: cloud.URL, Who: api.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log, VMs: []string{"demo-worker-1", "demo-worker-2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := namesIn(t, cloud)
+	p := &place{Run: r, kind: isolated}
+	if err := p.makeNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.vms) != 2 || p.network.Name != "k8s-net" {
+		t.Errorf("%+v in %+v", p.vms, p.network)
+	}
+	ip, id, err := p.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := r.world.User.Do(t.Context(), "createLoadBalancerRule", api.Params{
+		"name": "x", "publicipid": id, "algorithm": "roundrobin", "publicport": "80", "privateport": "30080", "openfirewall": "false",
+	})
+	if err == nil {
+		_, err = r.world.User.Do(t.Context(), "assignToLoadBalancerRule", api.Params{"id": rule.Text("id"), "virtualmachineids": p.vms[0].ID})
+	}
+	if err != nil {
+		t.Errorf("a lent VM cannot be a member: %v", err)
+	}
+	if _, err := r.world.User.Do(t.Context(), "destroyVirtualMachine", api.Params{"id": p.vms[0].ID}); api.Code(err) != 403 {
+		t.Errorf("a lent VM could be destroyed: %v", err)
+	}
+	rules, err := p.rules(t.Context(), "203.0.113.20") // of somebody else, in the same network
+	if err != nil || len(rules) != 2 {
+		t.Fatal(rules, err)
+	}
+	if _, err := r.world.User.Do(t.Context(), "deleteLoadBalancerRule", api.Params{"id": rules["80"].ID}); api.Code(err) != 403 {
+		t.Errorf("a rule of others in the lent network could be deleted: %v", err)
+	}
+	if err := p.release(t.Context(), id); err != nil {
+		t.Errorf("%s: %v", ip, err)
+	}
+	for _, s := range scenarios() {
+		_, skip := isCannot(r.able(&s))
+		if slices.Contains(s.needs, needOwnVMs) && !skip {
+			t.Errorf("%s is run on lent VMs", s.name)
+		}
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if after := namesIn(t, cloud); !slices.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+}

@@ -1,0 +1,88 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/csccm/csccm/test/cloud/api"
+)
+
+// recorded are the objects of a recorded list.
+func recorded(t *testing.T, name, object string) []api.Object {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../pkg/simulator/testdata/golden", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct{ Response map[string]api.Object }
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range r.Response {
+		return content.Objects(object)
+	}
+	return nil
+}
+
+// TestOfferings chooses among the 24 network offerings of a real server those that a virtual router serves.
+func TestOfferings(t *testing.T) {
+	t.Parallel()
+	all := recorded(t, "listNetworkOfferings.all", "networkoffering")
+	name := func(id string) string {
+		for _, o := range all {
+			if o.Text("id") == id {
+				return o.Text("name")
+			}
+		}
+		return id
+	}
+	for _, c := range []struct {
+		vpc                    bool
+		provider, filter, want string
+	}{
+		{false, "VirtualRouter", "Firewall", "DefaultIsolatedNetworkOfferingWithSourceNatService"},
+		{true, "VpcVirtualRouter", "NetworkACL", "DefaultIsolatedNetworkOfferingForVpcNetworks"},
+		{true, "InternalLbVm", "NetworkACL", "DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"},
+		{false, "Netscaler", "Firewall", ""},
+	} {
+		if got := name(chooseNetwork(all, c.vpc, c.provider, c.filter)); got != c.want {
+			t.Errorf("%s in a VPC %v: %q, want %q", c.provider, c.vpc, got, c.want)
+		}
+	}
+	if s := chooseService(recorded(t, "listServiceOfferings.all", "serviceoffering")); s.Text("name") != "Small Instance" {
+		t.Errorf("service offering %v", s)
+	}
+}
+
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	zones := []api.Object{
+		{"id": "1", "name": "basic", "networktype": "Basic", "allocationstate": "Enabled"},
+		{"id": "2", "name": "groups", "networktype": "Advanced", "securitygroupsenabled": true, "allocationstate": "Enabled"},
+		{"id": "3", "name": "off", "networktype": "Advanced", "allocationstate": "Disabled"},
+		{"id": "4", "name": "good", "networktype": "Advanced", "allocationstate": "Enabled"},
+	}
+	for want, name := range map[string]string{"": "good", "basic": "basic", "3": "off", "none": ""} {
+		if got := chooseZone(zones, want).Text("name"); got != name {
+			t.Errorf("zone %q: %q, want %q", want, got, name)
+		}
+	}
+	services := []api.Object{
+		{"name": "custom", "iscustomized": true}, {"name": "tiny", "memory": 128.0}, {"name": "big", "memory": 8192.0, "cpunumber": 4.0}, {"name": "small", "memory": 512.0, "cpunumber": 1.0},
+	}
+	if got := chooseService(services).Text("name"); got != "small" {
+		t.Errorf("service offering %q", got)
+	}
+	templates := []api.Object{{"name": "downloading", "size": 1.0}, {"name": "large", "isready": true, "size": 9e9}, {"name": "small", "isready": true, "size": 1e8}, {"name": "system", "isready": true, "size": 1.0, "templatetype": "SYSTEM"}}
+	if got := chooseTemplate(templates).Text("name"); got != "small" {
+		t.Errorf("template %q", got)
+	}
+	if chooseTemplate(nil) != nil || chooseService(nil) != nil {
+		t.Error("nothing to choose from")
+	}
+}
