@@ -85,7 +85,7 @@ func (e *egress) target(address string) (string, error) {
 
 func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
-		http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+		http.Error(w, "only the method CONNECT is supported", http.StatusMethodNotAllowed)
 		return
 	}
 	to, err := e.target(r.Host)

@@ -89,12 +89,12 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := worker.logFile(back)
 	if !ok {
-		http.Error(w, "the container has no such log yet", http.StatusBadRequest)
+		http.Error(w, "the container has no log of this run", http.StatusBadRequest)
 		return
 	}
 	f, err := os.Open(path) // #nosec G304 -- a log of this node
 	if err != nil {
-		http.Error(w, "the log is gone", http.StatusInternalServerError)
+		http.Error(w, "the log cannot be opened", http.StatusInternalServerError)
 		return
 	}
 	defer func() { _ = f.Close() }()

@@ -39,7 +39,7 @@ func (n *Node) watchPods(ctx context.Context) {
 					o = last.Obj
 				}
 				if pod, ok := o.(*corev1.Pod); ok {
-					n.gone(pod)
+					n.podRemoved(pod)
 				}
 			},
 		},
@@ -67,9 +67,9 @@ func (n *Node) sync(ctx context.Context, o any) {
 	n.wg.Go(func() { w.run(ctx) })
 }
 
-// gone ends the worker of a Pod that was removed from the API. After a forced deletion
+// podRemoved ends the worker of a Pod that was removed from the API. After a forced deletion
 // its process still runs.
-func (n *Node) gone(pod *corev1.Pod) {
+func (n *Node) podRemoved(pod *corev1.Pod) {
 	n.mu.Lock()
 	w := n.pods[pod.UID]
 	delete(n.pods, pod.UID)

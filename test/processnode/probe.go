@@ -175,7 +175,7 @@ func (w *worker) port(p intstr.IntOrString) (string, error) {
 			return fmt.Sprint(port.ContainerPort), nil
 		}
 	}
-	return "", fmt.Errorf("no port is named %q", p.StrVal)
+	return "", fmt.Errorf("the container has no port named %q", p.StrVal)
 }
 
 func nonEmpty(s string) *string {

@@ -131,7 +131,7 @@ func (h hierarchy) delegate(dir string) error {
 	for _, c := range strings.Fields(string(have)) {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o600)
 		if err != nil && slices.Contains(needed(), c) {
-			return fmt.Errorf("cgroup %s gives its children no %s controller (processes directly in it?): %w", dir, c, err)
+			return fmt.Errorf("enable the controller %s for the children of cgroup %s (are there processes in the cgroup itself?): %w", c, dir, err)
 		}
 	}
 	return nil

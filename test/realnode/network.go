@@ -51,7 +51,7 @@ func (n *network) remove(ctx context.Context) error {
 func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) error {
 	link := fmt.Sprintf("csccm-n%d", o.Number)
 	if _, err := net.InterfaceByName(link); err == nil {
-		// The kernel removes a dead node's namespace, and the link with it, asynchronously: the link may vanish meanwhile.
+		// The kernel removes a dead node's namespace and link asynchronously: the link may already be gone.
 		_ = ip(ctx, []string{"link", "delete", link})
 	}
 	err := ip(ctx,

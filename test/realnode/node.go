@@ -179,7 +179,7 @@ func (n *Node) PowerOn(ctx context.Context) error {
 // same Pod.
 func (n *Node) Forgot(ctx context.Context, gone *Node) error {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
-	// Where this file does not exist, no such connections can be listed: grep fails then as well, and Forgot returns nil.
+	// Where this file does not exist, connections cannot be listed: grep fails, and Forgot returns nil.
 	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
 }
 

@@ -57,7 +57,7 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 		Pdeathsig:  syscall.SIGKILL, Setpgid: true,
 	}
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("make namespaces (root is needed, and a machine that lets it make them): %w", err)
+		return 1, fmt.Errorf("create namespaces (needs root, on a machine that allows namespaces): %w", err)
 	}
 	over := make(chan struct{})
 	defer close(over)

@@ -154,7 +154,7 @@ func (r *run) remove(ctx context.Context) (bool, error) {
 	return true, r.bed.Kube.CoreV1().Services(bare.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// any chooses a Service. It sorts the names, because the random order of a map would make runs with the same seed differ.
+// any chooses a Service. It sorts the names: with the random order of a map, runs with the same seed would differ.
 func (r *run) any() (string, bool) {
 	names := slices.Sorted(maps.Keys(r.services))
 	if len(names) == 0 {

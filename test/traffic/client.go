@@ -20,7 +20,7 @@ import (
 // Target is a Service's port.
 type Target struct {
 	Name string
-	// Address is called before every connection: while a rule is deleted and recreated the address may change or not exist.
+	// Address is called before every connection: while a rule is recreated, the address may change or be missing.
 	Address func() (string, error)
 }
 
@@ -37,8 +37,7 @@ type Options struct {
 	// Timeout is the time-out of a request; 0 means 5 s.
 	Timeout time.Duration
 	// Open is the number of connections to each target that are kept open and send requests all the time; 0 means 1,
-	// a negative number means none. A load balancer that closes connections after each response makes the client open new
-	// ones.
+	// a negative number means none. Connections that a load balancer closes after a response are opened again.
 	Open int
 }
 

@@ -72,8 +72,8 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestConnectionClose: a connection that is closed after a response with "Connection: close" was not cut; an error status
-// is a failure.
+// TestConnectionClose: a connection that is closed after a response with "Connection: close" does not count as cut; an
+// error status is a failure.
 func TestConnectionClose(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool

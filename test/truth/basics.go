@@ -83,7 +83,7 @@ func tcp(ctx context.Context, b *env) (string, error) {
 	if len(pods) != replicas {
 		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
 	}
-	if err := b.gone(ctx, "tcp"); err != nil {
+	if err := b.deleteService(ctx, "tcp"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, to); err == nil {
@@ -107,7 +107,7 @@ func proxyProtocol(ctx context.Context, b *env) (string, error) {
 	if a, err = ask(ctx, client2, to); err != nil || a.Client != client2.String() {
 		return "", fmt.Errorf("the Pod sees %s (%w), the client is %s", a.Client, err, client2)
 	}
-	return "the Pod sees " + a.Client, b.gone(ctx, "proxied")
+	return "the Pod sees " + a.Client, b.deleteService(ctx, "proxied")
 }
 
 // sourceRanges allows one client and refuses another, then the reverse.
@@ -140,7 +140,7 @@ func sourceRanges(ctx context.Context, b *env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "allowed answered, others refused, also after a change", b.gone(ctx, "ranges")
+	return "allowed answered, others refused, also after a change", b.deleteService(ctx, "ranges")
 }
 
 // affinity checks that all requests of a client reach the same Pod.
@@ -168,7 +168,7 @@ func affinity(ctx context.Context, b *env) (string, error) {
 			}
 		}
 	}
-	return "12 clients, each with one Pod", b.gone(ctx, "affine")
+	return "12 clients, each with one Pod", b.deleteService(ctx, "affine")
 }
 
 // restart replaces all Pods of echo.

@@ -35,12 +35,12 @@ func undisturbed(do func(context.Context, *env) error) func(context.Context, *en
 		r := b.steady(ctx, "", true, one, two)
 		err = do(ctx, b)
 		sum := r.Stop()
-		return said(sum), errors.Join(err, sum.Err(), b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+		return brief(sum), errors.Join(err, sum.Err(), b.deleteService(ctx, "steady-1"), b.deleteService(ctx, "steady-2"))
 	}
 }
 
-// leader returns the host part of the lease's holder identity: the leading Pod's hostname, which is its node's name with
-// hostNetwork.
+// leader returns the host part of the lease's holder identity: the leading Pod's hostname. With hostNetwork, that is
+// the name of its node.
 func (b *env) leader(ctx context.Context) (pod string, err error) {
 	l, err := b.Client.CoordinationV1().Leases(namespace).Get(ctx, testbed.PredecessorName, metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil {
@@ -82,7 +82,7 @@ func leaderKilled(ctx context.Context, b *env) error {
 	}
 	// The new leader serves a new Service.
 	_, _, err = b.served(ctx, "after-leader", nil)
-	return errors.Join(err, b.gone(ctx, "after-leader"))
+	return errors.Join(err, b.deleteService(ctx, "after-leader"))
 }
 
 const controllerLabel = "app.kubernetes.io/name=" + controller
@@ -101,7 +101,7 @@ func cloudDown(ctx context.Context, b *env) error {
 	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
 		return err
 	}
-	return b.gone(ctx, "meanwhile")
+	return b.deleteService(ctx, "meanwhile")
 }
 
 // upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
@@ -113,16 +113,16 @@ func upgradeAndBack(ctx context.Context, b *env) error {
 		return err
 	}
 	_, _, err := b.served(ctx, "after-rollback", nil)
-	return errors.Join(err, b.gone(ctx, "after-rollback"))
+	return errors.Join(err, b.deleteService(ctx, "after-rollback"))
 }
 
 // Requests may fail only in these two parts; neither CloudStack nor its controller could prevent that.
 const (
 	// kube-proxy on the other nodes still sends a share of the requests to the dead node's Pods.
-	dying = "until Kubernetes calls the node not ready"
+	partNotReady = "until Kubernetes calls the node not ready"
 	// Linux tracks a connection without an answer for two minutes; a new connection from the same port of the load
 	// balancer is sent to the same Pod.
-	remembered = "until the other nodes' connection tracking has forgotten its Pods"
+	partTracked = "until the other nodes' connection tracking has forgotten its Pods"
 )
 
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
@@ -137,7 +137,7 @@ func nodeLost(ctx context.Context, b *env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, dying, false, to)
+	r := b.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
 	b.Node(name).PowerOff()
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
@@ -146,10 +146,10 @@ func nodeLost(ctx context.Context, b *env) (string, error) {
 	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself removes the destroyed VM from the rule
 		return "", err
 	}
-	if err := b.nodeGone(ctx, name); err != nil {
+	if err := b.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
-	r.Next(remembered)
+	r.Next(partTracked)
 	if err := b.workloadReady(ctx, replicas); err != nil {
 		return "", err
 	}
@@ -171,7 +171,7 @@ func nodeLost(ctx context.Context, b *env) (string, error) {
 	if err := after.Err(); err != nil {
 		return "", fmt.Errorf("after the Node was deleted: %w", err)
 	}
-	return "afterwards " + said(after), b.gone(ctx, "lost")
+	return "afterwards " + brief(after), b.deleteService(ctx, "lost")
 }
 
 // migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.

@@ -76,7 +76,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestUnproven: one success on a minor proves a scenario for that minor; scenarios that do not match --only are ignored.
+// TestUnproven: one success on a minor proves a scenario for that minor; scenarios that --only excludes are ignored.
 func TestUnproven(t *testing.T) {
 	t.Parallel()
 	three := chapter{scenarios: []scenario{{name: "install"}, {name: "TCP (one)"}, {name: "UDP"}}}

@@ -74,9 +74,9 @@ A machine without CPU to spare loses some too, as an answer that takes longer co
 	b.WriteString(`
 Requests may be lost in these parts alone:
 
-- ` + unplugged + `: what is on its way through a node when it dies, drained or not.
-- ` + dying + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
-- ` + remembered + ` (two minutes at most): a port of the balancer that comes again
+- ` + partPowerFailure + `: what is on its way through a node when it dies, drained or not.
+- ` + partNotReady + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
+- ` + partTracked + ` (two minutes at most): a port of the balancer that comes again
   meanwhile leads to the same dead Pod.
 
 Neither CloudStack nor a cloud controller manager has a hand in that; the balancer's own check takes a dead node out, and a Service with
@@ -128,7 +128,7 @@ func summary(all []result, minor plane.Minor) string {
 	return fmt.Sprintf("%d scenarios, %d failed, %d requests of steady traffic, in %s", count, failed, requests, took.Round(time.Second))
 }
 
-// trafficTable returns a table with a line for each part of each scenario with steady traffic and a column for each minor.
+// trafficTable returns a table of steady traffic: a line for each part of each scenario, a column for each minor.
 func trafficTable(all []result) string {
 	var lines []string
 	cells := map[string]map[plane.Minor]string{}
@@ -141,7 +141,7 @@ func trafficTable(all []result) string {
 			if cells[line] == nil {
 				lines, cells[line] = append(lines, line), map[plane.Minor]string{}
 			}
-			cells[line][r.minor] = numbers(t)
+			cells[line][r.minor] = trafficCell(t)
 		}
 	}
 	minors := minorsOf(all)
@@ -161,8 +161,8 @@ func trafficTable(all []result) string {
 	return b.String()
 }
 
-// numbers formats a report for a cell of the table.
-func numbers(r traffic.Report) string {
+// trafficCell formats a report for a cell of the table.
+func trafficCell(r traffic.Report) string {
 	text := fmt.Sprintf("%d / %d / %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
 	if r.Cut > 0 {
 		text += fmt.Sprintf(", %d connections cut", r.Cut)
@@ -170,8 +170,8 @@ func numbers(r traffic.Report) string {
 	return text
 }
 
-// said formats a report for a note.
-func said(r traffic.Report) string {
+// brief formats a report for a note.
+func brief(r traffic.Report) string {
 	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
 }
 

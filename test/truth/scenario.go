@@ -76,7 +76,7 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 	_, _ = fmt.Fprintf(log, "      three nodes are ready (%s)\n", cluster.Round(time.Second))
 	var all []result
 	for i, s := range wanted {
-		r := b.one(ctx, s)
+		r := b.runScenario(ctx, s)
 		r.minor, r.chapter = minor, c.name
 		if i == 0 {
 			r.cluster = cluster
@@ -117,7 +117,7 @@ func named(names []string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
-func (b *env) one(ctx context.Context, s scenario) result {
+func (b *env) runScenario(ctx context.Context, s scenario) result {
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
 	defer cancel()
 	start := time.Now()

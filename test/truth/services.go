@@ -46,7 +46,7 @@ func (b *env) members(ctx context.Context, to netip.AddrPort, want ...string) er
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("they are %v", got)
+			return fmt.Errorf("the members are %v", got)
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func (b *env) up(ctx context.Context, ip netip.Addr) error {
 			}
 		}
 		if len(all) == 0 || len(down) > 0 {
-			return fmt.Errorf("of %d members these are down: %v", len(all), down)
+			return fmt.Errorf("%d of %d members are down: %v", len(down), len(all), down)
 		}
 		return nil
 	})
@@ -91,7 +91,7 @@ func (b *env) ended(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			if list.Items[i].DeletionTimestamp != nil {
-				return fmt.Errorf("Pod %s is still terminating", list.Items[i].Name)
+				return fmt.Errorf("the Pod %s is still terminating", list.Items[i].Name)
 			}
 		}
 		return nil
@@ -164,7 +164,7 @@ func localPolicy(ctx context.Context, b *env) (string, error) {
 	if err := errors.Join(down.Err(), up.Err()); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", said(down), said(up)), b.gone(ctx, "local")
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), b.deleteService(ctx, "local")
 }
 
 // ipMode checks how a Pod's request to the load balancer's address is routed: with
@@ -207,7 +207,7 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 				return err
 			}
 			if through = b.rule(to).Connections - before; through != want {
-				return fmt.Errorf("it went %d times", through)
+				return fmt.Errorf("it went through %d times", through)
 			}
 			return nil
 		})
@@ -218,7 +218,7 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 			return "", fmt.Errorf("for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
 		}
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		if err := b.gone(ctx, c.name); err != nil {
+		if err := b.deleteService(ctx, c.name); err != nil {
 			return "", err
 		}
 	}
@@ -239,8 +239,8 @@ func (b *env) anyPod(ctx context.Context) (string, error) {
 	return "", errors.New("no Pod of echo is running")
 }
 
-// unplugged is the part of nodeLife in which requests in flight through the node are lost.
-const unplugged = "its plug pulled, VM stopped and destroyed"
+// partPowerFailure is the part of nodeLife in which requests in flight through the node are lost.
+const partPowerFailure = "its plug pulled, VM stopped and destroyed"
 
 // nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
 func nodeLife(ctx context.Context, b *env) (string, error) {
@@ -268,7 +268,7 @@ func nodeLife(ctx context.Context, b *env) (string, error) {
 	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
-	joined := r.Next(unplugged)
+	joined := r.Next(partPowerFailure)
 	if err := joined.Err(); err != nil {
 		return "", err
 	}
@@ -295,17 +295,17 @@ func nodeLife(ctx context.Context, b *env) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.nodeGone(ctx, name); err != nil {
+	if err := b.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
 	if err := b.members(ctx, to, all...); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
+	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), b.deleteService(ctx, "nodes")
 }
 
-// nodeGone waits until a Node object is deleted.
-func (b *env) nodeGone(ctx context.Context, name string) error {
+// waitNodeDeleted waits until a Node object is deleted.
+func (b *env) waitNodeDeleted(ctx context.Context, name string) error {
 	return b.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) error {
 		_, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -347,7 +347,7 @@ func podsRolled(ctx context.Context, b *env) (string, error) {
 		return "", err
 	}
 	sum := r.Stop()
-	return said(sum), errors.Join(sum.Err(), b.gone(ctx, "rolled"))
+	return brief(sum), errors.Join(sum.Err(), b.deleteService(ctx, "rolled"))
 }
 
 // addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
@@ -369,13 +369,13 @@ func addresses(ctx context.Context, b *env) (string, error) {
 	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", err
 	}
-	if err := b.gone(ctx, "first"); err != nil {
+	if err := b.deleteService(ctx, "first"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", fmt.Errorf("the second Service on the address does not answer after the first was deleted: %w", err)
 	}
-	if err := b.gone(ctx, "second"); err != nil {
+	if err := b.deleteService(ctx, "second"); err != nil {
 		return "", err
 	}
 	again, _, err := b.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
@@ -385,5 +385,5 @@ func addresses(ctx context.Context, b *env) (string, error) {
 	if again != to {
 		return "", fmt.Errorf("the third Service asked for the kept address %s and got %s", to, again)
 	}
-	return ip + " shared by two Services, kept, used again", b.gone(ctx, "third")
+	return ip + " shared by two Services, kept, used again", b.deleteService(ctx, "third")
 }

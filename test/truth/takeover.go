@@ -61,8 +61,8 @@ func (b *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 	return nil
 }
 
-// takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get csccm's
-// names. age renames the rules to the names of the old provider first.
+// takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
+// csccm's names. age renames the rules to the names of the old provider first.
 func (b *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testbed.Rule) error, steps [][]string) (string, error) {
 	one, _, err := b.served(ctx, "web", nil)
 	if err != nil {
@@ -114,5 +114,5 @@ func (b *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		}
 	}
 	sum := r.Stop()
-	return said(sum), sum.Err()
+	return brief(sum), sum.Err()
 }

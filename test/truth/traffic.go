@@ -95,9 +95,9 @@ func (b *env) service(ctx context.Context, name string, change func(*corev1.Serv
 	return err
 }
 
-// gone deletes a Service and waits until the object is removed, which the controller's finalizer allows only when the
-// load balancer is deleted.
-func (b *env) gone(ctx context.Context, name string) error {
+// deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
+// controller has deleted the load balancer.
+func (b *env) deleteService(ctx context.Context, name string) error {
 	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
 	if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err

@@ -131,7 +131,7 @@ func (c *proxied) header() error {
 func parse(line string) (net.Addr, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 6 || fields[0] != "PROXY" || !strings.HasSuffix(line, "\r\n") {
-		return nil, errors.New("no PROXY protocol header")
+		return nil, errors.New("not a PROXY protocol header of version 1 for TCP")
 	}
 	return net.ResolveTCPAddr("tcp", net.JoinHostPort(fields[2], fields[4]))
 }
