@@ -41,7 +41,7 @@ type act struct {
 }
 
 var acts = []act{
-	{"Service created", 10, false, (*run).create},
+	{"Service made", 10, false, (*run).create},
 	{"Service deleted", 5, false, (*run).remove},
 	{"port added", 8, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.addPort) }},
 	{"port removed", 6, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.dropPort) }},

@@ -55,8 +55,8 @@ func (r *run) print(took time.Duration) {
 		line("resident memory", fmt.Sprintf("%.1f MiB", early.resident/mib), fmt.Sprintf("%.1f MiB", late.resident/mib))
 		line()
 	}
-	line("Services with correct rules at the end", r.served)
-	line("checks of invariants", checks)
-	line("broken invariants", broken)
+	line("Services at the end, all as asked", r.served)
+	line("looks for broken promises", checks)
+	line("broken promises", broken)
 	_ = w.Flush() // a write error is ignored, as above
 }
