@@ -90,7 +90,7 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 	if err != nil || there {
 		return path, err
 	}
-	tell := func(p Progress) {
+	send := func(p Progress) {
 		if report != nil {
 			p.Release = minor.Release()
 			report(p)
@@ -102,7 +102,7 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 	}
 	start := time.Now()
 	unlock, err := lock(ctx, filepath.Join(cache, minor.Release()+".lock"), func() {
-		tell(Progress{Elapsed: time.Since(start), Waiting: true})
+		send(Progress{Elapsed: time.Since(start), Waiting: true})
 	})
 	if err != nil {
 		return "", err
@@ -115,10 +115,10 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 	if err != nil {
 		return "", err
 	}
-	if err := build(ctx, module, minor, path, tell); err != nil {
+	if err := build(ctx, module, minor, path, send); err != nil {
 		return "", fmt.Errorf("build the control plane (Kubernetes %s): %w", minor.Release(), err)
 	}
-	tell(Progress{Elapsed: time.Since(start), Finished: true})
+	send(Progress{Elapsed: time.Since(start), Finished: true})
 	return path, nil
 }
 
