@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bare is a cluster reduced to what the controller sees: an API server whose Nodes are objects without a
-// kubelet, a CloudStack inside this process, and the controller as a process of its own. Benchmarks and transcripts
+// Package bare runs a cluster with only what the controller sees: an API server whose Nodes have no kubelet, a
+// simulated CloudStack in this process, and the controller as a child process. Benchmarks, soak tests and transcripts
 // use it.
 package bare
 
@@ -29,41 +29,41 @@ import (
 )
 
 const (
-	user  = "ccm" // the controller's, in CloudStack
+	user  = "ccm" // the controller's CloudStack user
 	limit = 15 * time.Minute
-	// Namespace is that of the Services.
+	// Namespace is the namespace of the Services.
 	Namespace = metav1.NamespaceDefault
-	// quiet is how long no call comes when the controller has nothing to do.
+	// quiet is the time without calls after which the controller counts as idle.
 	quiet = 1500 * time.Millisecond
 )
 
-// Options of a bed.
+// Options configures a Bed.
 type Options struct {
 	Programs testbed.Binaries
 	Plane    string // the control plane's binary
-	// VMs w1 ... wN are in CloudStack; the first Nodes of them are Nodes.
+	// VMs is the number of VMs in CloudStack, named w1, w2 and so on; the first Nodes of them are Nodes.
 	VMs, Nodes int
 	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
 	Profile string
-	// Extra is appended to the world, as YAML.
+	// Extra is YAML that is appended to the simulator's world.
 	Extra string
-	// Seed is that of faults with a probability.
+	// Seed is the random seed of faults with a probability.
 	Seed uint64
 }
 
-// Bed is an API server, a CloudStack and the controller as a process.
+// Bed is a test environment: an API server, a simulated CloudStack and the controller as a process.
 type Bed struct {
 	*plane.Plane
 	Kube       kubernetes.Interface
 	Cloud      *testbed.CloudStack
 	Controller *child.Process // nil when it does not run
-	// CloudConfig is the controller's file.
+	// CloudConfig is the path of the controller's cloud-config.
 	CloudConfig string
 	Latency     simulator.LatencyProfile
 
 	programs testbed.Binaries
 	dir      string
-	vms      map[string]string // ids by name
+	vms      map[string]string // IDs by name
 }
 
 // New starts an API server and a CloudStack, without the controller.
@@ -116,7 +116,7 @@ func New(ctx context.Context, o Options) (_ *Bed, err error) {
 	return x, x.Join(ctx, 1, o.Nodes)
 }
 
-// world has room for as many addresses as there are Services in any part.
+// world returns the simulator's world. Its public ranges have enough addresses for the Services of every benchmark.
 func world(vms int) string {
 	var w strings.Builder
 	w.WriteString(`
@@ -140,7 +140,7 @@ virtualMachines:
 	return w.String()
 }
 
-// Stop ends and removes everything.
+// Stop stops everything and removes the files.
 func (x *Bed) Stop() {
 	x.Kill()
 	if x.Plane != nil {
@@ -152,7 +152,7 @@ func (x *Bed) Stop() {
 	_ = os.RemoveAll(x.dir)
 }
 
-// Kill ends the controller without warning.
+// Kill kills the controller with SIGKILL.
 func (x *Bed) Kill() {
 	if x.Controller != nil {
 		x.Controller.Stop(0)
@@ -160,7 +160,7 @@ func (x *Bed) Kill() {
 	x.Controller = nil
 }
 
-// configure writes the controller's cloud-config; rate is its rate-limit of calls a second, 0 for none.
+// configure writes the controller's cloud-config; rate is its rate-limit in calls per second, 0 for none.
 func (x *Bed) configure(rate float64) error {
 	config, err := x.Cloud.Config(user)
 	if err != nil {
@@ -170,7 +170,7 @@ func (x *Bed) configure(rate float64) error {
 	return os.WriteFile(x.CloudConfig, config.Render(), 0o600)
 }
 
-// Start starts the controller and waits until it has nothing to do. rate is its rate-limit of calls a second; 0: none.
+// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none.
 func (x *Bed) Start(ctx context.Context, rate float64, args ...string) error {
 	if err := x.Launch(ctx, rate, args...); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (x *Bed) Start(ctx context.Context, rate float64, args ...string) error {
 	return x.Idle(ctx)
 }
 
-// Launch starts the controller and waits for its first call. Nobody may reset the ledger meanwhile.
+// Launch starts the controller and waits for its first call. The ledger must not be reset meanwhile.
 func (x *Bed) Launch(ctx context.Context, rate float64, args ...string) error {
 	x.Kill()
 	before := len(x.Calls())
@@ -188,7 +188,7 @@ func (x *Bed) Launch(ctx context.Context, rate float64, args ...string) error {
 	return x.Until(ctx, "the controller to call CloudStack", func() bool { return len(x.Calls()) > before })
 }
 
-// Spawn starts the controller and waits for nothing.
+// Spawn starts the controller and returns at once.
 func (x *Bed) Spawn(ctx context.Context, rate float64, args ...string) error {
 	x.Kill()
 	err := x.configure(rate)
@@ -205,12 +205,12 @@ func (x *Bed) Spawn(ctx context.Context, rate float64, args ...string) error {
 	return err
 }
 
-// Join makes the Nodes w<from> ... w<to>, initialised and ready.
+// Join creates the Nodes w<from> to w<to>, initialised and ready.
 func (x *Bed) Join(ctx context.Context, from, to int) error {
 	return parallel(from, to, func(i int) error { return x.JoinVM(ctx, fmt.Sprintf("w%d", i)) })
 }
 
-// Services makes Services web<from> ... web<to> of n ports.
+// Services creates the Services web<from> to web<to> with n ports each.
 func (x *Bed) Services(ctx context.Context, from, to, n int) error {
 	return parallel(from, to, func(i int) error {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web%d", i)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -222,7 +222,7 @@ func (x *Bed) Services(ctx context.Context, from, to, n int) error {
 	})
 }
 
-// Served waits until n Services have an address.
+// Served waits until exactly n Services have an address.
 func (x *Bed) Served(ctx context.Context, n int) error {
 	return x.Until(ctx, fmt.Sprintf("%d Services to be served", n), func() bool {
 		list, err := x.Kube.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -239,7 +239,7 @@ func (x *Bed) Served(ctx context.Context, n int) error {
 	})
 }
 
-// Clear removes all Services by way of the controller.
+// Clear deletes all Services and waits until the controller has removed their load balancers.
 func (x *Bed) Clear(ctx context.Context) error {
 	list, err := x.Kube.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -252,7 +252,7 @@ func (x *Bed) Clear(ctx context.Context) error {
 			}
 		}
 	}
-	return x.Until(ctx, "the Services to go", func() bool {
+	return x.Until(ctx, "the Services to be deleted", func() bool {
 		list, err := x.Kube.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		return err == nil && !slices.ContainsFunc(list.Items, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
@@ -260,10 +260,10 @@ func (x *Bed) Clear(ctx context.Context) error {
 
 var polls = []string{"queryAsyncJobResult", "listAsyncJobs"}
 
-// Calls are the controller's since the last reset.
+// Calls returns the controller's calls since the last reset of the ledger.
 func (x *Bed) Calls() []simulator.Call { return x.Cloud.Ledger().Find("", user) }
 
-// Spent counts the controller's calls since the last reset, polls apart, and forgets them.
+// Spent counts the controller's calls since the last reset of the ledger, polls separately, and resets it.
 func (x *Bed) Spent() (calls, polled int) {
 	for _, c := range x.Calls() {
 		if slices.Contains(polls, c.Command) {
@@ -287,7 +287,7 @@ func (x *Bed) Idle(ctx context.Context) error {
 	})
 }
 
-// Until waits for something; it ends early when the controller ends.
+// Until waits until done returns true. Its error names the controller's exit when the controller has ended.
 func (x *Bed) Until(ctx context.Context, what string, done func() bool) error {
 	return testbed.Wait(ctx, limit, what, func(context.Context) error {
 		if done() {
@@ -302,7 +302,7 @@ func (x *Bed) Until(ctx context.Context, what string, done func() bool) error {
 	})
 }
 
-// parallel runs work for from ... to, a few at a time.
+// parallel calls work for each of from to to, at most 16 at a time.
 func parallel(from, to int, work func(i int) error) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex

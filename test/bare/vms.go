@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// JoinVM makes the Node of a VM, initialised and ready.
+// JoinVM creates the Node of a VM, initialised and ready.
 func (x *Bed) JoinVM(ctx context.Context, name string) error {
 	id, ok := x.vms[name]
 	if !ok {
@@ -29,7 +29,7 @@ func (x *Bed) JoinVM(ctx context.Context, name string) error {
 	return err
 }
 
-// Destroy expunges a VM. Its Node, if it is one, is not ready any more.
+// Destroy destroys and expunges a VM and sets its Node's Ready condition to Unknown.
 func (x *Bed) Destroy(ctx context.Context, name string) error {
 	if _, err := x.admin(ctx, "destroyVirtualMachine", map[string]string{"id": x.vms[name], "expunge": "true"}); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (x *Bed) Destroy(ctx context.Context, name string) error {
 	return err
 }
 
-// Deploy makes a VM like the others.
+// Deploy deploys a VM like the others.
 func (x *Bed) Deploy(ctx context.Context, name string) error {
 	params := map[string]string{"name": name, "account": "k8s"}
 	for param, from := range map[string][2]string{
@@ -57,7 +57,7 @@ func (x *Bed) Deploy(ctx context.Context, name string) error {
 		}
 		items, _ := list[from[1]].([]any)
 		if len(items) == 0 {
-			return fmt.Errorf("%s: an empty list", from[0])
+			return fmt.Errorf("%s returned an empty list", from[0])
 		}
 		first, _ := items[0].(map[string]any)
 		params[param], _ = first["id"].(string)
@@ -69,13 +69,13 @@ func (x *Bed) Deploy(ctx context.Context, name string) error {
 	vm, _ := answer["virtualmachine"].(map[string]any)
 	id, ok := vm["id"].(string)
 	if !ok {
-		return errors.New("deployVirtualMachine: an answer without the VM's id")
+		return errors.New("deployVirtualMachine: the answer holds no VM ID")
 	}
 	x.vms[name] = id
 	return nil
 }
 
-// admin runs a command of the operator, again while CloudStack is away.
+// admin runs a command as the operator of the cloud and retries it while CloudStack is unavailable.
 func (x *Bed) admin(ctx context.Context, command string, params map[string]string) (answer map[string]any, err error) {
 	err = testbed.Wait(ctx, limit, command, func(ctx context.Context) error {
 		answer, err = x.Cloud.Admin(ctx, command, params)

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures the controller as a process against a real API server and the simulator: how long Services
-// take, what they cost in API calls, and what the controller needs of the machine. It prints tables in Markdown;
-// docs/performance.md holds those of a run.
+// Command bench measures the controller, which runs as a process, with a real API server and the simulator: how long
+// Services take, how many API calls they need, and how much CPU and memory the controller uses. It prints Markdown
+// tables; docs/performance.md holds those of one run.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// part is one of the tables.
+// part is a benchmark that prints one table.
 type part struct {
 	name, title string
 	run         func(context.Context, *bench) error
@@ -37,7 +37,7 @@ var parts = []part{
 	{"scale", "The controller at 1,000 nodes, 500 Services, 5,000 VMs", atScale},
 }
 
-// bench is one run.
+// bench is the configuration of a run.
 type bench struct {
 	programs testbed.Binaries
 	plane    string
@@ -64,14 +64,14 @@ func run(ctx context.Context) error {
 		names = append(names, p.name)
 	}
 	b := &bench{}
-	only := flag.String("only", "", "parts to run, comma separated, of: "+strings.Join(names, ", "))
+	only := flag.String("only", "", "parts to run, separated by commas: "+strings.Join(names, ", ")+"; empty: all")
 	bin := flag.String("bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
 	flag.StringVar(&b.profile, "profile", "simulator", "how long CloudStack's calls and jobs take: instant, simulator or production")
 	flag.Parse()
 	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	for _, w := range wanted {
 		if !slices.Contains(names, w) {
-			return fmt.Errorf("--only %s is none of %s", w, strings.Join(names, ", "))
+			return fmt.Errorf("--only: unknown part %q; the parts are %s", w, strings.Join(names, ", "))
 		}
 	}
 	var err error
@@ -94,7 +94,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// load tells how busy the machine is with other things; durations suffer from it.
+// load returns the machine's load average: durations are longer on a busy machine.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

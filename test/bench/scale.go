@@ -15,10 +15,11 @@ import (
 	"github.com/csccm/csccm/test/bare"
 )
 
-// ticks a second in /proc/PID/stat; Linux has the same number on every architecture that Go knows.
+// ticks is the number of clock ticks per second in /proc/PID/stat. It is the same on every Linux architecture that Go
+// supports.
 const ticks = 100
 
-// used is what a process has used of the machine. Where there is no /proc it is an error.
+// used is the CPU time and memory of a process.
 type used struct {
 	cpu       time.Duration
 	now, peak int // resident memory, MiB
@@ -29,13 +30,13 @@ func usage(x *bare.Bed) (used, error) {
 	pid := strconv.Itoa(x.Controller.PID())
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return u, errors.Join(errors.New("CPU and memory are read from /proc, which is Linux's"), err)
+		return u, errors.Join(errors.New("CPU and memory are read from /proc, which exists only on Linux"), err)
 	}
-	// The second field, in parentheses, may hold blanks; user and system time are the 14th and 15th.
+	// The second field, in parentheses, may contain spaces; user and system time are the 14th and 15th fields.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	f := strings.Fields(rest)
 	if len(f) < 13 {
-		return u, fmt.Errorf("/proc/%s/stat is not understood", pid)
+		return u, fmt.Errorf("/proc/%s/stat has fewer fields than expected", pid)
 	}
 	inUser, _ := strconv.Atoi(f[11])
 	inSystem, _ := strconv.Atoi(f[12])
@@ -60,7 +61,7 @@ func usage(x *bare.Bed) (used, error) {
 	return u, nil
 }
 
-// atScale measures the controller itself, so CloudStack answers at once and there is no limit of calls.
+// atScale measures the controller alone: CloudStack answers without latency, and the controller has no rate limit.
 func atScale(ctx context.Context, b *bench) error {
 	const vms, nodes, services, ports = 5000, 1000, 500, 1
 	x, err := b.newBed(ctx, vms, nodes, "instant")

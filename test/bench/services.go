@@ -15,8 +15,9 @@ import (
 	"github.com/csccm/csccm/test/bare"
 )
 
-// unavoidable is the time of the calls and jobs that a Service of n ports cannot do without, one after the other as the
-// server takes them for one address: the address, a rule and its members for each port, one firewall rule.
+// unavoidable returns the time of the calls and jobs that a Service with n ports needs at least, one after the other,
+// because the server runs the jobs of one address in sequence: the address, a rule and its members for each port, one
+// firewall rule.
 func unavoidable(p simulator.LatencyProfile, n int) time.Duration {
 	one := func(command string) time.Duration {
 		call, known := p.Calls[command]
@@ -32,8 +33,8 @@ func unavoidable(p simulator.LatencyProfile, n int) time.Duration {
 	return one("associateIpAddress") + time.Duration(n)*(one("createLoadBalancerRule")+one("assignToLoadBalancerRule")) + one("createFirewallRule")
 }
 
-// life takes one Service of n ports through its life and prints what each step costs.
-func life(ctx context.Context, x *bare.Bed, label string, n, nodes int) error {
+// lifecycle creates, changes and deletes a Service with n ports and prints the calls and durations of each step.
+func lifecycle(ctx context.Context, x *bare.Bed, label string, n, nodes int) error {
 	if err := x.Start(ctx, 0); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func life(ctx context.Context, x *bare.Bed, label string, n, nodes int) error {
 	for _, step := range []func() error{
 		func() error { return touch(ctx, x) },
 		func() error { return x.Join(ctx, nodes+1, nodes+1) },
-		func() error { return leave(ctx, x, nodes+1) },
+		func() error { return deleteNode(ctx, x, nodes+1) },
 		func() error { return x.Start(ctx, 0) },
 	} {
 		if err := step(); err != nil {
@@ -78,19 +79,19 @@ func life(ctx context.Context, x *bare.Bed, label string, n, nodes int) error {
 	return nil
 }
 
-// touch makes the framework sync the Service although nothing of it that matters changes.
+// touch makes the service controller sync the Service without a relevant change.
 func touch(ctx context.Context, x *bare.Bed) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":%q}}}`, time.Now().Format(time.RFC3339Nano))
 	_, err := x.Kube.CoreV1().Services(bare.Namespace).Patch(ctx, "web1", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
-// leave deletes a Node whose VM stays: the controller learns of it as of a drained one.
-func leave(ctx context.Context, x *bare.Bed, i int) error {
+// deleteNode deletes a Node whose VM remains, as when a node was drained and removed from the cluster.
+func deleteNode(ctx context.Context, x *bare.Bed, i int) error {
 	return x.Kube.CoreV1().Nodes().Delete(ctx, fmt.Sprintf("w%d", i), metav1.DeleteOptions{})
 }
 
-var lifeHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", "re-sync", "node joins", "node leaves", "restart", "delete", "takes"}
+var lifecycleHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", "re-sync", "node joins", "node leaves", "restart", "delete", "takes"}
 
 func byPorts(ctx context.Context, b *bench) error {
 	x, err := b.newBed(ctx, 6, 5, b.profile)
@@ -98,9 +99,9 @@ func byPorts(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer x.Stop()
-	header(append([]any{"ports"}, lifeHeader...)...)
+	header(append([]any{"ports"}, lifecycleHeader...)...)
 	for _, n := range []int{1, 5, 10, 50} {
-		if err := life(ctx, x, fmt.Sprint(n), n, 5); err != nil {
+		if err := lifecycle(ctx, x, fmt.Sprint(n), n, 5); err != nil {
 			return err
 		}
 	}
@@ -108,13 +109,13 @@ func byPorts(ctx context.Context, b *bench) error {
 }
 
 func byNodes(ctx context.Context, b *bench) error {
-	header(append([]any{"nodes"}, lifeHeader...)...)
+	header(append([]any{"nodes"}, lifecycleHeader...)...)
 	for _, nodes := range []int{5, 50, 200, 1000} {
 		x, err := b.newBed(ctx, nodes+1, nodes, b.profile)
 		if err != nil {
 			return err
 		}
-		err = life(ctx, x, fmt.Sprint(nodes), 5, nodes)
+		err = lifecycle(ctx, x, fmt.Sprint(nodes), 5, nodes)
 		x.Stop()
 		if err != nil {
 			return err
@@ -153,7 +154,7 @@ func byConcurrency(ctx context.Context, b *bench) error {
 				cells = append(cells, calls)
 			}
 			cells = append(cells, polled)
-			// Away again, as fast as it goes.
+			// Deletes the Services as fast as possible.
 			if err := x.Start(ctx, 0, "--concurrent-service-syncs=20"); err != nil {
 				return err
 			}

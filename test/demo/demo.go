@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// demo is one run.
+// demo is a run of the demo.
 type demo struct {
 	binDir, ldflags string
 	stay            bool
@@ -31,17 +31,17 @@ type demo struct {
 	style           report.Style
 	started         time.Time
 
-	dir       string // of this run; goes at the end
-	home      string // HOME of the commands, so that they leave nothing in the user's
+	dir       string // the folder of this run, which is removed at the end
+	home      string // HOME of the commands, so that they write nothing to the user's home
 	binaries  testbed.Binaries
 	plane     string // the control plane's binary
 	simulator *testbed.Simulator
 	cluster   *testbed.Cluster
-	// legacyName is the old Service's balancer.
+	// legacyName is the name of the old Service's load balancer.
 	legacyName string
 }
 
-// failure is a step that did not work.
+// failure is the error of a step.
 type failure struct {
 	number int
 	step   string
@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context) error {
 	return d.summary(ctx)
 }
 
-// build gets the programs ready: the product's, then the control plane's.
+// build builds the product's programs, then the control plane's.
 func (d *demo) build(ctx context.Context) error {
 	var err error
 	d.binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
@@ -96,7 +96,7 @@ func (d *demo) build(ctx context.Context) error {
 	return d.csccm(ctx, "", "version")
 }
 
-// cleanUp stops and removes all that this run has started and written.
+// cleanUp stops all processes of this run and removes its files.
 func (d *demo) cleanUp() {
 	var wg sync.WaitGroup
 	if d.cluster != nil {
@@ -111,7 +111,7 @@ func (d *demo) cleanUp() {
 	}
 }
 
-// explain prints the ends of the logs that may tell why.
+// explain prints the ends of the logs that may show the cause of a failed step.
 func (d *demo) explain(err error) {
 	var f *failure
 	if !errors.As(err, &f) {
@@ -140,7 +140,7 @@ func (d *demo) explain(err error) {
 	}
 }
 
-// csccm runs the command line tool as a user does, and shows the command.
+// csccm prints and runs a csccm command.
 func (d *demo) csccm(ctx context.Context, stdin string, args ...string) error {
 	shown := []string{"csccm"}
 	for _, a := range args {
@@ -152,7 +152,7 @@ func (d *demo) csccm(ctx context.Context, stdin string, args ...string) error {
 	return d.command(ctx, strings.Join(shown, " "), d.binaries.CLI, stdin, args...)
 }
 
-// kubectl runs kubectl of the control plane's release, and shows the command.
+// kubectl prints and runs a kubectl command, with kubectl of the control plane's release.
 func (d *demo) kubectl(ctx context.Context, args ...string) error {
 	shown := []string{"kubectl"}
 	for _, a := range args {
@@ -170,7 +170,7 @@ func (d *demo) command(ctx context.Context, shown, path, stdin string, args ...s
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
-	// ^C reaches the command by the terminal as well; it is given time to end well.
+	// ^C also reaches the command through the terminal; WaitDelay gives the command time to clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 15 * time.Second
 	if err := cmd.Run(); err != nil {
@@ -180,7 +180,7 @@ func (d *demo) command(ctx context.Context, shown, path, stdin string, args ...s
 	return nil
 }
 
-// environment of the commands: the demo's cluster, no trace in the user's home.
+// environment returns the environment of the commands: the demo's cluster and home folder.
 func (d *demo) environment() []string {
 	env := []string{"HOME=" + d.home, "TMPDIR=" + d.dir}
 	for _, name := range []string{"PATH", "TERM", "LANG", "LC_ALL", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "SSL_CERT_FILE", "SSL_CERT_DIR"} {

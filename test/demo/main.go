@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows csccm at work on this machine alone: a simulated CloudStack,
-// a real Kubernetes control plane, three nodes, `csccm install`, and what comes of
-// it. Everything runs as child processes on loopback and in one temporary folder.
+// Command demo shows csccm on this machine: a simulated CloudStack, a real Kubernetes
+// control plane, three nodes, `csccm install` and its results. Everything runs as child
+// processes on loopback and in one temporary folder.
 package main
 
 import (
@@ -32,8 +32,8 @@ func run() int {
 	d := &demo{started: time.Now(), out: os.Stdout}
 	stay := "auto"
 	flag.StringVar(&d.binDir, "bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with cloudstack-ccm, csccm and cloudstack-sim; empty: build them")
-	flag.StringVar(&d.ldflags, "ldflags", os.Getenv("CSCCM_LDFLAGS"), "linker flags for the programs that are built")
-	flag.StringVar(&stay, "stay", stay, "keep everything running at the end until ^C: auto (on a terminal), yes or no")
+	flag.StringVar(&d.ldflags, "ldflags", os.Getenv("CSCCM_LDFLAGS"), "linker flags for the programs that the demo builds")
+	flag.StringVar(&stay, "stay", stay, "keep everything running after the last step until ^C: auto (on a terminal), yes or no")
 	flag.Parse()
 	terminal := term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) // #nosec G115 -- a descriptor fits
 	switch stay {
@@ -42,7 +42,7 @@ func run() int {
 	case "yes", "no":
 		d.stay = stay == "yes"
 	default:
-		_, _ = fmt.Fprintf(os.Stderr, "demo: --stay %q is none of auto, yes, no\n", stay)
+		_, _ = fmt.Fprintf(os.Stderr, "demo: --stay must be auto, yes or no, not %q\n", stay)
 		return 2
 	}
 	d.style = report.Detect(os.Stdout, report.ColorAuto, os.Getenv)
@@ -54,7 +54,7 @@ func run() int {
 		d.explain(err)
 	}
 	interrupted := ctx.Err() != nil
-	// From here a second ^C ends the program at once; the kernel ends the children.
+	// From here, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
 	stop()
 	d.cleanUp()
 	switch {

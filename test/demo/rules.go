@@ -19,17 +19,17 @@ import (
 
 const (
 	secretName = "cloudstack-secret" // #nosec G101 -- a name
-	secretKey  = "cloud-config"      // #nosec G101 -- likewise
+	secretKey  = "cloud-config"      // #nosec G101 -- the name of a key
 )
 
-// rule is a load balancer rule with what belongs to it.
+// rule is a load balancer rule with its members and its firewall's CIDRs.
 type rule struct {
 	cloudstack.LoadBalancerRule
 	members  string
 	firewall string
 }
 
-// cloudConfig is what csccm install wrote for the controller.
+// cloudConfig returns the cloud-config that csccm install wrote for the controller.
 func (d *demo) cloudConfig(ctx context.Context) (*cloudstack.Config, error) {
 	secret, err := d.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, secretName, metav1.GetOptions{})
 	if err != nil {
@@ -38,8 +38,8 @@ func (d *demo) cloudConfig(ctx context.Context) (*cloudstack.Config, error) {
 	return cloudstack.ParseConfig(bytes.NewReader(secret.Data[secretKey]))
 }
 
-// rules reads the rules of one public address, or of all for "", through the API
-// with the controller's own keys.
+// rules returns the rules of one public address, or of all addresses for "". It calls
+// the API with the controller's keys.
 func (d *demo) rules(ctx context.Context, address string) ([]rule, error) {
 	config, err := d.cloudConfig(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// heading starts a step.
+// heading prints the heading of a step.
 func (d *demo) heading(number int, title string) {
 	text := fmt.Sprintf("%d. %s", number, title)
 	d.printf("\n%s\n%s\n", d.style.Paint(report.Strong, text), d.style.Paint(report.Faint, strings.Repeat("-", len(text))))
@@ -29,14 +29,14 @@ func (d *demo) say(format string, a ...any) {
 	}
 }
 
-// echo prints a command as a user would type it.
+// echo prints a command with a prompt.
 func (d *demo) echo(command string) {
 	d.printf("\n%s %s\n", d.style.Paint(report.Strong, "$"), d.style.Paint(report.Strong, command))
 }
 
 func (d *demo) printf(format string, a ...any) { _, _ = fmt.Fprintf(d.out, format, a...) }
 
-// tail prints the end of a log under its name.
+// tail prints the last lines of a log with its name and path.
 func tail(w io.Writer, name, path, text string) {
 	if text == "" {
 		return
@@ -44,7 +44,7 @@ func tail(w io.Writer, name, path, text string) {
 	_, _ = fmt.Fprintf(w, "\nlast lines of %s (%s):\n%s\n", name, path, text)
 }
 
-// quote writes an argument as a shell needs it.
+// quote quotes an argument for a shell.
 func quote(arg string) string {
 	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
 		return arg

@@ -24,15 +24,15 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// The example world of the simulator, as the demo's cluster lives in it.
+// Names in the simulator's example world.
 const (
 	account       = "k8s"
 	adminUser     = "admin"
 	adminPassword = "password"
 	service       = "web"
-	// oldService has its address from the provider that the cluster had before; the
-	// example world holds its rules. An API server gives out UIDs as it likes, so the
-	// world's balancer takes the name of the Service's.
+	// oldService has its address from the previous provider; the example world holds its
+	// rules. Their names contain the Service's UID, which the API server chooses, so
+	// writeWorld replaces legacyBalancer in them by the name for that UID.
 	oldService     = "shop"
 	legacyBalancer = "a0123456789abcdef0123456789abcde"
 	legacyAddress  = "203.0.113.20"
@@ -49,8 +49,8 @@ var nodes = []processnode.Options{
 
 const stepLimit = 5 * time.Minute
 
-// startCluster starts the control plane and its nodes, and two Services: one that
-// waits, and one that an old provider has served.
+// startCluster starts the control plane and its nodes, and creates two Services: a new
+// one without address, and one that a previous provider has served.
 func (d *demo) startCluster(ctx context.Context) error {
 	d.say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
 		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
@@ -87,7 +87,7 @@ func (d *demo) startCluster(ctx context.Context) error {
 	return d.kubectl(ctx, "get", "service", service, oldService)
 }
 
-// loadBalancer makes a Service; node ports of 0 are for the API server to choose.
+// loadBalancer returns a Service; for node ports of 0 the API server chooses the ports.
 func loadBalancer(name string, httpNodePort, httpsNodePort int32) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -101,7 +101,7 @@ func loadBalancer(name string, httpNodePort, httpsNodePort int32) *corev1.Servic
 	}
 }
 
-// startCloudStack starts the simulator on the example world.
+// startCloudStack starts the simulator with the example world.
 func (d *demo) startCloudStack(ctx context.Context) error {
 	d.say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, "+
 		"three VMs, and at %s the load balancer rules that the old provider made for Service %s.", legacyAddress, oldService)
@@ -119,7 +119,7 @@ func (d *demo) startCloudStack(ctx context.Context) error {
 	return nil
 }
 
-// writeWorld writes the example world with the balancer of the old Service.
+// writeWorld writes the example world with the name of the old Service's load balancer.
 func (d *demo) writeWorld(dir string) (string, error) {
 	world := simulator.ExampleWorld()
 	renamed := 0
@@ -146,8 +146,8 @@ func (d *demo) writeWorld(dir string) (string, error) {
 	return path, os.WriteFile(path, b, 0o600)
 }
 
-// install runs csccm install by flags. Process nodes have no network of their own,
-// so each Pod gets a loopback address instead of its node's.
+// install runs csccm install with flags. All process nodes share this machine's network,
+// so each Pod gets a loopback address instead of its node's address.
 func (d *demo) install(ctx context.Context) error {
 	d.say("The login is used once, to make a user with the few rights that the controller needs. " +
 		"hostNetwork and bindAddress are for this machine, where three nodes share one network.")
@@ -156,7 +156,7 @@ func (d *demo) install(ctx context.Context) error {
 		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)")
 }
 
-// showResult shows the same nodes and Service as before, and what is behind them in CloudStack.
+// showResult shows the nodes and Services of the first steps again, and the rules in CloudStack.
 func (d *demo) showResult(ctx context.Context) error {
 	err := testbed.Wait(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) error {
 		s, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, service, metav1.GetOptions{})
@@ -191,10 +191,10 @@ func (d *demo) showResult(ctx context.Context) error {
 	return nil
 }
 
-// doctor is green; it warns of the rules with old names, which comes next.
+// doctor runs csccm doctor. It finds no errors, but warns about the rules with old names, which the next step renames.
 func (d *demo) doctor(ctx context.Context) error { return d.csccm(ctx, "", "doctor") }
 
-// migrate renames the rules that the old provider has left, and lets the doctor look again.
+// migrate renames the rules of the old provider and runs csccm doctor again.
 func (d *demo) migrate(ctx context.Context) error {
 	d.say("The rules at %s have names of the old form, <balancer>-<port>. First a look:", legacyAddress)
 	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run"); err != nil {
@@ -222,7 +222,7 @@ func (d *demo) migrate(ctx context.Context) error {
 	return d.csccm(ctx, "", "doctor", "-o", "short", "--fail-on=warning")
 }
 
-// checkRenamed makes sure of what the text has promised.
+// checkRenamed returns an error unless only the names of the rules have changed.
 func checkRenamed(before, after []rule) error {
 	if len(before) == 0 || len(before) != len(after) {
 		return fmt.Errorf("%d rules at %s before and %d after", len(before), legacyAddress, len(after))

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// auditPolicy records who did what to which object, without contents, so that
-// no secret gets into it.
+// auditPolicy records users, verbs and objects without bodies, so that the log holds no secret.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -22,12 +21,12 @@ func (p *Plane) etcdArgs(peerPort int) []string {
 	return []string{
 		"--data-dir=" + p.file("etcd"),
 		"--listen-client-urls=unix://" + p.file("etcd.sock"),
-		// Nobody uses the advertised URL; older etcd wants host:port there.
+		// The advertised URL is not used; older versions of etcd require host:port there.
 		"--advertise-client-urls=" + peer,
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		// The data does not outlive the process.
+		// The data need not survive a crash of the machine.
 		"--unsafe-no-fsync=true",
 		"--log-level=warn",
 	}
@@ -80,7 +79,7 @@ func (p *Plane) controllerManagerArgs(o Options) []string {
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--secure-port=0", // nobody asks it anything, and a port may be taken meanwhile
+		"--secure-port=0", // nothing connects to it, and a port that was free may be taken when it starts
 		"--leader-elect=false",
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + p.pki.path("sa.key"),
@@ -93,7 +92,7 @@ func (p *Plane) controllerManagerArgs(o Options) []string {
 		"--requestheader-client-ca-file=" + p.pki.path("front-proxy-ca.crt"),
 	}
 	if o.NodeGrace > 0 {
-		// Kubernetes wants the period well below the grace.
+		// The monitor period must be well below the grace period.
 		args = append(args,
 			fmt.Sprintf("--node-monitor-grace-period=%s", o.NodeGrace),
 			fmt.Sprintf("--node-monitor-period=%s", max(o.NodeGrace/8, 500*time.Millisecond)))
@@ -107,7 +106,7 @@ func (p *Plane) schedulerArgs() []string {
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--secure-port=0", // as above
+		"--secure-port=0", // as for the controller manager
 		"--leader-elect=false",
 	}
 }

@@ -21,16 +21,16 @@ import (
 	"time"
 )
 
-// Progress tells how far the build of the control plane is.
+// Progress is the state of a build of the control plane.
 type Progress struct {
-	// Release of Kubernetes that is built.
+	// Release is the release of Kubernetes that is built.
 	Release string
 	Elapsed time.Duration
 	// Waiting is true while another process builds the same binary.
 	Waiting bool
 	// Finished is true in the last report of a build that succeeded.
 	Finished bool
-	// Done of Total packages are compiled. Total is 0 while modules are being fetched.
+	// Done counts the compiled packages of Total. Total is 0 while modules are downloaded.
 	Done, Total int
 }
 
@@ -47,7 +47,7 @@ func (p Progress) String() string {
 	}
 }
 
-// ModuleDir is the folder of the test module, looked for from the working directory upwards.
+// ModuleDir returns the folder of the test module: it looks in the working directory and its parents.
 func ModuleDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -65,8 +65,8 @@ func ModuleDir() (string, error) {
 	}
 }
 
-// Cached is the path of a minor's binary for the sources and the Go of this
-// checkout, and whether it is there already.
+// Cached returns the path of a minor's binary, which depends on the sources and the
+// Go version of this checkout, and reports whether it exists.
 func Cached(ctx context.Context, minor Minor) (path string, there bool, err error) {
 	module, err := ModuleDir()
 	if err != nil {
@@ -81,15 +81,16 @@ func Cached(ctx context.Context, minor Minor) (path string, there bool, err erro
 	return path, err == nil, nil
 }
 
-// Ensure returns the path of a minor's binary and builds it first when it is not there: some minutes on the first call, nothing after that. Of several
-// processes that call it at once one builds and the others wait. The report is
-// called about once a second meanwhile; it may be nil.
+// Ensure returns the path of a minor's binary. It builds the binary when it does not
+// exist, which takes minutes. When several processes call Ensure at the same time, one
+// builds and the others wait. Meanwhile report is called about once a second; it may
+// be nil.
 func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, error) {
 	path, there, err := Cached(ctx, minor)
 	if err != nil || there {
 		return path, err
 	}
-	tell := func(p Progress) {
+	send := func(p Progress) {
 		if report != nil {
 			p.Release = minor.Release()
 			report(p)
@@ -101,7 +102,7 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 	}
 	start := time.Now()
 	unlock, err := lock(ctx, filepath.Join(cache, minor.Release()+".lock"), func() {
-		tell(Progress{Elapsed: time.Since(start), Waiting: true})
+		send(Progress{Elapsed: time.Since(start), Waiting: true})
 	})
 	if err != nil {
 		return "", err
@@ -114,14 +115,15 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 	if err != nil {
 		return "", err
 	}
-	if err := build(ctx, module, minor, path, tell); err != nil {
+	if err := build(ctx, module, minor, path, send); err != nil {
 		return "", fmt.Errorf("build the control plane (Kubernetes %s): %w", minor.Release(), err)
 	}
-	tell(Progress{Elapsed: time.Since(start), Finished: true})
+	send(Progress{Elapsed: time.Since(start), Finished: true})
 	return path, nil
 }
 
-// cacheDir names the folder after all that the binary is made from.
+// cacheDir returns the folder of the binary. Its name depends on everything that the
+// binary is built from.
 func cacheDir(ctx context.Context, module string, minor Minor) (string, error) {
 	if _, err := ParseMinor(string(minor)); err != nil {
 		return "", err
@@ -147,9 +149,9 @@ func cacheDir(ctx context.Context, module string, minor Minor) (string, error) {
 	return filepath.Join(base, "csccm", "plane", key), nil
 }
 
-// build compiles with a build cache of its own: Kubernetes would add gigabytes to
-// the user's. It is dropped after success and kept after a failure, so that the
-// next try goes on where this one ended.
+// build compiles with its own build cache: Kubernetes would add gigabytes to the
+// user's. The cache is removed after a success and kept after a failure, so that the
+// next attempt continues from there.
 func build(ctx context.Context, module string, minor Minor, path string, report func(Progress)) error {
 	source := filepath.Join(module, minor.sourceDir())
 	cache := filepath.Dir(filepath.Dir(path))
@@ -188,7 +190,7 @@ func build(ctx context.Context, module string, minor Minor, path string, report 
 	cmd := goCommand(ctx, source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
 		"-ldflags", ldflags(minor), "-o", filepath.Join(work, "plane"), ".")
 	cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
-	// -v names each package when it is compiled; anything else is an error's text.
+	// -v prints each package when it is compiled; any other line is part of an error.
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -196,7 +198,7 @@ func build(ctx context.Context, module string, minor Minor, path string, report 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// A long compile should not make the machine unusable.
+	// A lower priority, so that the machine stays usable during the build.
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
 	failure := countPackages(out, &done)
 	if err := cmd.Wait(); err != nil {
@@ -214,7 +216,7 @@ func build(ctx context.Context, module string, minor Minor, path string, report 
 	return os.RemoveAll(goCache)
 }
 
-// countPackages counts the lines that are package paths and returns the last of the others.
+// countPackages counts the lines that are package paths and returns the last 20 of the other lines.
 func countPackages(r io.Reader, n *atomic.Int64) string {
 	var other []string
 	lines := bufio.NewScanner(r)
@@ -231,8 +233,8 @@ func countPackages(r io.Reader, n *atomic.Int64) string {
 	return strings.Join(other[max(0, len(other)-20):], "\n")
 }
 
-// ldflags stamps the release: without it the programs believe to be a development
-// build and charts with a kubeVersion refuse them.
+// ldflags returns linker flags that set the release: without them the programs report
+// a development version, which charts with a kubeVersion refuse.
 func ldflags(minor Minor) string {
 	_, number, _ := strings.Cut(string(minor), ".")
 	var b strings.Builder
@@ -265,7 +267,8 @@ func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// lock takes an exclusive lock on a file; the system drops it when the process ends.
+// lock takes an exclusive lock on a file; the kernel releases it when the process
+// ends. waiting is called about once a second while another process holds the lock.
 func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fs.FileMode(0o600)) // #nosec G304 -- in our cache folder
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// egress is the way of the API server to its nodes. The API server refuses to
-// proxy to nodes with loopback addresses, and nodes of the tests have addresses of
-// VMs that do not exist on this machine. So the API server is told to reach its
-// nodes through an HTTP CONNECT proxy on a unix socket (its egress selector), and
-// this proxy leads each node's address to that node's listener on loopback.
-// No root, no listener that others could reach.
+// egress is the proxy through which the API server connects to nodes. The API server
+// refuses to proxy to nodes with loopback addresses, and nodes of the tests have the
+// addresses of VMs, which do not exist on this machine. So the API server's egress
+// selector names this HTTP CONNECT proxy on a unix socket, and the proxy maps each
+// node's address to that node's listener on loopback. This needs neither root nor a
+// listener that is reachable from other machines.
 type egress struct {
 	server *http.Server
 
@@ -67,8 +67,8 @@ func (e *egress) route(address, listener string) (remove func()) {
 	}
 }
 
-// target is where a dialled address leads. Loopback addresses lead to themselves:
-// a webhook or an aggregated API server of a test.
+// target returns the address to dial instead of a requested address. A loopback
+// address is its own target: it is a webhook or an aggregated API server of a test.
 func (e *egress) target(address string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +85,7 @@ func (e *egress) target(address string) (string, error) {
 
 func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
-		http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+		http.Error(w, "only the method CONNECT is supported", http.StatusMethodNotAllowed)
 		return
 	}
 	to, err := e.target(r.Host)
@@ -118,7 +118,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, ends := range [][2]net.Conn{{node, client}, {client, node}} {
 		wg.Go(func() {
 			_, _ = io.Copy(ends[0], ends[1])
-			// One direction has ended: let the other see it.
+			// One direction has ended: closing both connections ends the other.
 			_ = ends[0].Close()
 			_ = ends[1].Close()
 		})

@@ -11,14 +11,14 @@ import (
 
 //go:generate go run ./gen
 
-// Minor is a minor version of Kubernetes, like 1.37, that a control plane is built
-// from. The empty one is the newest.
+// Minor is a minor version of Kubernetes, such as 1.37, that a control plane is built
+// from. The zero value is the newest.
 type Minor string
 
-// Newest is the minor that tests and the demo use unless told otherwise.
+// Newest is the default minor of tests and the demo.
 const Newest Minor = "1.37"
 
-// releases says which patch release stands for a minor.
+// releases holds the patch release that is built for each minor.
 var releases = map[Minor]string{
 	"1.35": "v1.35.4",
 	"1.36": "v1.36.3",
@@ -28,7 +28,7 @@ var releases = map[Minor]string{
 // Version is the Kubernetes release of the newest control plane.
 var Version = Newest.Release()
 
-// Minors are all minors, the newest first.
+// Minors returns all minors, the newest first.
 func Minors() []Minor {
 	all := make([]Minor, 0, len(releases))
 	for m := range releases {
@@ -39,7 +39,7 @@ func Minors() []Minor {
 	return all
 }
 
-// ParseMinor takes "1.36", "v1.36" and the release itself; empty is the newest.
+// ParseMinor parses "1.36", "v1.36" or the full release; empty is the newest minor.
 func ParseMinor(text string) (Minor, error) {
 	if text == "" {
 		return Newest, nil
@@ -52,19 +52,19 @@ func ParseMinor(text string) (Minor, error) {
 	return "", fmt.Errorf("no control plane of Kubernetes %s: there are %v", text, Minors())
 }
 
-// Release is the release that stands for the minor, like v1.37.1.
+// Release returns the patch release that is built for the minor, such as v1.37.1.
 func (m Minor) Release() string { return releases[m.orNewest()] }
 
-// Staging is the version of the libraries published with the release, like v0.37.1.
+// Staging returns the version of the libraries published with the release, such as v0.37.1.
 func (m Minor) Staging() string { return "v0" + strings.TrimPrefix(m.Release(), "v1") }
 
-// Folder is the name of the minor's module next to this package, like k37.
+// Folder returns the name of the minor's module folder in this package's folder, such as k37.
 func (m Minor) Folder() string {
 	_, number, _ := strings.Cut(string(m.orNewest()), ".")
 	return "k" + number
 }
 
-// sourceDir is where the minor's module is, seen from the test module.
+// sourceDir returns the path of the minor's module relative to the test module.
 func (m Minor) sourceDir() string { return "plane/" + m.Folder() }
 
 func (m Minor) orNewest() Minor {

@@ -44,7 +44,7 @@ func TestMinorNames(t *testing.T) {
 	}
 }
 
-// TestMinorsAreGenerated finds a folder that was not made from the template as it is now.
+// TestMinorsAreGenerated fails when a folder was not generated from the current template.
 func TestMinorsAreGenerated(t *testing.T) {
 	t.Parallel()
 	template, err := os.ReadFile(filepath.Join("gen", "main.go.tmpl"))

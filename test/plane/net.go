@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// freePorts finds n different free TCP ports on loopback.
+// freePorts returns n different free TCP ports on loopback.
 func freePorts(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
@@ -21,7 +21,7 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		// Held until all are found, so that they differ.
+		// Each stays open until all are found, so that they differ.
 		defer func() { _ = l.Close() }()
 		_, text, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {

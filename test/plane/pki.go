@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// authority is a certificate authority of one throw-away control plane.
+// authority is a certificate authority of one control plane.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte // the certificate
 }
 
-// lifetime of every certificate; a control plane lives for minutes or a working day.
+// lifetime is the validity of every certificate; a control plane runs for minutes or a working day.
 const lifetime = 30 * 24 * time.Hour
 
 func newAuthority(name string) (*authority, error) {
@@ -50,8 +50,8 @@ func newAuthority(name string) (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
-// issue makes a client certificate for a user and its groups; with hosts it is a
-// server certificate as well. Both results are PEM.
+// issue creates a client certificate for a user and its groups; with hosts it is a
+// server certificate as well. Certificate and key are PEM.
 func (a *authority) issue(user string, groups []string, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -109,7 +109,8 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return encode("EC PRIVATE KEY", der), nil
 }
 
-// pki is everything that the components of one control plane know each other by.
+// pki holds the certificate authorities of one control plane; dir holds the
+// certificates and keys of its components.
 type pki struct {
 	dir                string
 	cluster, frontProx *authority

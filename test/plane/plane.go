@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plane runs a real Kubernetes control plane for tests and the demo:
-// etcd, kube-apiserver and, unless told otherwise, kube-controller-manager and
-// kube-scheduler, each a child process on loopback, with everything they write in
-// one temporary folder. Nothing of Kubernetes is linked in: the programs are one
-// multi-call binary that Ensure builds once a machine.
+// etcd, kube-apiserver and, unless Options.APIOnly is set, kube-controller-manager
+// and kube-scheduler. Each is a child process on loopback; all of them write to one
+// temporary folder. Kubernetes itself is not linked into the tests: its programs are
+// one multi-call binary that Ensure builds once per machine.
 package plane
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// Options of a control plane; the zero value is a whole one.
+// Options configures a control plane; the zero value starts all components.
 type Options struct {
 	// Minor of Kubernetes; empty means Newest.
 	Minor Minor
@@ -37,23 +37,24 @@ type Options struct {
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
 	// Host is the address that the API server listens on; empty means loopback. With
-	// any other, nodes and Pods reach the API server there, and it reaches nodes by
-	// their own addresses: real nodes need that.
+	// any other address, nodes and Pods connect to the API server there, and the API
+	// server connects to nodes at their own addresses: real nodes need both.
 	Host string
 	// APIOnly leaves out the controller manager and the scheduler.
 	APIOnly bool
 	// NodeGrace is how long a node may miss its heartbeats before it is marked
 	// not ready; 0 means Kubernetes' default (50 s).
 	NodeGrace time.Duration
-	// Audit writes audit.log to the state folder: who did what, without bodies.
+	// Audit makes the API server write audit.log to the state folder: users and
+	// requests, without bodies.
 	Audit bool
-	// APIServerArgs are further flags of kube-apiserver.
+	// APIServerArgs are additional flags of kube-apiserver.
 	APIServerArgs []string
 }
 
 // Plane is a running control plane.
 type Plane struct {
-	// Dir holds keys, kubeconfigs and logs; it goes with Stop.
+	// Dir holds keys, kubeconfigs and logs; Stop removes it.
 	Dir string
 	// Kubeconfig is the path of a kubeconfig of a cluster admin.
 	Kubeconfig string
@@ -76,14 +77,14 @@ const (
 	serviceIP     = "10.96.0.1"
 	serviceCIDR   = "10.96.0.0/16"
 	kubeletClient = "kube-apiserver-kubelet-client"
-	// startTries covers a port that someone else takes between our look and the server's bind.
+	// startTries is more than one because another program may take a port between freePorts and the server's bind.
 	startTries = 3
 	readyLimit = 3 * time.Minute
 	stopGrace  = 3 * time.Second
 )
 
 // Start starts a control plane and returns once its API server is ready. The
-// context bounds the start alone; Stop ends what was started.
+// context bounds only the start; Stop ends the control plane.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Binary == "" {
 		binary, err := Ensure(ctx, o.Minor, o.Progress)
@@ -190,7 +191,7 @@ func (p *Plane) Stop() {
 	var wg sync.WaitGroup
 	for i, c := range children {
 		if i == 0 {
-			continue // etcd, which the others need until they have ended
+			continue // etcd, which the other components need until they have ended
 		}
 		wg.Go(func() { c.Stop(stopGrace) })
 	}
@@ -204,8 +205,8 @@ func (p *Plane) Stop() {
 	_ = os.RemoveAll(p.Dir)
 }
 
-// Err says which component has ended by itself, with the end of its log; nil
-// while all run.
+// Err returns an error that names a component that has ended by itself and holds
+// the end of its log; nil while all components run.
 func (p *Plane) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +218,7 @@ func (p *Plane) Err() error {
 	return nil
 }
 
-// Logs are the paths of the components' logs, by component.
+// Logs returns the paths of the components' logs by component name.
 func (p *Plane) Logs() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +229,7 @@ func (p *Plane) Logs() map[string]string {
 	return logs
 }
 
-// AdminConfig is the connection of a cluster admin, without client-side rate limit.
+// AdminConfig returns the client configuration of a cluster admin, without client-side rate limit.
 func (p *Plane) AdminConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
 	if err != nil {
@@ -239,7 +240,7 @@ func (p *Plane) AdminConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// ClientConfig is the connection of any user that the cluster's CA vouches for.
+// ClientConfig returns the client configuration of a user, with a new certificate of the cluster's CA.
 func (p *Plane) ClientConfig(user string, groups ...string) (*rest.Config, error) {
 	cert, key, err := p.pki.cluster.issue(user, groups)
 	if err != nil {
@@ -252,13 +253,13 @@ func (p *Plane) ClientConfig(user string, groups ...string) (*rest.Config, error
 	}, nil
 }
 
-// Certificate is what a user shows to the API server, and with hosts a server
-// certificate too, as PEM.
+// Certificate issues a client certificate for a user, as PEM. With hosts it is a
+// server certificate as well.
 func (p *Plane) Certificate(user string, groups []string, hosts ...string) (cert, key []byte, err error) {
 	return p.pki.cluster.issue(user, groups, hosts...)
 }
 
-// ServingCertificate is a server certificate for hosts that the API server trusts.
+// ServingCertificate issues a server certificate for hosts that the API server trusts.
 func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error) {
 	cert, key, err := p.pki.cluster.issue(user, groups, hosts...)
 	if err != nil {
@@ -267,22 +268,22 @@ func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string
 	return tls.X509KeyPair(cert, key)
 }
 
-// CA is the cluster's CA certificate as PEM.
+// CA returns the cluster's CA certificate as PEM.
 func (p *Plane) CA() []byte { return p.pki.cluster.pem }
 
-// KubeletClient is the name in the certificate that the API server shows to kubelets.
+// KubeletClient returns the common name of the API server's client certificate for kubelets.
 func (p *Plane) KubeletClient() string { return kubeletClient }
 
-// APIServer is the address of the API server.
+// APIServer returns the address of the API server.
 func (p *Plane) APIServer() (host string, port int) { return p.Host, p.Port }
 
-// Route makes what the API server dials at address ("10.1.1.21:10250") reach a
-// listener on loopback instead. It returns the undo. Only a plane on loopback has routes.
+// Route redirects connections of the API server to address ("10.1.1.21:10250") to a
+// listener on loopback. remove deletes the route. Only a plane on loopback has routes.
 func (p *Plane) Route(address, listener string) (remove func()) {
 	return p.egress.route(address, listener)
 }
 
-// local is whether all is on loopback.
+// local reports whether the control plane listens on loopback.
 func (p *Plane) local() bool { return p.Host == loopback }
 
 func (p *Plane) url() string { return fmt.Sprintf("https://%s:%d", p.Host, p.Port) }
@@ -293,7 +294,7 @@ func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 func (p *Plane) run(ctx context.Context, name string, args ...string) error {
 	c, err := child.Start(ctx, child.Command{
 		Name: name, Path: p.binary, Argv0: name, Args: args,
-		// Home and temporary files in our folder; no proxy variables of the user's.
+		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
 		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin"},
 		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
 	})
@@ -306,7 +307,7 @@ func (p *Plane) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// wait polls until try succeeds, a component ends, or time is up.
+// wait polls until try succeeds, a component ends, or readyLimit is over.
 func (p *Plane) wait(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()

@@ -22,13 +22,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// binary is the newest control plane's binary, built when it is not there yet.
+// binary returns the path of the newest control plane's binary and builds it when it does not exist.
 func binary(t *testing.T) string {
 	t.Helper()
 	if _, there, err := Cached(t.Context(), Newest); err != nil {
 		t.Fatal(err)
 	} else if !there && testing.Short() {
-		t.Skip("the control plane binary is not built yet, which takes minutes: not with -short")
+		t.Skip("with -short: the control plane's binary does not exist, and a build takes minutes")
 	}
 	path, err := Ensure(t.Context(), Newest, func(p Progress) {
 		if p.Elapsed.Round(time.Second)%(30*time.Second) == 0 {
@@ -55,7 +55,7 @@ func TestPlane(t *testing.T) {
 					t.Fatal(err)
 				}
 				if path = built; !there {
-					t.Skipf("Kubernetes %s is not built: make planes", minor)
+					t.Skipf("the control plane of Kubernetes %s is not built: run make planes", minor)
 				}
 			}
 			testPlane(t, minor, path)
@@ -77,24 +77,24 @@ func testPlane(t *testing.T, minor Minor, path string) {
 	}
 	client := kubernetes.NewForConfigOrDie(config)
 
-	t.Run("reports the release it says", func(t *testing.T) {
+	t.Run("reports its release", func(t *testing.T) {
 		info, err := client.Discovery().ServerVersion()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if info.GitVersion != minor.Release() || info.Major+"."+info.Minor != string(minor) {
-			t.Errorf("server says %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, minor.Release())
+			t.Errorf("the server reports %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, minor.Release())
 		}
 	})
 	t.Run("controllers work", func(t *testing.T) {
-		// The controller manager makes the default ServiceAccount of every namespace.
+		// The controller manager creates the default ServiceAccount of every namespace.
 		eventually(t, func() error {
 			_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 			return err
 		})
 	})
 	t.Run("reaches nodes by their own address", func(t *testing.T) { testRoute(ctx, t, p, client) })
-	t.Run("refuses a node that is someone else", func(t *testing.T) {
+	t.Run("refuses the creation of another node", func(t *testing.T) {
 		config, err := p.ClientConfig("system:node:n1", "system:nodes")
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func testPlane(t *testing.T, minor Minor, path string) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	t.Run("holds the node's programs", func(t *testing.T) {
+	t.Run("contains kubelet and kube-proxy", func(t *testing.T) {
 		for _, program := range []string{"kubelet", "kube-proxy"} {
 			out, err := exec.CommandContext(ctx, path, program, "--version").CombinedOutput()
 			if err != nil || strings.TrimSpace(string(out)) != "Kubernetes "+minor.Release() {
@@ -120,7 +120,7 @@ func testPlane(t *testing.T, minor Minor, path string) {
 			}
 		}
 	})
-	t.Run("audits without contents", func(t *testing.T) {
+	t.Run("audit log holds no contents", func(t *testing.T) {
 		_, err := client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "audited"}, StringData: map[string]string{"k": "canary-value"}}, metav1.CreateOptions{})
 		if err != nil {
@@ -135,12 +135,12 @@ func testPlane(t *testing.T, minor Minor, path string) {
 				t.Error("the audit log holds a Secret's value")
 			}
 			if !strings.Contains(string(b), `"name":"audited"`) {
-				return fmt.Errorf("the write is not in the audit log")
+				return fmt.Errorf("the audit log does not hold the write of the Secret")
 			}
 			return nil
 		})
 	})
-	t.Run("stops without a trace", func(t *testing.T) {
+	t.Run("stop removes everything", func(t *testing.T) {
 		p.Stop()
 		if _, err := os.Stat(p.Dir); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", p.Dir, err)
@@ -152,8 +152,8 @@ func testPlane(t *testing.T, minor Minor, path string) {
 	})
 }
 
-// testRoute lets the API server proxy to a kubelet that has a VM's address and
-// listens on loopback alone.
+// testRoute makes the API server proxy to a kubelet that has the address of a VM and
+// listens only on loopback.
 func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.Interface) {
 	t.Helper()
 	const address = "10.1.1.99"
@@ -192,7 +192,7 @@ func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.In
 	remove()
 }
 
-func TestStartTellsWhyNot(t *testing.T) {
+func TestStartReportsFailure(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	_, err := Start(t.Context(), Options{Binary: binary(t), Dir: parent, APIOnly: true, APIServerArgs: []string{"--no-such-flag"}})
@@ -250,7 +250,7 @@ func TestLockIsExclusive(t *testing.T) {
 	again()
 }
 
-func TestEgressKnowsItsNodes(t *testing.T) {
+func TestEgressTarget(t *testing.T) {
 	t.Parallel()
 	e := &egress{routes: map[string]string{}}
 	remove := e.route("10.1.1.21:10250", "127.0.0.1:4711")
@@ -265,11 +265,11 @@ func TestEgressKnowsItsNodes(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.address, got, err)
 		}
 	}
-	// A node that came back has a new listener: the old one's undo must not remove it.
+	// A restarted node has a new listener: remove of the old route must not delete the new one.
 	e.route("10.1.1.21:10250", "127.0.0.1:4712")
 	remove()
 	if got, err := e.target("10.1.1.21:10250"); got != "127.0.0.1:4712" || err != nil {
-		t.Errorf("after the late undo: %q, %v", got, err)
+		t.Errorf("after remove of the old route: %q, %v", got, err)
 	}
 }
 

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// printPeriod is how often a log, which cannot redraw a line, gets a new one.
+// printPeriod is the time between lines where the output is not a terminal, which cannot redraw a line.
 const printPeriod = 15 * time.Second
 
-// Print reports progress to a person: what is being done and how long that takes,
-// then one line that changes on a terminal, a line every 15 seconds elsewhere.
+// Print returns a function that writes progress to w: first what is built and how
+// long that takes, then, on a terminal, one line that is redrawn, elsewhere a line
+// every printPeriod.
 func Print(w io.Writer) func(Progress) {
 	f, ok := w.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd())) // #nosec G115 -- a descriptor fits

@@ -19,12 +19,12 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// containerState is what the status of a Pod says of its one container.
+// containerState is the state of a Pod's container, from which its status is built.
 type containerState struct {
 	waiting    *refusal
-	running    time.Time // zero: does not run
+	running    time.Time // the start of the current run; zero while the container does not run
 	terminated *ended
-	last       *ended // the run before
+	last       *ended // the previous run
 	restarts   int32
 	started    bool // the startup probe, if any, has succeeded
 	ready      bool
@@ -39,7 +39,7 @@ type ended struct {
 	id                string
 }
 
-// runOnce runs the container to its end and returns its exit code.
+// runOnce runs the container until it ends and returns its exit code.
 func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) int {
 	p, err := w.launch(ctx, img, id, run)
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) i
 		w.event(corev1.EventTypeWarning, "Failed", "Error: "+err.Error())
 		w.set(func(s *containerState) {
 			s.begin()
-			s.fail(&ended{code: 128, started: now, finished: now, message: err.Error()})
+			s.finish(&ended{code: 128, started: now, finished: now, message: err.Error()})
 			s.imageID = img.repository + "@" + img.digest
 		})
 		return 128
@@ -88,11 +88,11 @@ func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) i
 	if code != 0 && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 		e.message = strings.TrimSpace(child.Tail(p.Log, 10))
 	}
-	w.set(func(s *containerState) { s.fail(e) })
+	w.set(func(s *containerState) { s.finish(e) })
 	return code
 }
 
-// begin notes the start of a run, the first or a further one.
+// begin records the start of the first or a later run.
 func (s *containerState) begin() {
 	if s.terminated != nil {
 		s.last = s.terminated
@@ -103,8 +103,8 @@ func (s *containerState) begin() {
 	s.waiting, s.terminated = nil, nil
 }
 
-// fail notes the end of a run.
-func (s *containerState) fail(e *ended) {
+// finish records the end of a run.
+func (s *containerState) finish(e *ended) {
 	s.terminated = e
 	s.running, s.ready, s.started = time.Time{}, false, false
 }
@@ -145,19 +145,20 @@ func (w *worker) launch(ctx context.Context, img image, id identity, run int) (*
 	}
 	if kind == plainSandbox {
 		w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows neither chroot nor user namespaces: the container sees the machine's files")
-		w.node.o.Logger.Warn("container runs without a root directory of its own", "pod", l.name)
+		w.node.o.Logger.Warn("container runs without its own root directory", "pod", l.name)
 	}
 	return p, nil
 }
 
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// kubeconfig stands for the in-cluster configuration, whose paths are fixed, where
-// a process cannot have a root directory of its own.
+// kubeconfig writes a kubeconfig that replaces the in-cluster configuration for a
+// process without its own root directory: the paths of the in-cluster configuration are
+// fixed.
 func (w *worker) kubeconfig(pod *corev1.Pod) (string, error) {
 	dir := filepath.Join(w.root, serviceAccountDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", nil // the Pod wants no token
+		return "", nil // the Pod mounts no service account token
 	} else if err != nil {
 		return "", err
 	}
@@ -179,12 +180,12 @@ current-context: in-cluster
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// set changes the state and tells the reporter.
+// set changes the state and wakes the reporter.
 func (w *worker) set(change func(*containerState)) {
 	w.mu.Lock()
 	change(&w.state)
 	w.mu.Unlock()
-	w.news()
+	w.notify()
 }
 
 func (w *worker) wait(why refusal) {
@@ -196,7 +197,7 @@ func (w *worker) wait(why refusal) {
 	})
 }
 
-// logFile is the log of the current run, or of the one back runs before.
+// logFile returns the log of the current run (back is 0) or of an earlier one.
 func (w *worker) logFile(back int) (string, bool) {
 	entries, err := os.ReadDir(w.logs)
 	if err != nil || len(entries) <= back {
@@ -207,7 +208,7 @@ func (w *worker) logFile(back int) (string, bool) {
 	return path, err == nil
 }
 
-// writes says whether a log is the one of the process that runs now.
+// writes reports whether the running process writes to the log at path.
 func (w *worker) writes(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

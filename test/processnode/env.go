@@ -16,8 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// environment builds a container's variables in the kubelet's order: what the
-// node gives, then the container's own, each of which may refer to earlier ones.
+// environment returns a container's environment variables in the kubelet's order:
+// those of the node first, then the container's own, each of which may refer to
+// earlier ones. It returns them as a list for exec and as a map.
 func (n *Node) environment(ctx context.Context, pod *corev1.Pod, podIP string) ([]string, map[string]string, error) {
 	c := &pod.Spec.Containers[0]
 	host, port := n.o.ControlPlane.APIServer()
@@ -31,7 +32,7 @@ func (n *Node) environment(ctx context.Context, pod *corev1.Pod, podIP string) (
 	}
 	put("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	put("HOSTNAME", pod.Name)
-	// Where kube-proxy would lead the kubernetes Service.
+	// There is no kube-proxy for the kubernetes Service: these name the API server itself.
 	put("KUBERNETES_SERVICE_HOST", host)
 	put("KUBERNETES_SERVICE_PORT", strconv.Itoa(port))
 	put("KUBERNETES_SERVICE_PORT_HTTPS", strconv.Itoa(port))
@@ -75,7 +76,8 @@ func (n *Node) envFrom(ctx context.Context, namespace string, from corev1.EnvFro
 	}
 }
 
-// envValue is false for an optional reference to something absent.
+// envValue returns the value of a reference, and false for an optional reference to an
+// object or a key that does not exist.
 func (n *Node) envValue(ctx context.Context, pod *corev1.Pod, podIP string, from *corev1.EnvVarSource) (string, bool, error) {
 	key := func(kind, object, key string, optional *bool, data map[string]string, err error) (string, bool, error) {
 		if err != nil {
@@ -103,11 +105,11 @@ func (n *Node) envValue(ctx context.Context, pod *corev1.Pod, podIP string, from
 		value, err := resourceValue(&pod.Spec.Containers[0], from.ResourceFieldRef)
 		return value, true, err
 	default:
-		return "", false, fmt.Errorf("process nodes know fieldRef, secretKeyRef, configMapKeyRef and resourceFieldRef")
+		return "", false, fmt.Errorf("process nodes support only fieldRef, secretKeyRef, configMapKeyRef and resourceFieldRef")
 	}
 }
 
-// secret reads a Secret's data; nil when it is optional and absent.
+// secret returns a Secret's data; nil when it is optional and does not exist.
 func (n *Node) secret(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	s, err := n.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -120,7 +122,7 @@ func (n *Node) secret(ctx context.Context, namespace, name string, optional *boo
 	return data, nil
 }
 
-// configMap reads a ConfigMap's data; nil when it is optional and absent.
+// configMap returns a ConfigMap's data; nil when it is optional and does not exist.
 func (n *Node) configMap(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	c, err := n.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -143,7 +145,7 @@ func absent(err error, optional *bool) error {
 	return err
 }
 
-// fieldValue reads a field of the downward API.
+// fieldValue returns the value of a field of the downward API.
 func fieldValue(pod *corev1.Pod, hostIP, podIP, path string) (string, error) {
 	switch path {
 	case "metadata.name":
@@ -182,7 +184,7 @@ func formatMap(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// resourceValue reads a request or limit of the container in units of the divisor.
+// resourceValue returns a request or limit of the container in units of the divisor, rounded up.
 func resourceValue(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	list := c.Resources.Requests
@@ -193,7 +195,7 @@ func resourceValue(c *corev1.Container, ref *corev1.ResourceFieldSelector) (stri
 	}
 	quantity, ok := list[corev1.ResourceName(name)]
 	if !ok {
-		// Without a limit the kubelet gives what the node has.
+		// Without a value in the spec the kubelet uses the node's allocatable resources.
 		quantity = map[string]resource.Quantity{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")}[name]
 	}
 	divisor := ref.Divisor
@@ -204,8 +206,8 @@ func resourceValue(c *corev1.Container, ref *corev1.ResourceFieldSelector) (stri
 	return strconv.FormatInt((q+d-1)/d, 10), nil
 }
 
-// expand replaces $(NAME) by the variable's value; $$ stands for $, and what is
-// not known stays as it is.
+// expand replaces $(NAME) by the variable's value and $$ by $; references to unknown
+// variables remain unchanged.
 func expand(text string, values map[string]string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// flags are what the kubelet of this node was started with.
+// flags returns the command line flags of this node's kubelet.
 func (n *Node) flags() map[string]string {
 	provider := "external"
 	if n.o.NotExternal {
@@ -26,14 +26,14 @@ func (n *Node) flags() map[string]string {
 	}
 }
 
-// serveFlagz answers as Kubernetes 1.36 and later: structured when asked for the
-// kind by media type parameters, text that is not meant for machines otherwise,
-// and 406 for plain JSON.
+// serveFlagz answers like Kubernetes 1.36 and later: structured when the media type's
+// parameters name the kind, 406 for plain JSON, and otherwise text that is not meant to
+// be parsed.
 func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	version, text := negotiateFlagz(r.Header.Get("Accept"))
 	switch {
 	case text:
-		// The separator changes from answer to answer, to keep programs from parsing it.
+		// The separator is random, so that programs cannot parse the text.
 		separator := []string{":", ": ", "=", " "}[rand.IntN(4)] // #nosec G404 -- no secret
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = fmt.Fprint(w, "\nkubelet flagz\nWarning: This endpoint is not meant to be machine parseable, "+
@@ -56,8 +56,8 @@ func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// negotiateFlagz takes the first acceptable media type of an Accept header: the
-// version of the structured form, or the text form.
+// negotiateFlagz returns the first acceptable media type of an Accept header: the
+// version of the structured form, or text. Neither means that nothing is acceptable.
 func negotiateFlagz(accept string) (version string, text bool) {
 	if accept == "" {
 		return "", true

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// guestPod is a Pod with everything that the controller's Pod has.
+// guestPod returns a Pod spec with every feature that the controller's Pod uses.
 func guestPod() corev1.PodSpec {
 	yes, port := true, intstr.FromString("http")
 	probe := func(path string, failures int32) *corev1.Probe {
@@ -60,16 +60,16 @@ type guestReport struct {
 	WritableRoot bool
 }
 
-func ask(t *testing.T, pod *corev1.Pod) guestReport {
+func guestReportOf(t *testing.T, pod *corev1.Pod) guestReport {
 	t.Helper()
 	var r guestReport
-	if err := json.Unmarshal(tell(t, pod, "report"), &r); err != nil {
+	if err := json.Unmarshal(guestGet(t, pod, "report"), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func tell(t *testing.T, pod *corev1.Pod, what string) []byte {
+func guestGet(t *testing.T, pod *corev1.Pod, what string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Status.PodIP+":8080/"+what, nil)
 	if err != nil {
@@ -89,8 +89,8 @@ func tell(t *testing.T, pod *corev1.Pod, what string) []byte {
 
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), bed.plane.Kubectl, args...)
-	cmd.Env = []string{"KUBECONFIG=" + bed.plane.Kubeconfig, "HOME=" + t.TempDir()}
+	cmd := exec.CommandContext(t.Context(), env.plane.Kubectl, args...)
+	cmd.Env = []string{"KUBECONFIG=" + env.plane.Kubeconfig, "HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("kubectl %v: %v\n%s", args, err, out)
@@ -100,16 +100,16 @@ func kubectl(t *testing.T, args ...string) string {
 
 func namespace(t *testing.T) string {
 	t.Helper()
-	if bed.skip != "" {
-		t.Skip(bed.skip)
+	if env.skip != "" {
+		t.Skip(env.skip)
 	}
-	ns, err := bed.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	ns, err := env.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pods are admitted once their service account is there.
+	// Pods are admitted only when their service account exists.
 	eventually(t, "default service account", func() bool {
-		_, err := bed.client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := env.client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
 	return ns.Name
@@ -117,7 +117,7 @@ func namespace(t *testing.T) string {
 
 func getNode(t *testing.T, name string) *corev1.Node {
 	t.Helper()
-	node, err := bed.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	node, err := env.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,14 +126,14 @@ func getNode(t *testing.T, name string) *corev1.Node {
 
 func removeTaints(t *testing.T, name string) {
 	t.Helper()
-	if _, err := bed.client.CoreV1().Nodes().Patch(t.Context(), name, "application/merge-patch+json", []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := env.client.CoreV1().Nodes().Patch(t.Context(), name, "application/merge-patch+json", []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func getPod(t *testing.T, ns, name string) *corev1.Pod {
 	t.Helper()
-	pod, err := bed.client.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{})
+	pod, err := env.client.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// handler is the node's part of the kubelet API. Only the API server may use it.
+// handler serves the supported part of the kubelet API. Only the API server has access.
 func (n *Node) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -48,8 +48,8 @@ func (n *Node) handler() http.Handler {
 	})
 }
 
-// serveConfigz shows the configuration file of the kubelet. Flags, cloud-provider
-// among them, are not part of it: only /flagz has those.
+// serveConfigz returns the kubelet's configuration file. Command line flags, such as
+// --cloud-provider, are not part of it: only /flagz returns those.
 func (n *Node) serveConfigz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, "application/json", map[string]any{"kubeletconfig": map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -89,12 +89,12 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := worker.logFile(back)
 	if !ok {
-		http.Error(w, "the container has no such log yet", http.StatusBadRequest)
+		http.Error(w, "the container has no log of this run", http.StatusBadRequest)
 		return
 	}
 	f, err := os.Open(path) // #nosec G304 -- a log of this node
 	if err != nil {
-		http.Error(w, "the log is gone", http.StatusInternalServerError)
+		http.Error(w, "the log cannot be opened", http.StatusInternalServerError)
 		return
 	}
 	defer func() { _ = f.Close() }()
@@ -124,7 +124,7 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	follow(r.Context(), w, f, limit-written, func() bool { return worker.writes(path) })
 }
 
-// follow copies what is appended to a log until its container writes no more.
+// follow copies what is appended to a log until its process has ended.
 func follow(ctx context.Context, w http.ResponseWriter, f io.Reader, limit int64, alive func() bool) {
 	flush := http.NewResponseController(w)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -144,7 +144,7 @@ func follow(ctx context.Context, w http.ResponseWriter, f io.Reader, limit int64
 	}
 }
 
-// seekTail moves to the start of the last n lines.
+// seekTail seeks to the start of the last n lines.
 func seekTail(f *os.File, n int) error {
 	b, err := io.ReadAll(f)
 	if err != nil {
@@ -175,7 +175,7 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 func certPool(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("the cluster's CA is no certificate")
+		return nil, errors.New("the cluster's CA holds no PEM certificate")
 	}
 	return pool, nil
 }

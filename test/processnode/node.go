@@ -1,13 +1,13 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processnode is a kind of Kubernetes node for tests and the demo that
-// needs no root, no container runtime and no network of its own. It registers and
-// heartbeats as a kubelet with --cloud-provider=external does, serves the parts of
-// the kubelet's API that csccm asks, and runs Pods of known images as processes on
-// this machine: with their command, environment, service account token, Secrets,
-// ConfigMaps and probes, in a root directory of their own. Whatever it cannot do it
-// refuses with a status that says so.
+// Package processnode runs Kubernetes nodes for tests and the demo without root, a
+// container runtime or a separate network. A process node registers and sends
+// heartbeats like a kubelet with --cloud-provider=external, serves the parts of the
+// kubelet's API that csccm uses, and runs Pods of known images as processes on this
+// machine: with their command, environment, service account token, Secrets,
+// ConfigMaps and probes, in their own root directory. It refuses Pods with features
+// that it does not support, and their status says why.
 package processnode
 
 import (
@@ -30,52 +30,54 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// ControlPlane is what a node needs of the cluster that it joins.
+// ControlPlane is what a node needs from the cluster that it joins.
 type ControlPlane interface {
-	// ClientConfig connects as a user with a certificate of the cluster's CA.
+	// ClientConfig returns the client configuration of a user with a certificate of the cluster's CA.
 	ClientConfig(user string, groups ...string) (*rest.Config, error)
-	// ServingCertificate is a certificate that the API server trusts for hosts.
+	// ServingCertificate issues a server certificate for hosts that the API server trusts.
 	ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error)
-	// CA is the cluster's CA as PEM; KubeletClient the API server's name at kubelets.
+	// CA returns the cluster's CA certificate as PEM.
 	CA() []byte
+	// KubeletClient returns the common name of the API server's client certificate for kubelets.
 	KubeletClient() string
-	// APIServer is where Pods reach the API server from this machine.
+	// APIServer returns the address at which Pods connect to the API server.
 	APIServer() (host string, port int)
-	// Route leads what the API server dials at address to a listener on loopback.
+	// Route redirects connections of the API server to address to a listener on loopback.
 	Route(address, listener string) (remove func())
 }
 
-// Options of a node.
+// Options configures a node.
 type Options struct {
 	ControlPlane ControlPlane
 	Name         string
-	// Address is the node's InternalIP, as its VM has it. Nothing listens there.
+	// Address is the node's InternalIP, the address of its VM. Nothing listens there.
 	Address string
-	// Images maps an image to the program that stands for it: a whole reference, which
-	// comes first, or a repository without tag and digest. Inside the Pod the program is
-	// /<last part of the repository>.
+	// Images maps an image to the program that runs in its place. The image is a full
+	// reference, which takes precedence, or a repository without tag and digest. In the
+	// Pod, the program is /<last part of the repository>.
 	Images map[string]string
 	// Dir is the parent of the node's folder; empty means the system's temporary folder.
 	Dir string
 
-	// NotExternal is a kubelet without --cloud-provider=external: no taint, no
-	// annotation, and it writes its own addresses over everybody else's.
+	// NotExternal is for a kubelet without --cloud-provider=external: it sets no taint
+	// and no annotation, and overwrites the addresses that others write.
 	NotExternal bool
-	// Joined is a node that registered before: external by its flags, but without
-	// the taint, which kubelets set at registration alone.
+	// Joined is for a node that registered earlier: its kubelet has
+	// --cloud-provider=external, but the node has no taint, because kubelets set the
+	// taint only at registration.
 	Joined bool
-	// NoFlagz is a kubelet older than 1.36: /flagz is not found.
+	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
-	// ProviderID is what an earlier cloud provider left in the spec.
+	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.
 	ProviderID  string
 	Labels      map[string]string
 	Annotations map[string]string
-	// KubeletVersion is v1.37.1 when empty.
+	// KubeletVersion defaults to v1.37.1.
 	KubeletVersion string
-	// Heartbeat is the lease's period; 0 means the kubelet's (10 s).
+	// Heartbeat is the period of lease renewals; 0 means the kubelet's (10 s).
 	Heartbeat time.Duration
-	// RestartBackoff is the first delay before a container starts again; 0 means
-	// 1 s. The kubelet's is 10 s.
+	// RestartBackoff is the initial delay before a container restarts; 0 means 1 s. The
+	// kubelet's is 10 s.
 	RestartBackoff time.Duration
 	Logger         *slog.Logger
 }
@@ -109,10 +111,10 @@ const (
 	serverCloseTimeout = 2 * time.Second
 )
 
-// Start registers a node and starts its work. The context bounds the start alone.
+// Start registers a node and starts its goroutines. The context bounds only the start.
 func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Name == "" || net.ParseIP(o.Address) == nil || o.ControlPlane == nil {
-		return nil, fmt.Errorf("process node %q: name, address (%q is not an IP address?) and control plane are needed", o.Name, o.Address)
+		return nil, fmt.Errorf("process node %q: a name, an IP address (got %q) and a control plane are required", o.Name, o.Address)
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
@@ -160,11 +162,11 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	return n, nil
 }
 
-// Name is the name of the node.
+// Name returns the name of the node.
 func (n *Node) Name() string { return n.o.Name }
 
-// Stop is the power switch: the node's Pods are killed, its heartbeats end, its
-// API is gone. The Node object and the Pods' objects stay as they are.
+// Stop stops the node as a power failure would: it kills the Pods and ends the
+// heartbeats and the kubelet API. The Node object and the Pod objects remain unchanged.
 func (n *Node) Stop() {
 	n.stop()
 	n.mu.Lock()
@@ -186,8 +188,8 @@ func (n *Node) Stop() {
 	n.cleanup = nil
 }
 
-// PodLog is the path of the newest log of a Pod's container, if this node has
-// ever run it.
+// PodLog returns the path of the latest log of a Pod's container, if this node has run
+// the Pod.
 func (n *Node) PodLog(namespace, pod string) (string, bool) {
 	w := n.find(namespace, pod)
 	if w == nil {
@@ -196,7 +198,7 @@ func (n *Node) PodLog(namespace, pod string) (string, bool) {
 	return w.logFile(0)
 }
 
-// PodPID is the process id of a Pod's container while it runs.
+// PodPID returns the process ID of a Pod's container while it runs.
 func (n *Node) PodPID(namespace, pod string) (int, bool) {
 	w := n.find(namespace, pod)
 	if w == nil {
@@ -211,7 +213,7 @@ func (n *Node) find(namespace, pod string) *worker {
 	var found *worker
 	for _, w := range n.pods {
 		if p := w.latest(); p.Namespace == namespace && p.Name == pod {
-			// Of two with one name the younger counts; the other is on its way out.
+			// Of two Pods with the same name, the older one is being deleted.
 			if found == nil || found.latest().CreationTimestamp.Before(&p.CreationTimestamp) {
 				found = w
 			}
@@ -220,8 +222,8 @@ func (n *Node) find(namespace, pod string) *worker {
 	return found
 }
 
-// connect makes the node's client: the certificate of a kubelet, so that the Node
-// authorizer and the NodeRestriction admission plugin judge everything it does.
+// connect creates the node's client. It has the certificate of a kubelet, so that the
+// Node authorizer and the NodeRestriction admission plugin check its requests.
 func (n *Node) connect() error {
 	config, err := n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes")
 	if err != nil {
@@ -239,8 +241,8 @@ func (n *Node) connect() error {
 	return nil
 }
 
-// serve starts the kubelet's API on a free loopback port and leads the node's
-// own address to it.
+// serve starts the kubelet's API on a free loopback port and routes the node's address
+// to it.
 func (n *Node) serve(ctx context.Context) error {
 	cert, err := n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name)
 	if err != nil {
@@ -270,7 +272,7 @@ func (n *Node) serve(ctx context.Context) error {
 	})
 	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), n.listener.Addr().String())
 	server := n.server
-	// Stop waits for the server's goroutine, so it must end before that.
+	// Stop waits for the server's goroutine, so n.stop must close the server.
 	n.stop = chain(n.stop, func() { remove(); _ = server.Close() })
 	return nil
 }

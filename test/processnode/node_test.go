@@ -26,8 +26,8 @@ import (
 
 const guestImage = "registry.example/csccm/guest"
 
-// bed is the control plane and the guest program that all tests of this package share.
-var bed struct {
+// env is the environment that all tests of this package share: the control plane and the guest program.
+var env struct {
 	skip   string
 	plane  *plane.Plane
 	client kubernetes.Interface
@@ -40,7 +40,7 @@ func runAll(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	if _, there, err := plane.Cached(ctx, plane.Newest); err == nil && !there && slices.Contains(os.Args, "-test.short=true") {
-		bed.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
+		env.skip = "with -short: the control plane's binary does not exist, and a build takes minutes"
 		return m.Run()
 	}
 	p, err := plane.Start(ctx, plane.Options{NodeGrace: 6 * time.Second})
@@ -49,21 +49,21 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer p.Stop()
-	bed.plane = p
+	env.plane = p
 	config, err := p.AdminConfig()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	bed.client = kubernetes.NewForConfigOrDie(config)
+	env.client = kubernetes.NewForConfigOrDie(config)
 	dir, err := os.MkdirTemp("", "csccm-guest-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	bed.guest = filepath.Join(dir, "guest")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", bed.guest, "./testdata/guest")
+	env.guest = filepath.Join(dir, "guest")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", env.guest, "./testdata/guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the guest: %v\n%s", err, out)
@@ -77,14 +77,14 @@ func runAll(m *testing.M) int {
 	return code
 }
 
-// startNode joins a node for one test.
+// startNode starts a node for one test.
 func startNode(t *testing.T, o Options) *Node {
 	t.Helper()
-	if bed.skip != "" {
-		t.Skip(bed.skip)
+	if env.skip != "" {
+		t.Skip(env.skip)
 	}
-	o.ControlPlane, o.Heartbeat, o.RestartBackoff = bed.plane, time.Second, 100*time.Millisecond
-	o.Images = map[string]string{guestImage: bed.guest}
+	o.ControlPlane, o.Heartbeat, o.RestartBackoff = env.plane, time.Second, 100*time.Millisecond
+	o.Images = map[string]string{guestImage: env.guest}
 	n, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func startNode(t *testing.T, o Options) *Node {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := bed.client.CoreV1().Nodes().Delete(ctx, o.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := env.client.CoreV1().Nodes().Delete(ctx, o.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -119,13 +119,13 @@ func TestRegistersAsAnExternalKubelet(t *testing.T) {
 	if !slices.Equal(node.Status.Addresses, want) || node.Spec.ProviderID != "" {
 		t.Errorf("addresses %v, provider ID %q", node.Status.Addresses, node.Spec.ProviderID)
 	}
-	// The real node lifecycle controller finds it ready.
-	eventually(t, "the not-ready taint goes", func() bool {
+	// The node lifecycle controller sees that the node is ready.
+	eventually(t, "the not-ready taint is removed", func() bool {
 		return !slices.ContainsFunc(getNode(t, "fresh").Spec.Taints, func(x corev1.Taint) bool { return x.Key == corev1.TaintNodeNotReady })
 	})
 }
 
-func TestOtherKubelets(t *testing.T) {
+func TestJoinedAndInternalKubelets(t *testing.T) {
 	t.Parallel()
 	startNode(t, Options{Name: "joined", Address: "10.1.2.2", Joined: true, ProviderID: "external-cloudstack://x"})
 	startNode(t, Options{Name: "internal", Address: "10.1.2.3", NotExternal: true})
@@ -141,15 +141,15 @@ func TestOtherKubelets(t *testing.T) {
 	if got := getNode(t, "joined").Spec.ProviderID; got != "external-cloudstack://x" {
 		t.Errorf("provider ID %q", got)
 	}
-	// A kubelet that is not external takes back what others write to its addresses;
-	// an external one leaves it.
+	// A kubelet that is not external overwrites addresses that others write; an external
+	// one does not.
 	for _, name := range []string{"internal", "joined"} {
 		patch := `{"status":{"addresses":[{"type":"ExternalIP","address":"203.0.113.99"}]}}`
-		if _, err := bed.client.CoreV1().Nodes().Patch(t.Context(), name, "application/strategic-merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := env.client.CoreV1().Nodes().Patch(t.Context(), name, "application/strategic-merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the internal kubelet takes its addresses back", func() bool {
+	eventually(t, "the internal kubelet restores its addresses", func() bool {
 		return !strings.Contains(fmt.Sprint(getNode(t, "internal").Status.Addresses), "203.0.113.99")
 	})
 	if !strings.Contains(fmt.Sprint(getNode(t, "joined").Status.Addresses), "203.0.113.99") {
@@ -157,13 +157,13 @@ func TestOtherKubelets(t *testing.T) {
 	}
 }
 
-func TestGoesNotReadyWhenSwitchedOff(t *testing.T) {
+func TestStoppedNodeBecomesNotReady(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{Name: "doomed", Address: "10.1.2.4"})
 	eventually(t, "node is ready", func() bool { return isReady(getNode(t, "doomed")) })
 	n.Stop()
 	eventually(t, "node is not ready", func() bool { return !isReady(getNode(t, "doomed")) })
-	// Switched on again, it is the same node as before: no new taint.
+	// A restarted node does not register again: it gets no taint.
 	removeTaints(t, "doomed")
 	again := startNode(t, Options{Name: "doomed", Address: "10.1.2.4"})
 	_ = again
@@ -178,7 +178,7 @@ func TestKubeletAPI(t *testing.T) {
 	startNode(t, Options{Name: "asked", Address: "10.1.2.5"})
 	startNode(t, Options{Name: "old", Address: "10.1.2.6", NoFlagz: true})
 	get := func(node, path, accept string) (string, int) {
-		b, err := bed.client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(path).SetHeader("Accept", accept).DoRaw(t.Context())
+		b, err := env.client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(path).SetHeader("Accept", accept).DoRaw(t.Context())
 		if err == nil {
 			return string(b), http.StatusOK
 		}

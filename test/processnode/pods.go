@@ -25,7 +25,7 @@ func eventSink(client kubernetes.Interface) record.EventSink {
 	return &typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")}
 }
 
-// watchPods follows the Pods that the scheduler gives to this node.
+// watchPods watches the Pods that are bound to this node.
 func (n *Node) watchPods(ctx context.Context) {
 	mine := fields.OneTermEqualSelector("spec.nodeName", n.o.Name)
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -39,7 +39,7 @@ func (n *Node) watchPods(ctx context.Context) {
 					o = last.Obj
 				}
 				if pod, ok := o.(*corev1.Pod); ok {
-					n.gone(pod)
+					n.podRemoved(pod)
 				}
 			},
 		},
@@ -47,7 +47,7 @@ func (n *Node) watchPods(ctx context.Context) {
 	n.wg.Go(func() { informer.RunWithContext(ctx) })
 }
 
-// sync starts a Pod that is new, and tells a known one what it looks like now.
+// sync starts a worker for a new Pod and passes updates of a known Pod to its worker.
 func (n *Node) sync(ctx context.Context, o any) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -67,9 +67,9 @@ func (n *Node) sync(ctx context.Context, o any) {
 	n.wg.Go(func() { w.run(ctx) })
 }
 
-// gone is a Pod that is no longer in the API: whoever removed it by force wants
-// its processes to end all the same.
-func (n *Node) gone(pod *corev1.Pod) {
+// podRemoved ends the worker of a Pod that was removed from the API. After a forced deletion
+// its process still runs.
+func (n *Node) podRemoved(pod *corev1.Pod) {
 	n.mu.Lock()
 	w := n.pods[pod.UID]
 	delete(n.pods, pod.UID)
@@ -81,14 +81,14 @@ func (n *Node) gone(pod *corev1.Pod) {
 
 var lastPodIP atomic.Uint32
 
-// NewPodIP picks a loopback address of its own for a Pod, so that replicas can
-// bind one port on one machine. The process id keeps programs apart that run at
-// the same time.
+// NewPodIP returns a different loopback address for each Pod, so that replicas can bind
+// the same port on one machine. The address depends on the process ID, so that programs
+// that run at the same time use different addresses.
 func NewPodIP(ctx context.Context) string {
 	const perProcess = 254
 	pid := os.Getpid()
 	ip := fmt.Sprintf("127.%d.%d.%d", 1+(pid>>8)%250, pid&0xff, lastPodIP.Add(1)%perProcess+1)
-	// Only Linux has all of 127.0.0.0/8 on its loopback interface.
+	// Only on Linux does the loopback interface have all of 127.0.0.0/8.
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ip+":0")
 	if err != nil {
 		return "127.0.0.1"

@@ -18,29 +18,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPod runs a Pod through the whole chain: Deployment, ReplicaSet, scheduler,
-// process, probes, logs, change of its Secret, crash, deletion.
+// TestPod runs a Pod from its Deployment to its deletion: scheduler, process, probes,
+// logs, change of its Secret, restart.
 func TestPod(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	n := startNode(t, Options{Name: "worker", Address: "10.1.2.7", Joined: true, Labels: map[string]string{"pool": "guests"}})
 	ns := namespace(t)
-	if _, err := bed.client.CoreV1().Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "config"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := env.client.CoreV1().Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "config"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	spec := guestPod()
 	replicas := int32(2)
 	labels := map[string]string{"app": "guest"}
-	if _, err := bed.client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Spec: appsv1.DeploymentSpec{
+	if _, err := env.client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Spec: appsv1.DeploymentSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "deployment is available", func() bool {
-		d, err := bed.client.AppsV1().Deployments(ns).Get(ctx, "guest", metav1.GetOptions{})
+		d, err := env.client.AppsV1().Deployments(ns).Get(ctx, "guest", metav1.GetOptions{})
 		return err == nil && d.Status.AvailableReplicas == 2
 	})
-	pods, err := bed.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	pods, err := env.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 2 {
 		t.Fatalf("%d pods, %v", len(pods.Items), err)
 	}
@@ -52,12 +52,12 @@ func TestPod(t *testing.T) {
 		t.Errorf("status %+v", pod.Status)
 	}
 
-	r := ask(t, pod)
+	r := guestReportOf(t, pod)
 	if r.UID != 65532 || r.Dir != "/" || r.WritableRoot || slices.Contains(r.Root, "proc") {
 		t.Errorf("container sees uid %d, dir %s, root %v, writable %t", r.UID, r.Dir, r.Root, r.WritableRoot)
 	}
 	for _, want := range []string{"POD_IP=" + pod.Status.PodIP, "POD_NAME=" + pod.Name, "NODE=worker", "FROM_SECRET=one", "GREETING=hello " + pod.Name + " $(UNKNOWN) $(POD_IP)",
-		fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", bed.plane.Port)} {
+		fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", env.plane.Port)} {
 		if !slices.Contains(r.Env, want) {
 			t.Errorf("environment has no %s: %q", want, r.Env)
 		}
@@ -70,21 +70,22 @@ func TestPod(t *testing.T) {
 	if log := kubectl(t, "logs", "-n", ns, pod.Name, "--tail=1"); log != "guest starts\n" {
 		t.Errorf("kubectl logs: %q", log)
 	}
-	if _, err := bed.client.CoreV1().Secrets(ns).Patch(ctx, "config", "application/merge-patch+json", []byte(`{"stringData":{"key":"two"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := env.client.CoreV1().Secrets(ns).Patch(ctx, "config", "application/merge-patch+json", []byte(`{"stringData":{"key":"two"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the changed Secret reaches the container", func() bool { return ask(t, pod).Files["/etc/guest/key"] == "two" })
+	eventually(t, "the changed Secret reaches the container", func() bool { return guestReportOf(t, pod).Files["/etc/guest/key"] == "two" })
 
-	// What the node lifecycle controller says of the Pods of a node that it has not heard of is put right.
+	// The node restores the Ready condition after the node lifecycle controller has set it to False, which happens when
+	// heartbeats are late.
 	unready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
-	if _, err := bed.client.CoreV1().Pods(ns).Patch(ctx, pod.Name, types.StrategicMergePatchType, unready, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := env.client.CoreV1().Pods(ns).Patch(ctx, pod.Name, types.StrategicMergePatchType, unready, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod is ready again", func() bool { return podReady(getPod(t, ns, pod.Name)) })
 
-	tell(t, pod, "unready")
+	guestGet(t, pod, "unready")
 	eventually(t, "an unready Pod is seen", func() bool { return !podReady(getPod(t, ns, pod.Name)) })
-	tell(t, pod, "sick")
+	guestGet(t, pod, "sick")
 	eventually(t, "a sick container is restarted", func() bool {
 		p := getPod(t, ns, pod.Name)
 		s := p.Status.ContainerStatuses[0]
@@ -96,20 +97,20 @@ func TestPod(t *testing.T) {
 
 	pid, ok := n.PodPID(ns, pod.Name)
 	if !ok {
-		t.Fatal("the node knows no process of the Pod")
+		t.Fatal("the node reports no process of the Pod")
 	}
-	if err := bed.client.CoreV1().Pods(ns).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+	if err := env.client.CoreV1().Pods(ns).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod is gone", func() bool {
-		_, err := bed.client.CoreV1().Pods(ns).Get(ctx, pod.Name, metav1.GetOptions{})
+		_, err := env.client.CoreV1().Pods(ns).Get(ctx, pod.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
 		t.Error("the process of the deleted Pod still runs")
 	}
 	eventually(t, "the Deployment replaces it", func() bool {
-		d, err := bed.client.AppsV1().Deployments(ns).Get(ctx, "guest", metav1.GetOptions{})
+		d, err := env.client.AppsV1().Deployments(ns).Get(ctx, "guest", metav1.GetOptions{})
 		return err == nil && d.Status.AvailableReplicas == 2
 	})
 }
@@ -140,7 +141,7 @@ func TestPodsThatCannotRun(t *testing.T) {
 			spec.NodeName, spec.NodeSelector = "picky", nil
 			spec.Volumes[0].Secret.SecretName = "config"
 			c.change(&spec)
-			if _, err := bed.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
+			if _, err := env.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, c.reason, func() bool {
@@ -152,7 +153,7 @@ func TestPodsThatCannotRun(t *testing.T) {
 				return p.Status.Phase == corev1.PodPending && w.Reason == c.reason && strings.Contains(w.Message, c.text)
 			})
 			eventually(t, "an Event says why", func() bool {
-				events, err := bed.client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"})
+				events, err := env.client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"})
 				return err == nil && len(events.Items) > 0
 			})
 		})
@@ -181,10 +182,10 @@ func TestPodsThatEnd(t *testing.T) {
 			t.Parallel()
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: "batch", RestartPolicy: c.policy,
 				Containers: []corev1.Container{{Name: "guest", Image: guestImage, Args: []string{"--exit=" + c.code}}}}}
-			if _, err := bed.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			if _, err := env.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the right end", func() bool { return c.want(getPod(t, ns, name)) })
+			eventually(t, "the expected status", func() bool { return c.want(getPod(t, ns, name)) })
 			if log := kubectl(t, "logs", "-n", ns, name); !strings.Contains(log, "guest was told to exit") {
 				t.Errorf("log %q", log)
 			}
@@ -192,24 +193,24 @@ func TestPodsThatEnd(t *testing.T) {
 	}
 }
 
-// TestPodWithoutSandbox is for machines that allow neither chroot nor user
-// namespaces: the program finds its volumes all the same.
+// TestPodWithoutSandbox checks that the program finds its volumes on machines that
+// allow neither chroot nor user namespaces.
 func TestPodWithoutSandbox(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{Name: "plain", Address: "10.1.2.10", Joined: true})
 	n.sandbox.settle(plainSandbox)
 	ns := namespace(t)
-	if _, err := bed.client.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "config"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := env.client.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "config"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	spec := guestPod()
 	spec.NodeName, spec.NodeSelector = "plain", nil
-	pod, err := bed.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Spec: spec}, metav1.CreateOptions{})
+	pod, err := env.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Pod is ready", func() bool { pod = getPod(t, ns, "guest"); return podReady(pod) })
-	r := ask(t, pod)
+	r := guestReportOf(t, pod)
 	root := filepath.Join(n.dir, "pods", string(pod.UID))
 	if got := r.Files[filepath.Join(root, "root/etc/guest/key")]; got != "one" {
 		t.Errorf("the Secret's key reads %q; files %v", got, r.Files)

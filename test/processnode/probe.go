@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// probe runs the container's probes until the context ends: first the startup
-// probe alone, then liveness and readiness side by side.
+// probe runs the container's probes until the context ends: first the startup probe,
+// then liveness and readiness in parallel.
 func (w *worker) probe(ctx context.Context, p *child.Process) {
 	c := w.container()
 	kill := func(kind string) {
@@ -58,7 +58,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 		both.Go(func() {
 			w.watchProbe(ctx, "Readiness", c.ReadinessProbe, func(success bool) (more bool) {
 				w.mu.Lock()
-				// A result that arrives after the process has ended says nothing of the next one.
+				// A result that arrives after the process has ended must not count for the next process.
 				same := w.process == p
 				differs := w.state.ready != success
 				w.mu.Unlock()
@@ -78,8 +78,8 @@ func (w *worker) probeGrace() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// watchProbe tries a probe at its period and calls decide whenever a threshold is
-// reached, until that says no more.
+// watchProbe runs a probe periodically and calls decide whenever a threshold is
+// reached, until decide returns false.
 func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, decide func(success bool) (more bool)) {
 	if !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
 		return
@@ -111,8 +111,8 @@ func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, d
 	}
 }
 
-// tryProbe asks once. A Pod on the host's network is asked on loopback: its node's
-// address is that of a VM which is not this machine.
+// tryProbe runs a probe once. A Pod in the host network is probed on loopback: its
+// node's address is that of a VM, which does not exist on this machine.
 func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(p.TimeoutSeconds, 1))*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
 	return nil
 }
 
-// probeClient does as the kubelet: no connection is kept, no certificate checked.
+// probeClient works like the kubelet's: it keeps no connections and checks no certificates.
 var probeClient = &http.Client{Transport: &http.Transport{
 	DisableKeepAlives: true,
 	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- probes check no certificates
@@ -175,7 +175,7 @@ func (w *worker) port(p intstr.IntOrString) (string, error) {
 			return fmt.Sprint(port.ContainerPort), nil
 		}
 	}
-	return "", fmt.Errorf("no port is named %q", p.StrVal)
+	return "", fmt.Errorf("the container has no port named %q", p.StrVal)
 }
 
 func nonEmpty(s string) *string {

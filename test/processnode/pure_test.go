@@ -111,7 +111,7 @@ func TestSeekTail(t *testing.T) {
 	}
 }
 
-func TestWritePayloadSwapsAtOnce(t *testing.T) {
+func TestWritePayloadIsAtomic(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	modes := map[string]fs.FileMode{}

@@ -28,8 +28,8 @@ const (
 	statusPeriod = 5 * time.Minute
 )
 
-// register creates the Node object as a kubelet does on its first start; when the
-// object is there already (a restart), taints and addresses stay as they are.
+// register creates the Node object as a kubelet does on its first start. When the
+// object already exists (a restart), its taints and addresses remain unchanged.
 func (n *Node) register(ctx context.Context) error {
 	node, err := n.client.CoreV1().Nodes().Create(ctx, n.newNode(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -75,8 +75,8 @@ func (n *Node) addresses() []corev1.NodeAddress {
 	return []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.o.Address}, {Type: corev1.NodeHostName, Address: n.o.Name}}
 }
 
-// status is all of the status but the addresses. Transition times of conditions
-// that did not change are kept.
+// status returns the node's status without the addresses. Conditions whose status did
+// not change keep their transition time.
 func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 	now := metav1.Now()
 	since := func(t corev1.NodeConditionType, s corev1.ConditionStatus) metav1.Time {
@@ -118,8 +118,8 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 	}
 }
 
-// heartbeat renews the lease, and the status when it is due or when somebody else
-// has declared the node not ready.
+// heartbeat renews the lease. It writes the status every statusPeriod, when the node
+// lifecycle controller has marked the node not ready, and when addressesDiffer.
 func (n *Node) heartbeat(ctx context.Context) {
 	tick := time.NewTicker(n.o.Heartbeat)
 	defer tick.Stop()
@@ -136,7 +136,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 		}
 		node, err := n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})
 		if err != nil {
-			continue // deleted under us: a kubelet does not register again either
+			continue // the Node was deleted; a kubelet does not register again either
 		}
 		if isReady(node) && time.Since(reported) < statusPeriod && !n.addressesDiffer(node) {
 			continue
@@ -149,7 +149,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 	}
 }
 
-// addressesDiffer is about kubelets that are not external: they insist on their own.
+// addressesDiffer reports whether a kubelet that is not external must restore its addresses.
 func (n *Node) addressesDiffer(node *corev1.Node) bool {
 	return n.o.NotExternal && fmt.Sprint(node.Status.Addresses) != fmt.Sprint(n.addresses())
 }
@@ -172,8 +172,8 @@ func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// replaceAddresses makes a status patch remove every address but these, which the
-// list's merge by type would keep.
+// replaceAddresses changes a status patch so that it replaces the list of addresses: a
+// strategic merge patch would keep addresses of other types.
 func replaceAddresses(patch []byte, addresses []corev1.NodeAddress) ([]byte, error) {
 	var body map[string]map[string]any
 	if err := json.Unmarshal(patch, &body); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// sandbox knows how this machine lets us shut a container's process into its root
-// directory; the first start finds out.
+// sandbox remembers which kind of sandbox this machine allows; the first start of a
+// container finds out.
 type sandbox struct {
 	mu   sync.Mutex
 	kind sandboxKind
@@ -31,16 +31,16 @@ type sandboxKind string
 
 const (
 	unknownSandbox sandboxKind = ""
-	// chrootSandbox: this process is root, the container's user is the Pod's.
+	// chrootSandbox: this process is root and runs the container's process by chroot, as the Pod's user.
 	chrootSandbox sandboxKind = "chroot"
-	// userSandbox: a user namespace lets an ordinary user do the same.
+	// userSandbox: chroot in a user namespace, for ordinary users.
 	userSandbox sandboxKind = "user namespace"
-	// plainSandbox: neither works here. The process sees the machine's files; its
-	// arguments are changed to name the volumes where they are.
+	// plainSandbox: the machine allows neither. The process sees the machine's files; the
+	// paths of volumes in its arguments are replaced by their paths on the machine.
 	plainSandbox sandboxKind = "no sandbox"
 )
 
-// candidates are the ways to try, best first.
+// candidates returns the kinds to try, the best first.
 func (s *sandbox) candidates() []sandboxKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,10 +60,10 @@ func (s *sandbox) settle(kind sandboxKind) {
 	s.kind = kind
 }
 
-// launch is a container about to start.
+// launch describes the start of a container.
 type launch struct {
 	name string
-	// hostname is the Pod's, empty for the node's.
+	// hostname is the Pod's; empty means the machine's.
 	hostname string
 	root     string
 	img      image
@@ -72,13 +72,13 @@ type launch struct {
 	dir      string // working directory in the container
 	id       identity
 	log      string
-	// mounts are the container's mount paths and its in-cluster connection, which
-	// only a process without a root directory of its own needs to be told.
+	// mounts are the container's mount paths, and kubeconfig writes its in-cluster
+	// configuration. Only plainSandbox uses them.
 	mounts     []string
 	kubeconfig func() (string, error)
 }
 
-// start starts a container the best way that this machine allows.
+// start starts a container in the best sandbox that this machine allows.
 func (s *sandbox) start(ctx context.Context, l launch) (*child.Process, sandboxKind, error) {
 	var all error
 	for _, kind := range s.candidates() {
@@ -109,11 +109,11 @@ func (l launch) start(ctx context.Context, kind sandboxKind) (*child.Process, er
 	return child.Start(ctx, c)
 }
 
-// startPlain runs the program where it is, with every path of a mount replaced by
-// the place of that volume on this machine.
+// startPlain runs the program without chroot and replaces each mount path in arguments
+// and environment by the volume's path on this machine.
 func (l launch) startPlain(ctx context.Context, c child.Command) (*child.Process, error) {
 	if l.args[0] != l.img.path {
-		return nil, fmt.Errorf("exec: %q: the image has nothing but %s: %w", l.args[0], l.img.path, fs.ErrNotExist)
+		return nil, fmt.Errorf("exec: %q: the image contains only %s: %w", l.args[0], l.img.path, fs.ErrNotExist)
 	}
 	rewrite := func(text string) string {
 		for _, m := range l.mounts {
@@ -141,8 +141,8 @@ func (l launch) startPlain(ctx context.Context, c child.Command) (*child.Process
 	return child.Start(ctx, c)
 }
 
-// buildRoot makes a container's root directory: the program and the few files that
-// every container runtime adds.
+// buildRoot creates a container's root directory: the program, /tmp and the files in
+// /etc that every container runtime adds.
 func buildRoot(root string, img image, pod *corev1.Pod, podIP string) error {
 	for _, dir := range []string{"etc", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { // #nosec G301 -- a container's root
@@ -168,7 +168,7 @@ func buildRoot(root string, img image, pod *corev1.Pod, podIP string) error {
 	return copyFile(img.binary, program)
 }
 
-// sealRoot makes the top of the root directory read-only for containers that want that.
+// sealRoot makes the root directory read-only for containers with readOnlyRootFilesystem.
 func sealRoot(root string, c *corev1.Container) error {
 	if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
 		return os.Chmod(filepath.Join(root, "tmp"), 0o777|fs.ModeSticky) // #nosec G302 -- /tmp of a container
@@ -186,7 +186,8 @@ func sealRoot(root string, c *corev1.Container) error {
 }
 
 func copyFile(from, to string) (err error) {
-	// A child that starts meanwhile would have the program open for writing for a moment, in which it cannot be run.
+	// A child that is forked meanwhile would inherit the open file until it calls exec: the program could not be run
+	// during that time (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from) // #nosec G304 -- an image's program

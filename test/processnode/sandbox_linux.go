@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// sandboxAttr shuts a process into root as the container's user.
+// sandboxAttr returns attributes that run a process with root as its root directory, as the container's user.
 func sandboxAttr(kind sandboxKind, root string, id identity) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Chroot:     root,
@@ -21,7 +21,7 @@ func sandboxAttr(kind sandboxKind, root string, id identity) (*syscall.SysProcAt
 		attr.Credential.Groups = append(attr.Credential.Groups, uint32(*id.fsGroup)) // #nosec G115 -- likewise
 	}
 	if kind == userSandbox {
-		// One user is all that an ordinary user may map: the container's, onto ours.
+		// An ordinary user may map only one ID: the container's user is mapped to ours.
 		attr.Cloneflags = syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(id.uid), HostID: os.Geteuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(id.gid), HostID: os.Getegid(), Size: 1}}

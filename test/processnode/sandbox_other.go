@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// sandboxAttr has nothing to offer here: processes run as we do.
+// sandboxAttr returns EPERM: this system has no sandbox, so processes run as plainSandbox.
 func sandboxAttr(kind sandboxKind, _ string, _ identity) (*syscall.SysProcAttr, error) {
 	return nil, fmt.Errorf("%s on this system: %w", kind, syscall.EPERM)
 }

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// image is a program that stands for a container image.
+// image is a program that runs in place of a container image.
 type image struct {
 	repository string
 	binary     string // on this machine
@@ -23,7 +23,7 @@ type image struct {
 	digest     string
 }
 
-// imageUser is the user of the image, as its Dockerfile says.
+// imageUser is the user of the image, as in its Dockerfile.
 const imageUser int64 = 65532
 
 func loadImages(binaries map[string]string) (map[string]image, error) {
@@ -44,7 +44,7 @@ func loadImages(binaries map[string]string) (map[string]image, error) {
 	return images, nil
 }
 
-// repositoryOf cuts tag and digest from an image reference.
+// repositoryOf returns an image reference without tag and digest.
 func repositoryOf(reference string) string {
 	reference, _, _ = strings.Cut(reference, "@")
 	slash := strings.LastIndex(reference, "/")
@@ -54,7 +54,7 @@ func repositoryOf(reference string) string {
 	return reference
 }
 
-// refusal is why a container waits, in the kubelet's terms.
+// refusal is why a container waits: reason and message of its status, as the kubelet writes them.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
@@ -73,8 +73,8 @@ func (n *Node) findImage(reference string) (image, *refusal) {
 	return image{}, &refusal{"ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s", strings.Join(known, ", "), reference)}
 }
 
-// supported says whether a process node can run a Pod as its spec wants it.
-// Anything that would be left out silently otherwise is refused.
+// supported returns why a process node cannot run a Pod, nil when it can. It refuses
+// every field of the spec that would otherwise be ignored silently.
 func supported(pod *corev1.Pod) *refusal {
 	no := func(format string, a ...any) *refusal {
 		return &refusal{"CreateContainerConfigError", "process nodes " + fmt.Sprintf(format, a...)}
@@ -95,14 +95,14 @@ func supported(pod *corev1.Pod) *refusal {
 	}
 	for name, probe := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
 		if probe != nil && probe.HTTPGet == nil && probe.TCPSocket == nil {
-			return no("know httpGet and tcpSocket probes: the %s probe is neither", name)
+			return no("support only httpGet and tcpSocket probes: the %s probe is neither", name)
 		}
 	}
 	kinds := map[string]bool{}
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
 		if v.Secret == nil && v.ConfigMap == nil && v.Projected == nil && v.DownwardAPI == nil && v.EmptyDir == nil {
-			return no("have secret, configMap, projected, downwardAPI and emptyDir volumes: %s is none of these", v.Name)
+			return no("support only secret, configMap, projected, downwardAPI and emptyDir volumes: %s is none of these", v.Name)
 		}
 		kinds[v.Name] = v.EmptyDir != nil
 	}
@@ -129,7 +129,8 @@ type identity struct {
 	extra    []int64
 }
 
-// identityOf follows the kubelet: container before Pod, the image's user last.
+// identityOf returns the container's identity by the kubelet's precedence: the
+// container's security context, the Pod's, the image's user.
 func identityOf(pod *corev1.Pod) (identity, *refusal) {
 	id := identity{uid: imageUser, gid: imageUser}
 	nonRoot := false

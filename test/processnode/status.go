@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// publish writes the Pod's status. The UID keeps it from a younger Pod of the same name.
+// publish writes the Pod's status. The UID in the patch prevents a write to a newer Pod of the same name.
 func (w *worker) publish(ctx context.Context) error {
 	pod := w.latest()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": w.podStatus(pod)})

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// payload is the content of a volume: file name to content and mode.
+// payload is the content of a volume: files by path.
 type payload map[string]file
 
 type file struct {
@@ -27,36 +27,36 @@ type file struct {
 	mode fs.FileMode
 }
 
-// volumes writes the volumes of one Pod below its root directory and keeps them
-// as the API server has them.
+// volumes writes the volumes of one Pod below its root directory and updates them from
+// the API server.
 type volumes struct {
 	node  *Node
 	pod   *corev1.Pod
 	podIP string
 	root  string
 	id    identity
-	own   bool // files can be given to the container's user
-	// tokens holds the service account tokens by audience until they are due.
+	own   bool // this process may change the owner of files
+	// tokens holds the service account tokens by audience.
 	tokens map[string]token
 }
 
 type token struct {
 	value string
-	due   time.Time
+	due   time.Time // when to request a new one
 }
 
-// mount writes every mounted volume for the first time; an error names the volume.
+// mount writes all mounted volumes; an error names the volume.
 func (v *volumes) mount(ctx context.Context) error {
 	mounts := slices.Clone(v.pod.Spec.Containers[0].VolumeMounts)
-	// A mount below another one comes after it.
+	// A mount in the directory of another mount must be written after it.
 	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
 	for _, m := range mounts {
 		volume := v.find(m.Name)
 		if volume == nil {
-			return fmt.Errorf("volume %q is not in the Pod", m.Name)
+			return fmt.Errorf("the Pod has no volume %q", m.Name)
 		}
 		dir := v.path(m.MountPath)
-		if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- the container's user must get in
+		if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- the container's user must have access
 			return err
 		}
 		if volume.EmptyDir != nil {
@@ -72,7 +72,7 @@ func (v *volumes) mount(ctx context.Context) error {
 	return nil
 }
 
-// refresh writes again what has changed since.
+// refresh writes the volumes whose content has changed.
 func (v *volumes) refresh(ctx context.Context) error {
 	for _, m := range v.pod.Spec.Containers[0].VolumeMounts {
 		if volume := v.find(m.Name); volume != nil && volume.EmptyDir == nil {
@@ -105,7 +105,7 @@ func (v *volumes) path(inContainer string) string {
 	return filepath.Join(v.root, filepath.FromSlash(path.Clean("/"+inContainer)))
 }
 
-// content reads what a volume holds now.
+// content returns the current content of a volume.
 func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (payload, error) {
 	switch {
 	case volume.Secret != nil:
@@ -150,7 +150,7 @@ func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource
 		case source.DownwardAPI != nil:
 			part, err = v.downward(source.DownwardAPI.Items, p.DefaultMode)
 		default:
-			err = fmt.Errorf("process nodes project service account tokens, ConfigMaps, Secrets and the downward API")
+			err = fmt.Errorf("process nodes support only service account tokens, ConfigMaps, Secrets and the downward API in projected volumes")
 		}
 		if err != nil {
 			return nil, err
@@ -162,8 +162,9 @@ func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource
 	return all, nil
 }
 
-// token asks for a token that is bound to the Pod, and again when four fifths of
-// its life are over. As the kubelet's, the file belongs to the container's user.
+// token returns a service account token that is bound to the Pod. It requests a new one
+// after four fifths of the token's lifetime. As with the kubelet, the container's user
+// owns the file.
 func (v *volumes) token(ctx context.Context, p *corev1.ServiceAccountTokenProjection) (payload, error) {
 	held, ok := v.tokens[p.Audience]
 	if !ok || time.Now().After(held.due) {
@@ -208,7 +209,7 @@ func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *in
 	return all, nil
 }
 
-// project picks the keys of a Secret or ConfigMap that a volume shows.
+// project returns the keys of a Secret or ConfigMap that a volume contains.
 func project(data map[string]string, items []corev1.KeyToPath, defaultMode *int32, optional *bool) (payload, error) {
 	all := payload{}
 	if len(items) == 0 {
@@ -237,8 +238,9 @@ func modeOf(own, def *int32) fs.FileMode {
 	return fs.FileMode(mode) & fs.ModePerm // #nosec G115 -- nine bits
 }
 
-// give hands a file to the container's user where this process may do that. A
-// volume's group is the Pod's fsGroup, which may then read what the owner may.
+// give makes the container's user the owner of a file, where this process may do that.
+// The file's group is the Pod's fsGroup, if set, and gets the owner's read and write
+// permissions.
 func (v *volumes) give(name string, mode fs.FileMode) error {
 	uid, gid := int(v.id.uid), int(v.id.gid)
 	if v.id.fsGroup != nil {
@@ -253,9 +255,9 @@ func (v *volumes) give(name string, mode fs.FileMode) error {
 	return os.Chmod(name, mode)
 }
 
-// writePayload makes dir show exactly the payload, all files at once: the files
-// are links into a folder whose name is swapped in one step, as the kubelet does,
-// so that programs that watch for changes see them as on a real node.
+// writePayload replaces the content of dir with the payload atomically, as the kubelet
+// does: the files are links through ..data, a link to a folder, which is replaced in
+// one step. So programs that watch the files see changes as on a real node.
 func writePayload(dir string, content payload, give func(string, fs.FileMode) error) error {
 	current := filepath.Join(dir, "..data")
 	if same(current, content) {
@@ -271,7 +273,7 @@ func writePayload(dir string, content payload, give func(string, fs.FileMode) er
 	for name, f := range content {
 		full := filepath.Join(fresh, filepath.FromSlash(name))
 		if !strings.HasPrefix(full, fresh+string(filepath.Separator)) {
-			return fmt.Errorf("file %q leaves its volume", name)
+			return fmt.Errorf("file %q is outside of its volume", name)
 		}
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil { // #nosec G301 -- likewise
 			return err
@@ -312,7 +314,7 @@ func writePayload(dir string, content payload, give func(string, fs.FileMode) er
 		if strings.HasPrefix(e.Name(), "..") {
 			continue
 		}
-		// A link whose file is gone goes too.
+		// Links to files that no longer exist are removed.
 		if _, err := os.Stat(filepath.Join(dir, e.Name())); os.IsNotExist(err) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
@@ -320,7 +322,7 @@ func writePayload(dir string, content payload, give func(string, fs.FileMode) er
 	return os.RemoveAll(filepath.Join(dir, old))
 }
 
-// same says whether a volume's folder holds exactly a payload's data.
+// same reports whether a volume's folder holds exactly the data of a payload.
 func same(dir string, content payload) bool {
 	seen := 0
 	base, err := filepath.EvalSymlinks(dir)
@@ -348,11 +350,11 @@ func same(dir string, content payload) bool {
 	return err == nil && seen == len(content)
 }
 
-// removeAll removes a folder even if parts of it are read-only.
+// removeAll removes a folder, including read-only folders in it.
 func removeAll(dir string) {
 	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			_ = os.Chmod(name, 0o700) // #nosec G302 G122 -- a folder about to go
+			_ = os.Chmod(name, 0o700) // #nosec G302 G122 -- a folder that is removed below
 		}
 		return nil
 	})

@@ -26,28 +26,28 @@ type worker struct {
 	root  string
 	logs  string
 
-	// life ends when the Pod is to end; done is closed when nothing of it is left.
+	// life is cancelled to end the Pod; done is closed when its process and files are removed.
 	life     context.Context
 	end      context.CancelFunc
 	done     chan struct{}
-	changed  chan struct{} // the status has news
-	deleting chan struct{} // closed with the deletion
+	changed  chan struct{} // wakes report
+	deleting chan struct{} // closed when the Pod has a deletion timestamp
 	once     sync.Once
 
-	mu      sync.Mutex
-	pod     *corev1.Pod
-	quiet   bool // the node was switched off: no grace, no word to the API
-	forced  bool // the Pod is gone from the API
-	state   containerState
-	process *child.Process
-	volumes *volumes
+	mu       sync.Mutex
+	pod      *corev1.Pod
+	powerOff bool // the node was stopped: no grace period, no last status
+	removed  bool // the Pod no longer exists in the API
+	state    containerState
+	process  *child.Process
+	volumes  *volumes
 }
 
 const (
 	volumePeriod = time.Second
 	retryPeriod  = time.Second
 	maxBackoff   = 30 * time.Second
-	// steadyAfter is how long a container must run for the back-off to start anew.
+	// steadyAfter is how long a container must run until the back-off is reset.
 	steadyAfter = 10 * time.Minute
 )
 
@@ -69,7 +69,7 @@ func newWorker(ctx context.Context, n *Node, pod *corev1.Pod) *worker {
 	return w
 }
 
-// latest is the Pod as the API server has it.
+// latest returns the Pod as last received from the API server.
 func (w *worker) latest() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,26 +83,26 @@ func (w *worker) update(pod *corev1.Pod) {
 		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 	})
 	w.mu.Unlock()
-	if denied { // by the node lifecycle controller, when the node's heartbeats came late
-		w.news()
+	if denied { // the node lifecycle controller does that when the node's heartbeats were late
+		w.notify()
 	}
 	if pod.DeletionTimestamp != nil {
 		w.once.Do(func() { close(w.deleting); w.end() })
 	}
 }
 
-// remove ends a Pod that the API no longer has.
+// remove ends a Pod that no longer exists in the API.
 func (w *worker) remove() {
 	w.mu.Lock()
-	w.forced = true
+	w.removed = true
 	w.mu.Unlock()
 	w.end()
 }
 
-// abandon ends a Pod as a power failure does.
+// abandon ends a Pod as a power failure would.
 func (w *worker) abandon() {
 	w.mu.Lock()
-	w.quiet = true
+	w.powerOff = true
 	w.mu.Unlock()
 	w.end()
 }
@@ -112,15 +112,15 @@ func (w *worker) run(ctx context.Context) {
 	defer removeAll(filepath.Dir(w.root))
 	reports := sync.WaitGroup{}
 	reports.Go(w.report)
-	finished := w.supervise(w.life) //nolint:contextcheck // the Pod's life ends by its own rules
+	finished := w.supervise(w.life) //nolint:contextcheck // the Pod's life is not bound to ctx: its process gets a grace period
 	if finished {
-		// The Pod ran to its end. Its object stays until somebody deletes it.
-		w.news()
+		// The Pod has completed. Its object remains until it is deleted.
+		w.notify()
 		<-w.life.Done()
 	}
 	reports.Wait()
 	w.mu.Lock()
-	silent := w.quiet || w.forced
+	silent := w.powerOff || w.removed
 	w.mu.Unlock()
 	if silent {
 		return
@@ -128,8 +128,8 @@ func (w *worker) run(ctx context.Context) {
 	w.finish(ctx)
 }
 
-// finish tells the API server the last status and removes the object, as the
-// kubelet does when everything of a deleted Pod has ended.
+// finish writes the last status and removes the Pod object, as the kubelet does when
+// the containers of a deleted Pod have ended.
 func (w *worker) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
 	defer cancel()
@@ -145,8 +145,8 @@ func (w *worker) finish(ctx context.Context) {
 	}
 }
 
-// supervise runs the container again and again until the Pod ends. It is true when
-// the Pod ended by itself, as its restart policy allows.
+// supervise runs and restarts the container until the Pod ends. It reports whether the
+// Pod has completed by its restart policy.
 func (w *worker) supervise(ctx context.Context) (finished bool) {
 	img, id, ok := w.prepare(ctx)
 	if !ok {
@@ -184,8 +184,8 @@ func (w *worker) supervise(ctx context.Context) (finished bool) {
 	}
 }
 
-// prepare does everything before the first start, and tries again until it works
-// or the Pod ends. Nothing that a retry cannot mend is retried.
+// prepare finds the image and the user and mounts the volumes. It retries mounts until
+// they succeed or the Pod ends; errors that a retry cannot resolve are final.
 func (w *worker) prepare(ctx context.Context) (image, identity, bool) {
 	pod := w.latest()
 	img, bad := w.node.findImage(w.container().Image)
@@ -243,11 +243,11 @@ func (w *worker) refreshVolumes(ctx context.Context) {
 	}
 }
 
-// grace is how long the container may take to end.
+// grace returns the termination grace period.
 func (w *worker) grace() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.quiet {
+	if w.powerOff {
 		return 0
 	}
 	seconds := int64(30)
@@ -264,15 +264,15 @@ func (w *worker) event(kind, reason, message string) {
 	w.node.recorder.Event(w.latest(), kind, reason, message)
 }
 
-// news wakes the reporter.
-func (w *worker) news() {
+// notify wakes report.
+func (w *worker) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// sleep is false when the context ended first.
+// sleep waits for d and returns false when the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -284,9 +284,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// report keeps the status in the API up to date while the Pod lives.
+// report writes the status to the API whenever it changes, until the Pod ends.
 func (w *worker) report() {
-	w.news()
+	w.notify()
 	for {
 		select {
 		case <-w.life.Done():
@@ -301,7 +301,7 @@ func (w *worker) report() {
 			if !sleep(w.life, retryPeriod) {
 				return
 			}
-			w.news()
+			w.notify()
 		}
 	}
 }

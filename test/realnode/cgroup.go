@@ -19,21 +19,21 @@ import (
 	"time"
 )
 
-// hierarchy is a mounted cgroup tree: a v1 controller's, or the one of v2.
+// hierarchy is a mounted cgroup hierarchy: one of v1, or that of v2.
 type hierarchy struct {
 	path string
 	v2   bool
-	// controllers of v1; those of v2 are read from its root.
+	// controllers are those of v1; those of v2 are in its file cgroup.controllers.
 	controllers []string
 }
 
-// needed are the controllers without which a kubelet or a container does not start.
+// needed returns the controllers without which a kubelet or a container does not start.
 func needed() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
 
-// hierarchies are the trees whose controllers containers of this machine use.
+// hierarchies returns the hierarchies whose controllers containers of this machine use.
 func hierarchies() []hierarchy { return used(allHierarchies()) }
 
-// allHierarchies are all mounted trees. Container runtimes make cgroups in each of them.
+// allHierarchies returns all mounted hierarchies. Container runtimes create cgroups in each of them.
 func allHierarchies() []hierarchy {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -43,14 +43,14 @@ func allHierarchies() []hierarchy {
 	return parseHierarchies(f)
 }
 
-// used leaves the trees that nobody's limits are in: where v1 controllers are mounted,
-// the tree of v2 beside them ("hybrid") has none.
+// used returns the hierarchies that hold limits: those of v1 when v1 controllers are
+// mounted, because v2 beside them ("hybrid") has no controllers, and else that of v2.
 func used(all []hierarchy) []hierarchy {
 	v1 := slices.ContainsFunc(all, func(h hierarchy) bool { return slices.Contains(h.controllers, "memory") })
 	return slices.DeleteFunc(slices.Clone(all), func(h hierarchy) bool { return h.v2 == v1 })
 }
 
-// parseHierarchies reads mountinfo.
+// parseHierarchies parses mountinfo, see proc_pid_mountinfo(5).
 func parseHierarchies(r io.Reader) []hierarchy {
 	var all []hierarchy
 	lines := bufio.NewScanner(r)
@@ -75,7 +75,7 @@ func parseHierarchies(r io.Reader) []hierarchy {
 	return all
 }
 
-// lacking are the needed controllers that no hierarchy has.
+// lacking returns the needed controllers that no hierarchy has.
 func lacking(all []hierarchy) []string {
 	have := map[string]bool{}
 	for _, h := range all {
@@ -93,11 +93,11 @@ func lacking(all []hierarchy) []string {
 	return slices.DeleteFunc(needed(), func(c string) bool { return have[c] })
 }
 
-// make makes a cgroup that can have children with limits.
+// make creates a cgroup whose children can have limits.
 func (h hierarchy) make(name string) error {
 	dir := filepath.Join(h.path, name)
 	if h.v2 {
-		// Controllers go down a level only when the level above says so.
+		// A cgroup has only the controllers that cgroup.subtree_control of its parent enables.
 		if err := h.delegate(h.path); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (h hierarchy) make(name string) error {
 		return h.delegate(dir)
 	}
 	if slices.Contains(h.controllers, "cpuset") {
-		// A v1 cpuset begins empty, and nothing runs in an empty one.
+		// A new v1 cpuset is empty, and no process can run in an empty one.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file)) // #nosec G304 -- a cgroup
 			if err != nil {
@@ -131,19 +131,19 @@ func (h hierarchy) delegate(dir string) error {
 	for _, c := range strings.Fields(string(have)) {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o600)
 		if err != nil && slices.Contains(needed(), c) {
-			return fmt.Errorf("cgroup %s gives its children no %s controller (processes directly in it?): %w", dir, c, err)
+			return fmt.Errorf("enable the controller %s for the children of cgroup %s (are there processes in the cgroup itself?): %w", c, dir, err)
 		}
 	}
 	return nil
 }
 
-// removeLimit is for processes that have just been killed to leave their cgroup.
+// removeLimit is how long remove waits for killed processes to leave their cgroup.
 const removeLimit = time.Minute
 
-// remove removes a cgroup with all below it.
+// remove removes a cgroup and its descendants.
 func (h hierarchy) remove(name string) error {
 	if !strings.HasPrefix(name, folderPrefix) {
-		return fmt.Errorf("cgroup %s is not ours to remove", name)
+		return fmt.Errorf("cgroup %s is not one of a sandbox (%s...): not removed", name, folderPrefix)
 	}
 	deadline := time.Now().Add(removeLimit)
 	for {
@@ -155,7 +155,8 @@ func (h hierarchy) remove(name string) error {
 	}
 }
 
-// removeTree removes a cgroup and its children. Its files cannot be removed and go with it.
+// removeTree removes a cgroup and its descendants. The files of a cgroup cannot be
+// removed one by one; rmdir removes them with it.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -61,7 +61,7 @@ func TestLacking(t *testing.T) {
 		t.Errorf("v1 lacks %v", got)
 	}
 	if got := lacking(nil); !slices.Equal(got, needed()) {
-		t.Errorf("nothing mounted lacks %v, want all of %v", got, needed())
+		t.Errorf("without hierarchies %v are lacking, want all of %v", got, needed())
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory\n"), 0o600); err != nil {
@@ -72,7 +72,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestMakeV2 makes a cgroup in a folder that looks like one of v2.
+// TestMakeV2 creates a cgroup in an ordinary folder with the files of cgroup v2.
 func TestMakeV2(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -91,13 +91,13 @@ func TestMakeV2(t *testing.T) {
 	}
 	for _, dir := range []string{root, filepath.Join(root, name)} {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-		if err != nil || string(b) != "+memory" { // the last write; a real one adds up
+		if err != nil || string(b) != "+memory" { // the last write; the kernel would add all of them
 			t.Errorf("%s: %q, %v", dir, b, err)
 		}
 	}
 }
 
-func TestRemoveOnlyItsOwn(t *testing.T) {
+func TestRemoveRefusesOtherCgroups(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{"kubepods", folderPrefix + "1/n1/kubepods/pod"} {
@@ -107,13 +107,13 @@ func TestRemoveOnlyItsOwn(t *testing.T) {
 	}
 	h := hierarchy{path: root}
 	if err := h.remove("kubepods"); err == nil {
-		t.Error("a cgroup of somebody else is removed")
+		t.Error("a cgroup that is not a sandbox's is removed")
 	}
 	if err := h.remove(folderPrefix + "1"); err != nil {
 		t.Error(err)
 	}
 	left, err := os.ReadDir(root)
 	if err != nil || len(left) != 1 || left[0].Name() != "kubepods" {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("after remove there are %v, %v", left, err)
 	}
 }

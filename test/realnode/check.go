@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// requirement is a program that nodes need and the Debian package that has it.
+// requirement is a program that nodes need and the Debian package that contains it.
 type requirement struct{ path, pkg string }
 
 var requirements = []requirement{
@@ -25,18 +25,18 @@ var requirements = []requirement{
 	{"/usr/lib/cni/portmap", "containernetworking-plugins"},
 	{"/usr/sbin/nft", "nftables"},
 	{"/usr/sbin/conntrack", "conntrack"},
-	{"/usr/sbin/iptables", "iptables"}, // of the plugin portmap
+	{"/usr/sbin/iptables", "iptables"}, // the CNI plugin portmap runs it
 	{ipProgram, "iproute2"},
 }
 
-// Check says why real nodes cannot run here; nil when they can. With install it
-// installs what is missing by apt.
+// Check returns why real nodes cannot run on this machine; nil when they can. With
+// install, it installs missing packages with apt-get.
 func Check(ctx context.Context, install bool) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("real nodes need root: they are made of namespaces, mounts and cgroups (make demo needs none of that)")
+		return fmt.Errorf("real nodes need root: they use namespaces, mounts and cgroups (make demo needs none of them)")
 	}
 	if lack := lacking(hierarchies()); len(lack) > 0 {
-		return fmt.Errorf("no cgroup controller %s is mounted here: real nodes need a machine or a container with its own cgroups (cgroup v1 or v2)", strings.Join(lack, ", "))
+		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with its own cgroups (cgroup v1 or v2)", strings.Join(lack, ", "))
 	}
 	missing := missingPackages()
 	if len(missing) > 0 && install {
@@ -46,7 +46,7 @@ func Check(ctx context.Context, install bool) error {
 		missing = missingPackages()
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("missing: apt-get install --no-install-recommends %s (E2E_INSTALL=1 does that)", strings.Join(missing, " "))
+		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set E2E_INSTALL=1", strings.Join(missing, " "))
 	}
 	return nil
 }
@@ -64,11 +64,11 @@ func missingPackages() []string {
 
 func aptInstall(ctx context.Context, pkgs []string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("missing %s, and no apt-get to install them: install what your system calls these", strings.Join(pkgs, ", "))
+		return fmt.Errorf("the packages %s are missing, and there is no apt-get: install the packages of your system that contain the same programs", strings.Join(pkgs, ", "))
 	}
 	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, pkgs...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...) // #nosec G204 -- names from the table above
-		// A service that starts containerd on the machine is not wanted.
+		// RUNLEVEL=1 keeps the package from starting containerd as a service of the machine.
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)

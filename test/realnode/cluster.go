@@ -26,15 +26,15 @@ import (
 
 func arch() string { return runtime.GOARCH }
 
-// ClusterOptions describe a cluster of real nodes.
+// ClusterOptions configures a cluster of real nodes.
 type ClusterOptions struct {
 	Minor  plane.Minor
-	Binary string // of that minor
-	// Images are archives that every node loads.
+	Binary string // the multi-call binary of that minor
+	// Images are the image archives that every node imports.
 	Images []string
 	// Gateway is the router's address in the nodes' network, where the API server listens.
 	Gateway netip.Prefix
-	// Public are ranges whose addresses the sandbox answers at.
+	// Public are ranges whose addresses are local addresses of the sandbox.
 	Public []netip.Prefix
 }
 
@@ -51,14 +51,14 @@ type Cluster struct {
 	nodes   map[string]*Node
 }
 
-// nodeGrace is how long a node may be silent before it is not ready. Nodes report every 2 s.
+// nodeGrace is how long a node may miss its heartbeats before it is marked not ready. Nodes report every 2 s.
 const nodeGrace = 16 * time.Second
 
-// StartCluster starts a control plane without nodes. The process is in a sandbox.
+// StartCluster starts a control plane without nodes. The process must run in a sandbox.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	dir, inside := Inside()
 	if !inside {
-		return nil, fmt.Errorf("real nodes run in a sandbox only")
+		return nil, fmt.Errorf("this process does not run in a sandbox, which real nodes need: call realnode.Enter first")
 	}
 	c := &Cluster{o: o, dir: dir, nodes: map[string]*Node{}}
 	var err error
@@ -93,21 +93,21 @@ func (c *Cluster) Join(ctx context.Context, o NodeOptions) (*Node, error) {
 	c.mu.Lock()
 	if _, twice := c.nodes[o.Name]; twice {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("there is a node %s already", o.Name)
+		return nil, fmt.Errorf("node %s already exists", o.Name)
 	}
 	c.nodes[o.Name] = n
 	c.mu.Unlock()
 	return n, n.boot(ctx)
 }
 
-// Node is a node by name, nil when there is none.
+// Node returns the node of a name, nil when there is none.
 func (c *Cluster) Node(name string) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[name]
 }
 
-// Nodes are all nodes that have joined.
+// Nodes returns all nodes that have joined.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +146,8 @@ func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes() {
 		n.PowerOff()
-		_ = os.RemoveAll(n.Dir) // gigabytes, else, until the sandbox ends
+		_ = os.RemoveAll(n.Dir) // gigabytes, which would remain until the sandbox ends
 	}
 	c.Plane.Stop()
-	_ = c.network.remove(context.Background()) // the kernel does it with the sandbox
+	_ = c.network.remove(context.Background()) // on an error, the kernel removes it with the sandbox
 }

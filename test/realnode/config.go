@@ -17,9 +17,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// containerdConfig is for the 1.6 and 1.7 that distributions ship. The score settings
-// and the missing hugetlb controller are for machines that are containers themselves;
-// low ports are free for every user, as in containerd 2.
+// containerdConfig is for containerd 1.6 and 1.7, which distributions ship. The OOM
+// score settings and the hugetlb settings are for machines that are containers
+// themselves. Every user may bind ports below 1024, as in containerd 2.
 var containerdConfig = template.Must(template.New("").Parse(`version = 2
 root = "{{.Dir}}/containerd"
 state = "{{.Dir}}/containerd-state"
@@ -53,7 +53,7 @@ func (n *Node) writeContainerdConfig() error {
 	return os.WriteFile(n.file("containerd.toml"), []byte(toml.String()), 0o600)
 }
 
-// writeConfigs writes what the node's programs of Kubernetes read.
+// writeConfigs writes the configuration files of kubelet, kube-proxy and the CNI plugins.
 func (n *Node) writeConfigs() error {
 	files := map[string]string{}
 	for name, content := range map[string]any{
@@ -104,10 +104,10 @@ func (n *Node) kubeletConfig() map[string]any {
 		},
 		"authorization":          map[string]any{"mode": "Webhook"},
 		"enforceNodeAllocatable": []string{"pods"},
-		// The machine's disk is nobody's business here.
+		// The fill level of the machine's disk must not evict Pods or remove images.
 		"evictionHard":                map[string]any{"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
 		"imageGCHighThresholdPercent": 100,
-		// Fast enough for tests that wait for a node to be missed.
+		// Short, for tests that wait until a node is marked not ready.
 		"nodeStatusUpdateFrequency": "2s", "nodeLeaseDurationSeconds": 8,
 	}
 }
@@ -117,7 +117,7 @@ func (n *Node) proxyConfig() map[string]any {
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
 		"clientConnection": map[string]any{"kubeconfig": n.file("kube-proxy.kubeconfig")},
 		"hostnameOverride": n.Name, "mode": "nftables", "clusterCIDR": clusterRange,
-		// The machine's connection tracking stays as it is.
+		// Leaves the connection tracking settings of the machine unchanged.
 		"conntrack":          map[string]any{"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 		"healthzBindAddress": "0.0.0.0:10256", "metricsBindAddress": "127.0.0.1:10249",
 	}
@@ -150,7 +150,7 @@ func (n *Node) kubeconfig(user string, cert, key []byte) (string, error) {
 	return string(b), err
 }
 
-// joinLabels writes labels as a flag wants them.
+// joinLabels formats labels for the flag --node-labels.
 func joinLabels(labels map[string]string) string {
 	all := make([]string, 0, len(labels))
 	for k, v := range labels {

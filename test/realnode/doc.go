@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package realnode makes real Kubernetes nodes on one Linux machine, as root: each is
-// a set of namespaces with containerd, kubelet and kube-proxy in it, so that Pods run
-// and packets go the way they go on a cluster. Everything happens in a sandbox (see
-// Enter), which the kernel ends as a whole.
+// Package realnode runs real Kubernetes nodes on one Linux machine, as root: each node
+// is a set of namespaces with containerd, kubelet and kube-proxy, so that Pods run and
+// packets are routed as on a cluster. All nodes run in a sandbox (see Enter), which
+// the kernel ends as a whole.
 package realnode

@@ -25,14 +25,14 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// Images of this package's own programs.
+// The images of this package's programs.
 const (
 	PauseImage = "localhost/csccm/pause:e2e"
 	EchoImage  = "localhost/csccm/echo:e2e"
 )
 
-// BuildImages makes image archives in dir: the pause and the echo program, and the
-// controller by the product's own image builder, with the tag that the chart asks for.
+// BuildImages writes image archives to dir: the pause and the echo program, and the
+// controller, built by the product's own image builder with the tag of the chart.
 func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
 	module, err := plane.ModuleDir()
 	if err != nil {
@@ -63,7 +63,7 @@ func BuildImages(ctx context.Context, dir, version string) ([]string, error) {
 	}
 	made, err := filepath.Glob(filepath.Join(out, "*.tar"))
 	if err != nil || len(made) != 1 {
-		return nil, fmt.Errorf("the image builder made %v, want one archive (%w)", made, err)
+		return nil, fmt.Errorf("the image builder wrote %v, want one archive (%w)", made, err)
 	}
 	return append(archives, made[0]), nil
 }

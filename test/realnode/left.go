@@ -16,11 +16,11 @@ import (
 	"strings"
 )
 
-// Machine is what of the machine a sandbox could change, one thing a line: "mount /x",
+// Machine is the state of the machine that a sandbox could change, one object per line: "mount /x",
 // "link eth0", "nftables table inet x", "network namespace x", "cgroup /x", "folder /x", "process 12".
 type Machine []string
 
-// Look is the machine as it is now. What cannot be looked at is a line too.
+// Look returns the current state of the machine. What cannot be read is a line as well ("unknown: ...").
 func Look(ctx context.Context) Machine {
 	var m Machine
 	add := func(what string, names []string, err error) {
@@ -51,7 +51,7 @@ func Look(ctx context.Context) Machine {
 	return m
 }
 
-// Since is what is there now and was not before.
+// Since returns the lines of m that are not in before.
 func (m Machine) Since(before Machine) []string {
 	return slices.DeleteFunc(slices.Clone([]string(m)), func(line string) bool { return slices.Contains(before, line) })
 }
@@ -73,7 +73,7 @@ func entries(dir string) ([]string, error) {
 	return names, err
 }
 
-// mountPoints are the fifth fields of mountinfo: proc_pid_mountinfo(5).
+// mountPoints returns the mount points, the fifth fields of mountinfo: proc_pid_mountinfo(5).
 func mountPoints() ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	var points []string
@@ -85,7 +85,7 @@ func mountPoints() ([]string, error) {
 	return points, err
 }
 
-// sandboxed are the processes of sandboxes, which all have the variable that names their folder.
+// sandboxed returns the IDs of the processes of sandboxes: they have dirVariable in their environment.
 func sandboxed() ([]string, error) {
 	mark := []byte("\x00" + dirVariable + "=" + filepath.Join(tmp(), folderPrefix))
 	found, err := filepath.Glob("/proc/[0-9]*/environ")

@@ -24,19 +24,19 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// A node is a process 1 with PID, mount, network, UTS and IPC namespaces of its own,
-// and all that this process starts. It is told what to start through a socket in the
-// node's folder; when it is killed, the kernel ends all of the node, as pulling the
-// plug would.
+// A node is a process 1 with its own PID, mount, network, UTS and IPC namespaces, and
+// all processes that process 1 starts. A socket in the node's folder takes the requests
+// to start programs. When process 1 is killed, the kernel ends all processes of the
+// node, as a power failure would.
 
 const controlSocket = "control.sock"
 
-// machineOptions is what a node's process 1 reads when it begins.
+// machineOptions is what a node's process 1 reads when it starts.
 type machineOptions struct {
 	Hostname string `json:"hostname"`
 }
 
-// nodeInit is the node's process 1.
+// nodeInit runs the node's process 1.
 func nodeInit(dir string) error {
 	var o machineOptions
 	b, err := os.ReadFile(filepath.Join(dir, "machine.json")) // #nosec G304 -- ours
@@ -60,8 +60,8 @@ func nodeInit(dir string) error {
 	return server.Serve(l)
 }
 
-// sysctls are what a kubelet wants of the machine and would set for all of it. In the
-// node's mount namespace it finds them so and writes nothing.
+// sysctls are settings that a kubelet requires and would set for the whole machine. In
+// the node's mount namespace the files hold these values, so the kubelet writes nothing.
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1"}
 
 func nodeMounts(dir string) error {
@@ -79,7 +79,7 @@ func nodeMounts(dir string) error {
 		}
 		mounts = append(mounts, mount{file, "/proc/sys/" + name, "", syscall.MS_BIND})
 	}
-	// Volumes of Pods are mounts that containers see, among them those made later.
+	// Containers must see the mounts of Pod volumes, also those that are mounted later.
 	mounts = append(mounts, mount{"", "/", "", syscall.MS_SHARED | syscall.MS_REC})
 	for _, m := range mounts {
 		if err := m.do(); err != nil {
@@ -89,34 +89,34 @@ func nodeMounts(dir string) error {
 	return nil
 }
 
-// control is what process 1 of a node serves.
+// control is the HTTP handler of a node's process 1.
 type control struct {
 	reap *reaper
 	mu   sync.Mutex
-	pids map[string]int // what runs, by name
+	pids map[string]int // running programs, by name
 }
 
-type order struct {
+type command struct {
 	spec
-	// Name is what signals call it; Wait answers once it has ended.
+	// Name identifies the process for signals. With Wait, the answer is sent when the process has ended.
 	Name string `json:"name"`
 	Wait bool   `json:"wait"`
-	// Signal is sent to the process of the name instead of a start.
+	// Signal, when not 0, is sent to the process with the name; nothing is started then.
 	Signal int `json:"signal"`
 }
 
-type outcome struct {
+type result struct {
 	Code  int    `json:"code"`
 	Error string `json:"error"`
 }
 
 func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var o order
+	var o command
 	if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var out outcome
+	var out result
 	code, err := c.do(o)
 	if out.Code = code; err != nil {
 		out.Error = err.Error()
@@ -124,13 +124,13 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-func (c *control) do(o order) (code int, err error) {
+func (c *control) do(o command) (code int, err error) {
 	if o.Signal != 0 {
 		c.mu.Lock()
 		pid, ok := c.pids[o.Name]
 		c.mu.Unlock()
 		if !ok {
-			return 0, fmt.Errorf("no %s runs", o.Name)
+			return 0, fmt.Errorf("%s is not running", o.Name)
 		}
 		return 0, syscall.Kill(pid, syscall.Signal(o.Signal))
 	}
@@ -155,7 +155,7 @@ func (c *control) do(o order) (code int, err error) {
 	return 0, nil
 }
 
-// nodeMachine is a running process 1 of a node, seen from the sandbox.
+// nodeMachine is the sandbox's client of a node's process 1.
 type nodeMachine struct {
 	process *child.Process
 	dir     string
@@ -207,19 +207,19 @@ func startMachine(ctx context.Context, name, dir string) (*nodeMachine, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			m.unplug()
+			m.kill()
 			return nil, fmt.Errorf("process 1 of node %s does not answer: %w", name, errors.Join(err, ctx.Err()))
 		}
 	}
 }
 
-// unplug kills all of the node at once.
-func (m *nodeMachine) unplug() {
+// kill kills all processes of the node at once.
+func (m *nodeMachine) kill() {
 	m.process.Stop(0)
 	m.client.CloseIdleConnections()
 }
 
-func (m *nodeMachine) order(ctx context.Context, o order) (int, error) {
+func (m *nodeMachine) command(ctx context.Context, o command) (int, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return 0, err
@@ -237,7 +237,7 @@ func (m *nodeMachine) order(ctx context.Context, o order) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var out outcome
+	var out result
 	if err := json.Unmarshal(b, &out); err != nil {
 		return 0, fmt.Errorf("%s: %w", b, err)
 	}
@@ -247,23 +247,23 @@ func (m *nodeMachine) order(ctx context.Context, o order) (int, error) {
 	return out.Code, nil
 }
 
-// environment of the programs of a node.
+// environment returns the environment of a node's programs.
 func (m *nodeMachine) environment() []string {
 	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + m.dir, "TMPDIR=" + m.dir}
 }
 
-// start starts a program that runs on.
+// start starts a program and does not wait for its end.
 func (m *nodeMachine) start(ctx context.Context, name, path string, args ...string) error {
-	_, err := m.order(ctx, order{Name: name, spec: spec{
+	_, err := m.command(ctx, command{Name: name, spec: spec{
 		Path: path, Args: append([]string{name}, args...), Env: m.environment(), Log: m.log(name),
 	}})
 	return err
 }
 
-// run runs a program to its end; its output is part of the error when it fails.
+// run runs a program and waits for its end; when it fails, the error holds the end of its output.
 func (m *nodeMachine) run(ctx context.Context, path string, args ...string) error {
 	log := m.log("run-" + filepath.Base(path))
-	code, err := m.order(ctx, order{Wait: true, spec: spec{
+	code, err := m.command(ctx, command{Wait: true, spec: spec{
 		Path: path, Args: append([]string{path}, args...), Env: m.environment(), Log: log,
 	}})
 	if err == nil && code != 0 {
@@ -277,7 +277,7 @@ func (m *nodeMachine) run(ctx context.Context, path string, args ...string) erro
 
 // signal sends a signal to a started program.
 func (m *nodeMachine) signal(ctx context.Context, name string, s syscall.Signal) error {
-	_, err := m.order(ctx, order{Name: name, Signal: int(s)})
+	_, err := m.command(ctx, command{Name: name, Signal: int(s)})
 	return err
 }
 

@@ -20,12 +20,12 @@ const (
 	bridge    = "csccm0"
 )
 
-// network is the guest network of the nodes: a bridge in the sandbox, whose own
-// address there is the router's, and a link to each node.
+// network is the guest network of the nodes: a bridge in the sandbox, which has the
+// router's address, and a veth pair to each node.
 type network struct{ gateway netip.Prefix }
 
-// newNetwork makes it. public are addresses that the sandbox answers at itself: those
-// of balancers, and those that clients have.
+// newNetwork creates the bridge. public are ranges that become local addresses of the
+// sandbox: those of load balancers and of clients.
 func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefix) (*network, error) {
 	steps := [][]string{
 		{"link", "set", "lo", "up"},
@@ -42,23 +42,23 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 	return &network{gateway: gateway}, ip(ctx, steps...)
 }
 
-// remove takes the bridge with its routes away, for the next cluster of the sandbox.
+// remove deletes the bridge with its routes, for the next cluster of the sandbox.
 func (n *network) remove(ctx context.Context) error {
 	return ip(ctx, []string{"link", "delete", bridge})
 }
 
-// plug gives a node its link and its address.
-func (n *network) plug(ctx context.Context, m *nodeMachine, o NodeOptions) error {
+// attach gives a node its link and its address.
+func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) error {
 	link := fmt.Sprintf("csccm-n%d", o.Number)
 	if _, err := net.InterfaceByName(link); err == nil {
-		// The kernel takes a dead node's namespace apart in its own time, and the link with it: it may go meanwhile.
+		// The kernel removes a dead node's namespace and link asynchronously: the link may already be gone.
 		_ = ip(ctx, []string{"link", "delete", link})
 	}
 	err := ip(ctx,
 		[]string{"link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.process.PID())},
 		[]string{"link", "set", link, "master", bridge},
 		[]string{"link", "set", link, "up"},
-		// The address of a Pod is one of the network, as with a routing CNI.
+		// Pod addresses are routed in the network, as with a CNI plugin that uses routes.
 		[]string{"route", "replace", o.podRange().String(), "via", o.Address.String()})
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (n *network) plug(ctx context.Context, m *nodeMachine, o NodeOptions) error
 		{"link", "set", "lo", "up"},
 		{"address", "add", netip.PrefixFrom(o.Address, n.gateway.Bits()).String(), "dev", "eth0"},
 		{"link", "set", "eth0", "up"},
-		// Pods of other nodes are reached by way of the router, which knows all of them.
+		// Pods of other nodes are reached through the router, which has a route to each Pod range.
 		{"route", "add", "default", "via", n.gateway.Addr().String()},
 	} {
 		if err := m.run(ctx, ipProgram, step...); err != nil {

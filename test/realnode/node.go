@@ -20,15 +20,15 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// NodeOptions describe a node.
+// NodeOptions configures a node.
 type NodeOptions struct {
 	Name    string
 	Address netip.Addr
-	// Number makes its Pod range and its link its own: 1 to 254.
+	// Number, 1 to 254, determines the node's Pod range and the name of its link.
 	Number int
 	Labels map[string]string
-	// Joined is a node from before there was an external cloud provider: its kubelet
-	// does not wait for one.
+	// Joined is for a node that joined before the cluster had an external cloud provider:
+	// its kubelet runs without --cloud-provider=external.
 	Joined bool
 }
 
@@ -39,7 +39,7 @@ func (o NodeOptions) podRange() netip.Prefix {
 // clusterRange holds the Pods of all nodes.
 const clusterRange = "10.244.0.0/16"
 
-// Node is a node that runs, or has been stopped.
+// Node is a node, running or stopped.
 type Node struct {
 	NodeOptions
 	// Dir holds its files and logs.
@@ -47,7 +47,7 @@ type Node struct {
 
 	plane   *plane.Plane
 	network *network
-	binary  string // of kubelet and kube-proxy
+	binary  string // the multi-call binary, for kubelet and kube-proxy
 	images  []string
 	cgroup  string
 	machine *nodeMachine
@@ -97,7 +97,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	return n.multi(ctx, "kubelet", args...)
 }
 
-// power gives the node its folder, its cgroups, its process 1 and its link.
+// power creates the node's folder, cgroups, process 1 and link.
 func (n *Node) power(ctx context.Context) (err error) {
 	for _, sub := range []string{"log", "pki", "cni", "manifests", "kubelet"} {
 		if err := os.MkdirAll(filepath.Join(n.Dir, sub), 0o700); err != nil {
@@ -112,10 +112,10 @@ func (n *Node) power(ctx context.Context) (err error) {
 	if n.machine, err = startMachine(ctx, n.Name, n.Dir); err != nil {
 		return err
 	}
-	return n.network.plug(ctx, n.machine, n.NodeOptions)
+	return n.network.attach(ctx, n.machine, n.NodeOptions)
 }
 
-// runtime starts containerd.
+// runtime starts containerd and waits until it answers.
 func (n *Node) runtime(ctx context.Context) error {
 	if err := n.writeContainerdConfig(); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (n *Node) runtime(ctx context.Context) error {
 	return n.waitContainerd(ctx)
 }
 
-// multi starts a program of the multi-call binary, which looks at its name.
+// multi starts a program of the multi-call binary, which chooses the program by argv[0].
 func (n *Node) multi(ctx context.Context, name string, args ...string) error {
 	return n.machine.start(ctx, name, n.binary, args...)
 }
@@ -158,36 +158,37 @@ func (n *Node) Import(ctx context.Context, archive string) error {
 	return n.ctr(ctx, "images", "import", archive)
 }
 
-// PowerOff is the plug pulled: all of the node ends at once, without a word.
+// PowerOff kills all processes of the node at once, as a power failure would.
 func (n *Node) PowerOff() {
 	if n.machine != nil {
-		n.machine.unplug()
+		n.machine.kill()
 		n.machine = nil
 	}
 }
 
-// PowerOn boots a node that is off. Its disk is as it was.
+// PowerOn boots a node that is off. Its disk is unchanged.
 func (n *Node) PowerOn(ctx context.Context) error {
 	if n.machine != nil {
-		return fmt.Errorf("node %s is on", n.Name)
+		return fmt.Errorf("node %s is already running", n.Name)
 	}
 	return n.boot(ctx)
 }
 
-// Forgot tells with nil that the node's connection tracking holds no connection that waits for an answer of that
-// node's Pods. A port of the balancer that comes again within the two minutes until then is sent to the same Pod.
+// Forgot returns nil when the connection tracking of n holds no connection that waits for an answer of a Pod of the
+// node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
+// same Pod.
 func (n *Node) Forgot(ctx context.Context, gone *Node) error {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
-	// A machine without this file has no such connections to show: grep fails then too.
+	// Where this file does not exist, connections cannot be listed: grep fails, and Forgot returns nil.
 	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
 }
 
-// StopKubelet ends the kubelet alone: Pods run on, and nobody reports them.
+// StopKubelet ends only the kubelet: Pods keep running, and their status is no longer reported.
 func (n *Node) StopKubelet(ctx context.Context) error {
 	return n.machine.signal(ctx, "kubelet", syscall.SIGTERM)
 }
 
-// Logs are the ends of the node's logs, for a person to find out what went wrong.
+// Logs returns the last lines of the node's logs, for error messages.
 func (n *Node) Logs(lines int) string {
 	var b strings.Builder
 	for _, name := range []string{"kubelet", "containerd", "kube-proxy", "machine"} {

@@ -19,13 +19,13 @@ const (
 	recordFile   = "keeper.lock"
 )
 
-// record says what a sandbox leaves on the machine, and is there before it: all of
-// that has the name of the sandbox's folder. The lock on the file in it tells
-// whether the sandbox's keeper lives.
+// record is the record of what a sandbox can leave on the machine: its folder, and
+// cgroups with the name of that folder. It is written before the sandbox is created.
+// The lock on a file in the folder shows whether the sandbox's keeper is alive.
 type record struct {
-	// Dir is the sandbox's folder; its last part is the name of its cgroups too.
+	// Dir is the sandbox's folder; its base name is also the name of its cgroups.
 	Dir string
-	// file is locked while the sandbox's keeper lives.
+	// file is locked while the sandbox's keeper is alive.
 	file *os.File
 }
 
@@ -51,7 +51,7 @@ func newRecord() (*record, error) {
 
 func (r *record) cgroup() string { return filepath.Base(r.Dir) }
 
-// clear removes all that the sandbox has left; its processes have ended.
+// clear removes what the sandbox has left; its processes must have ended.
 func (r *record) clear() error {
 	var all []error
 	for _, h := range allHierarchies() {
@@ -64,7 +64,7 @@ func (r *record) clear() error {
 	return errors.Join(all...)
 }
 
-// Sweep removes what sandboxes have left whose keepers were killed.
+// Sweep removes what is left of sandboxes whose keepers were killed.
 func Sweep(log io.Writer) error {
 	found, err := filepath.Glob(filepath.Join(tmp(), folderPrefix+"*"))
 	if err != nil {
@@ -73,19 +73,19 @@ func Sweep(log io.Writer) error {
 	var all []error
 	for _, dir := range found {
 		if r := abandoned(dir); r != nil {
-			_, _ = fmt.Fprintf(log, "Removing what a run before has left (%s).\n", dir)
+			_, _ = fmt.Fprintf(log, "Removing what an earlier run left behind (%s).\n", dir)
 			all = append(all, r.clear())
 		}
 	}
 	return errors.Join(all...)
 }
 
-// abandoned is the record of a folder, nil while its keeper lives.
+// abandoned returns the record of a folder, nil while its keeper is alive.
 func abandoned(dir string) *record {
 	r := &record{Dir: dir}
 	f, err := os.OpenFile(filepath.Join(dir, recordFile), os.O_RDWR, 0) // #nosec G304 -- ours
 	if err != nil {
-		// No record: nothing was made yet beside the folder, or all but the folder is removed.
+		// No lock file: nothing but the folder was created yet, or everything but the folder is removed.
 		return r
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {

@@ -19,18 +19,19 @@ import (
 	"syscall"
 )
 
-// dirVariable names the sandbox's folder to the program inside.
+// dirVariable is the environment variable that holds the sandbox's folder.
 const dirVariable = "CSCCM_SANDBOX"
 
-// Inside is the folder of the sandbox that this process runs in.
+// Inside returns the folder of the sandbox that this process runs in, if any.
 func Inside() (dir string, inside bool) { return os.LookupEnv(dirVariable) }
 
-// Enter runs this program once more, with the same arguments, in a sandbox: PID,
-// mount and network namespaces of its own. Whatever way it ends, the kernel ends all
-// its processes with it and drops its mounts, links, addresses and nftables; the
-// cgroups and the folder, which are no namespace's, are recorded before they are made
-// and removed here. A sandbox whose keeper was killed is cleaned up by the next one.
-// It returns the program's exit code.
+// Enter runs this program again, with the same arguments, in a sandbox: its own PID,
+// mount and network namespaces. However the program ends, the kernel ends all
+// processes of the sandbox and removes its mounts, links, addresses and nftables
+// rules. Cgroups and the folder belong to no namespace: they are recorded before they
+// are created, and Enter removes them. This process is the keeper of the sandbox; when
+// it is killed, the next Enter removes what remains. Enter returns the program's exit
+// code.
 func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 	if err := Sweep(log); err != nil {
 		return 1, err
@@ -44,10 +45,10 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	// The parent-death signal is about this thread.
+	// The kernel sends the parent-death signal when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // it ends by a signal, tidily
+	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // SIGTERM below ends it, so that it can clean up
 	cmd.Args[0] = initStage
 	cmd.Env = append(os.Environ(), dirVariable+"="+r.Dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -56,14 +57,14 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 		Pdeathsig:  syscall.SIGKILL, Setpgid: true,
 	}
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("make namespaces (root is needed, and a machine that lets it make them): %w", err)
+		return 1, fmt.Errorf("create namespaces (needs root, on a machine that allows namespaces): %w", err)
 	}
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
 		select {
 		case <-ctx.Done():
-			_ = cmd.Process.Signal(syscall.SIGTERM) // passed on by process 1
+			_ = cmd.Process.Signal(syscall.SIGTERM) // process 1 passes it on to the program
 		case <-over:
 		}
 	}()
@@ -77,7 +78,7 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 	return 0, err
 }
 
-// sandboxInit is process 1: it sets the namespaces up, runs the program and ends with it.
+// sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.
 func sandboxInit() error {
 	if err := privateMounts(); err != nil {
 		return err
@@ -103,15 +104,15 @@ func sandboxInit() error {
 	}
 }
 
-// kept are the folders in which programs of a node keep what cannot be told to be
-// elsewhere, and machine is where the machine's own stay visible in the sandbox.
+// kept are the folders to which programs of a node write files whose path cannot be
+// configured. The machine's own folders remain visible in the sandbox below machine.
 var kept = []string{"/var/lib", "/var/log"}
 
 const machine = "/run/machine"
 
-// privateMounts gives the process mounts that nobody else sees: the /proc of its PID
-// namespace, an empty /run, and in place of kept folders such that hold links to the
-// machine's. What is written there is gone with the namespace.
+// privateMounts sets up mounts that only this mount namespace sees: the /proc of its
+// PID namespace, an empty /run, and for each kept folder a tmpfs with links to the
+// entries of the machine's folder. Files written there vanish with the namespace.
 func privateMounts() error {
 	mounts := []mount{
 		{"", "/", "", syscall.MS_PRIVATE | syscall.MS_REC},
@@ -125,7 +126,7 @@ func privateMounts() error {
 	}
 	for _, folder := range kept {
 		original := machine + folder
-		if err := os.MkdirAll(original, 0o755); err != nil { // #nosec G301 -- as the one it stands for
+		if err := os.MkdirAll(original, 0o755); err != nil { // #nosec G301 -- the mode of the folder that is mounted here
 			return err
 		}
 		if err := (mount{folder, original, "", syscall.MS_BIND | syscall.MS_REC}).do(); err != nil {
@@ -145,7 +146,7 @@ func privateMounts() error {
 		}
 	}
 	for _, folder := range nodeFolders() {
-		// A link to the machine's would lead the node's files there.
+		// With a link to the machine's folder, the node would write its files there.
 		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -156,7 +157,7 @@ func privateMounts() error {
 	return nil
 }
 
-// nodeFolders are those that each node has of its own.
+// nodeFolders returns the folders of which each node has its own.
 func nodeFolders() []string {
 	return []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns"}
 }
@@ -173,5 +174,5 @@ func (m mount) do() error {
 	return nil
 }
 
-// tmp is the folder that holds the sandboxes' folders.
+// tmp returns the folder that holds the sandboxes' folders.
 func tmp() string { return filepath.Clean(os.TempDir()) }

@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// roleVariable makes this test program the keeper of a sandbox; its value is the
-// file that says that the sandbox is up.
+// roleVariable makes this test program the keeper of a sandbox; its value is the path
+// of a file that is created when the sandbox is up.
 const roleVariable = "CSCCM_TEST_KEEPER"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// keep makes a sandbox with a node that runs something, and stays until it is told to end.
+// keep starts a sandbox with a node that runs a process, and waits for SIGTERM or SIGINT.
 func keep(up string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -58,29 +58,29 @@ func keep(up string) int {
 	return 7
 }
 
-// populate makes one of each thing that could be left behind.
+// populate creates one object of each kind that could be left behind.
 func populate(ctx context.Context) error {
 	n, err := bare(ctx)
 	if err != nil {
 		return err
 	}
-	// An orphan in a cgroup of its own, as a container is.
+	// An orphaned process in its own cgroup, like a container.
 	script := "(sleep 7777 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
-	for _, h := range allHierarchies() { // as runc does, beyond those that have controllers
+	for _, h := range allHierarchies() { // like runc, also in hierarchies without controllers
 		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
 	}
 	if err := n.machine.run(ctx, "/bin/sh", "-c", script); err != nil {
 		return err
 	}
-	// Nobody listens; that it says so is the proof that it is there.
+	// Nothing listens on the port: a refused connection proves that the node is on the network.
 	if _, err = (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", "10.1.1.21:9"); errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
 	return fmt.Errorf("the node is not on the network: %w", err)
 }
 
-// TestNothingIsLeft ends a sandbox in every way there is and looks for traces of it.
-func TestNothingIsLeft(t *testing.T) {
+// TestSandboxLeavesNothingBehind ends a sandbox by each signal and looks for what is left of it.
+func TestSandboxLeavesNothingBehind(t *testing.T) {
 	if err := Check(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
@@ -92,14 +92,14 @@ func TestNothingIsLeft(t *testing.T) {
 		code   int
 		sweep  bool
 	}{
-		{"told to end", syscall.SIGTERM, 7, false},
-		{"interrupted", syscall.SIGINT, 7, false},
-		{"its keeper killed", syscall.SIGKILL, 128 + int(syscall.SIGKILL), true},
+		{"SIGTERM", syscall.SIGTERM, 7, false},
+		{"SIGINT", syscall.SIGINT, 7, false},
+		{"SIGKILL of the keeper", syscall.SIGKILL, 128 + int(syscall.SIGKILL), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keeper := startKeeper(t)
 			if during := traces(t); slices.Equal(during, before) {
-				t.Error("the sandbox leaves no traces while it runs: this test sees nothing")
+				t.Error("a running sandbox changes nothing that this test looks at")
 			}
 			if err := keeper.Signal(c.signal); err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			if c.sweep {
 				var said strings.Builder
-				if err := Sweep(&said); err != nil || !strings.Contains(said.String(), "a run before") {
+				if err := Sweep(&said); err != nil || !strings.Contains(said.String(), "an earlier run left behind") {
 					t.Errorf("sweep: %v, %q", err, said.String())
 				}
 			}
@@ -120,7 +120,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestSweepLeavesTheLivingAlone(t *testing.T) {
+func TestSweepKeepsRunningSandboxes(t *testing.T) {
 	if err := Check(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
@@ -162,11 +162,12 @@ func startKeeper(t *testing.T) *child.Process {
 	}
 }
 
-// traces are what a sandbox could leave: what Look sees, and what it would leave in the machine's own folders.
+// traces returns what a sandbox could leave behind: what Look returns, files in the machine's own folders, a process
+// and the hostname.
 func traces(t *testing.T) []string {
 	t.Helper()
 	all := slices.DeleteFunc([]string(Look(t.Context())), func(line string) bool {
-		return strings.HasPrefix(line, "mount ") && !strings.Contains(line, os.TempDir()) // somebody else's
+		return strings.HasPrefix(line, "mount ") && !strings.Contains(line, os.TempDir()) // mounts of other programs
 	})
 	for _, h := range allHierarchies() {
 		found, err := filepath.Glob(filepath.Join(h.path, folderPrefix+"*", "*", "pod"))
@@ -181,7 +182,7 @@ func traces(t *testing.T) []string {
 		}
 	}
 	for _, look := range []string{"pgrep -f 'sleep 777[7]'", "hostname"} {
-		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() // grep finds nothing
+		out, _ := exec.CommandContext(t.Context(), "sh", "-c", look).Output() // pgrep fails when it finds nothing
 		all = append(all, look+": "+string(out))
 	}
 	return all

@@ -15,14 +15,15 @@ import (
 	"syscall"
 )
 
-// The stages are this program started anew, under a name that says what it then is.
+// The stages are this program started again, with argv[0] as the name of the stage.
 const (
 	initStage = "csccm-sandbox" // process 1 of the sandbox
 	nodeStage = "csccm-node"    // process 1 of a node
 )
 
-// Stage runs what this process was started for when that is a stage of a sandbox,
-// and does not return then. Programs and tests that use this package call it first.
+// Stage runs the stage of a sandbox that this process was started for, and does not
+// return then; it returns when the process is not a stage. Programs and tests that use
+// this package call Stage first.
 func Stage() {
 	var err error
 	switch filepath.Base(os.Args[0]) {
@@ -40,8 +41,9 @@ func Stage() {
 	os.Exit(0)
 }
 
-// reaper starts processes and collects all that end, as process 1 of a PID namespace
-// has to: also those whose parents have died. os/exec cannot be used beside it.
+// reaper starts processes and reaps all that end, as process 1 of a PID namespace
+// must: also those whose parents have ended. os/exec cannot be used in the same
+// process, because the reaper takes the exit status of its children.
 type reaper struct {
 	mu      sync.Mutex
 	waiting map[int]chan syscall.WaitStatus
@@ -87,7 +89,7 @@ type spec struct {
 	Stdin bool     `json:"-"`   // the starter's stdin instead of none
 }
 
-// start starts a process; its status comes on the channel once it has ended.
+// start starts a process; done receives its status when it has ended.
 func (r *reaper) start(s spec) (pid int, done <-chan syscall.WaitStatus, err error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *reaper) start(s spec) (pid int, done <-chan syscall.WaitStatus, err err
 		defer func() { _ = log.Close() }()
 		files[1], files[2] = log.Fd(), log.Fd()
 	}
-	// Held until the process is known, so that collect does not take its status before.
+	// Locked until the process is in waiting, so that collect does not reap it before.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err = syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}) // #nosec G204 -- ours
@@ -118,7 +120,7 @@ func (r *reaper) start(s spec) (pid int, done <-chan syscall.WaitStatus, err err
 	return pid, ch, nil
 }
 
-// exitCode is the code that a shell would show.
+// exitCode returns the exit code that a shell would report.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Try starts a node without Kubernetes, in the sandbox that this process runs in, and says what the machine does not
-// let it have: namespaces, cgroups, links, nftables, containerd.
+// Try starts a node without Kubernetes in the sandbox that this process runs in. Its error says what the machine does
+// not allow: namespaces, cgroups, links, nftables or containerd.
 func Try(ctx context.Context) error {
 	n, err := bare(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func Try(ctx context.Context) error {
 	return n.runtime(ctx)
 }
 
-// bare is a node on a network, on which nothing runs.
+// bare starts a node that is attached to a network and runs no programs.
 func bare(ctx context.Context) (*Node, error) {
 	dir, _ := Inside()
 	network, err := newNetwork(ctx, netip.MustParsePrefix("10.1.1.1/24"), netip.MustParsePrefix("203.0.113.0/24"))

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command recording runs a program in a terminal of its own and draws what a person would have seen as an SVG that
-// plays: `make recording` records the demo for the README. What is drawn is what was printed; only pauses are shortened.
+// Command recording runs a program in a pseudo-terminal and writes its output as an animated SVG: `make recording`
+// records the demo for the README. The SVG shows the output unchanged; only pauses are shortened.
 package main
 
 import (
@@ -30,12 +30,12 @@ func main() {
 
 func run() error {
 	out := flag.String("o", "", "file to write; empty means standard output")
-	title := flag.String("title", "", "title of the window; empty: the command line")
-	columns := flag.Int("columns", 144, "width of the terminal")
-	rows := flag.Int("rows", 40, "height of the window that is drawn")
+	title := flag.String("title", "", "title of the window; empty means the command line")
+	columns := flag.Int("columns", 144, "width of the terminal in characters")
+	rows := flag.Int("rows", 40, "height of the drawn window in lines")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		return errors.New("no program: recording [-o FILE] PROGRAM [ARGUMENT ...]")
+		return errors.New("no program given; usage: recording [-o FILE] PROGRAM [ARGUMENT ...]")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -44,12 +44,12 @@ func run() error {
 		return err
 	}
 	if secret := suspicious(lines); secret != "" {
-		return fmt.Errorf("the recording holds what looks like a key (%s...): it is not written", secret[:6])
+		return fmt.Errorf("the output contains text that looks like a key (%s...): the recording is not written", secret[:6])
 	}
 	if *title == "" {
 		*title = strings.Join(flag.Args(), " ")
 	}
-	svg := draw(lines, look{Title: *title, Columns: *columns, Rows: *rows})
+	svg := draw(lines, window{Title: *title, Columns: *columns, Rows: *rows})
 	if *out == "" {
 		_, err = io.WriteString(os.Stdout, svg)
 		return err
@@ -57,10 +57,10 @@ func run() error {
 	return os.WriteFile(*out, []byte(svg), 0o644) // #nosec G306 -- a picture for the documentation
 }
 
-// record runs a program to its end in a terminal that is as high as what it prints.
+// record runs a program until it ends, in a terminal that is high enough for all of its output.
 func record(ctx context.Context, columns int, args []string) ([]line, error) {
 	const height = 2000
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) // #nosec G204 -- what the caller asked for
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) // #nosec G204 -- the program that the caller names
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "CLICOLOR_FORCE=1")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestScreenKeepsTheEndOfEachRow(t *testing.T) {
+func TestScreenKeepsFinalRows(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(0, 0)
 	s := newScreen(40, 50, start)
@@ -24,7 +24,7 @@ func TestScreenKeepsTheEndOfEachRow(t *testing.T) {
 		t.Fatalf("%d lines, want 2: %v", len(lines), lines)
 	}
 	if got := lines[1].text(); got != "ok done (2.0s)" {
-		t.Errorf("the spinner is left: %q", got)
+		t.Errorf("the row is %q, want it without the spinner", got)
 	}
 	if lines[0].At != time.Second || lines[1].At != 3*time.Second {
 		t.Errorf("times are %v and %v", lines[0].At, lines[1].At)
@@ -36,11 +36,11 @@ func TestScreenKeepsTheEndOfEachRow(t *testing.T) {
 		}
 	}
 	if got := len(paints); got != 4 || paints[0] != strong || paints[1] != green || paints[2] != plain || paints[3] != faint {
-		t.Errorf("looks are %q", paints)
+		t.Errorf("styles are %q", paints)
 	}
 }
 
-func TestSuspiciousKnowsKeysFromNames(t *testing.T) {
+func TestSuspiciousFindsKeysNotNames(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("aB3_x", 17)
 	for text, want := range map[string]bool{
@@ -54,13 +54,13 @@ func TestSuspiciousKnowsKeysFromNames(t *testing.T) {
 	}
 }
 
-func TestDrawIsXMLAndTheSameEachTime(t *testing.T) {
+func TestDrawIsReproducibleXML(t *testing.T) {
 	t.Parallel()
 	lines := []line{
 		{At: 0, Runs: []textRun{{0, "$ a <b> & c", strong}}},
 		{At: time.Hour, Runs: []textRun{{2, "done", green}, {8, "  ", plain}}},
 	}
-	l := look{Title: "make <demo>", Columns: 40, Rows: 10}
+	l := window{Title: "make <demo>", Columns: 40, Rows: 10}
 	svg := draw(lines, l)
 	if svg != draw(lines, l) {
 		t.Error("two drawings of the same lines differ")
@@ -74,10 +74,10 @@ func TestDrawIsXMLAndTheSameEachTime(t *testing.T) {
 		}
 	}
 	if n := strings.Count(svg, "<text"); n != 3 {
-		t.Errorf("%d texts, want title and two", n)
+		t.Errorf("%d text elements, want the title and two", n)
 	}
-	if _, total := playAt(lines); total != longest+rest {
-		t.Errorf("an hour's pause makes a round of %v", total)
+	if _, total := playAt(lines); total != maxPause+endPause {
+		t.Errorf("with a pause of an hour, a cycle takes %v", total)
 	}
 }
 
@@ -100,6 +100,6 @@ func TestRecordRunsInATerminal(t *testing.T) {
 		t.Errorf("recorded %v", lines)
 	}
 	if _, err := record(t.Context(), 60, []string{"sh", "-c", "echo why; exit 3"}); err == nil || !strings.Contains(err.Error(), "why") {
-		t.Errorf("a program that fails makes %v", err)
+		t.Errorf("the error of a failed program is %v, want its output in it", err)
 	}
 }

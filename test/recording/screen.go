@@ -12,7 +12,7 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
-// line is one row of the terminal as it was in the end, and when it was complete.
+// line is the final state of a row of the terminal, and the time at which it was complete.
 type line struct {
 	At   time.Duration
 	Runs []textRun
@@ -27,14 +27,14 @@ func (l line) text() string {
 	return b.String()
 }
 
-// textRun is text of one look, from a column on.
+// textRun is text of one style that starts at a column.
 type textRun struct {
 	Column int
 	Text   string
 	Paint  paint
 }
 
-// paint is how text looks; the terminal's own colours are the drawing's matter.
+// paint is the CSS class of text; style defines the colours.
 type paint string
 
 const (
@@ -46,7 +46,7 @@ const (
 	yellow paint = "y"
 )
 
-// screen is a terminal that remembers when each row changed last.
+// screen is a terminal that records when each row changed last.
 type screen struct {
 	vt      vt10x.Terminal
 	columns int
@@ -59,7 +59,7 @@ func newScreen(columns, height int, now time.Time) *screen {
 	return &screen{vt: vt10x.New(vt10x.WithSize(columns, height)), columns: columns, started: now}
 }
 
-// write takes output of the program. The terminal library knows no faint text: grey stands for it.
+// write processes output of the program. The terminal library does not support faint text, so it becomes dark grey.
 func (s *screen) write(b []byte, now time.Time) {
 	if len(b) == 0 {
 		return
@@ -85,12 +85,12 @@ func (s *screen) row(y int) string {
 	return strings.TrimRight(strings.ReplaceAll(b.String(), "\x00", " "), " ")
 }
 
-// tail is the end of what is on the screen.
+// tail returns the last n rows.
 func (s *screen) tail(n int) string {
 	return strings.Join(s.rows[max(0, len(s.rows)-n):], "\n")
 }
 
-// lines are the rows to the last that is not empty. None is complete before the one above it.
+// lines returns the rows up to the last that is not empty. No row is complete before the one above it.
 func (s *screen) lines() []line {
 	last := len(s.rows)
 	for last > 0 && s.rows[last-1] == "" {
@@ -145,13 +145,14 @@ func paintOf(c vt10x.Glyph) paint {
 	}
 }
 
-// A key of CloudStack is 86 characters without a sign between; names of Pods and leases are long too, but made of words.
+// A CloudStack key has 86 characters without separators. Names of Pods and leases are long as well, but consist of
+// short words.
 var (
 	long  = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
 	words = regexp.MustCompile(`^[a-z0-9]{1,16}(?:[-_][a-z0-9]{1,16})+$`)
 )
 
-// suspicious is the first text that could be a key; "" when there is none.
+// suspicious returns the first text that could be a key; "" when there is none.
 func suspicious(lines []line) string {
 	var all strings.Builder
 	for _, l := range lines {

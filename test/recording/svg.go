@@ -11,30 +11,30 @@ import (
 	"unicode/utf8"
 )
 
-// look is the window's.
-type look struct {
+// window describes the drawn window.
+type window struct {
 	Title         string
 	Columns, Rows int
 }
 
-// Sizes in the drawing's units.
+// Sizes in units of the SVG.
 const (
 	cell    = 7.8 // width of a character
-	pitch   = 18  // from line to line
-	bar     = 30  // height of the title's bar
+	pitch   = 18  // distance between lines
+	bar     = 30  // height of the title bar
 	padding = 12
 )
 
-// Pauses of a recording that plays: nobody waits longer than the first for a line, and reads for the last at the end.
+// Pauses of the animation.
 const (
-	longest = 900 * time.Millisecond
-	fastest = 60 * time.Millisecond
-	rest    = 8 * time.Second
+	maxPause = 900 * time.Millisecond // between two lines, at most
+	minPause = 60 * time.Millisecond  // between two lines, at least
+	endPause = 8 * time.Second        // after the last line
 )
 
-// draw is pure: the same lines make the same bytes. The text grows at the lower edge of the window, line after line; what
-// cannot play shows the end.
-func draw(lines []line, l look) string {
+// draw returns the SVG; the same lines give the same bytes. Lines appear one after the other at the lower edge of the
+// window. Viewers that do not support animations show the end.
+func draw(lines []line, l window) string {
 	width, height := float64(l.Columns)*cell+2*padding, bar+l.Rows*pitch+2*padding
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" role="img" aria-label=%q>`+"\n", width, height, html.EscapeString(l.Title))
@@ -58,7 +58,7 @@ func draw(lines []line, l look) string {
 	return b.String()
 }
 
-// pieces are the run's texts without the gaps between columns, which some renderers would close.
+// pieces splits the run's text at gaps of two or more spaces, because some renderers collapse spaces.
 func (r textRun) pieces() []textRun {
 	var out []textRun
 	for at := range strings.SplitSeq(r.Text, "  ") {
@@ -71,8 +71,8 @@ func (r textRun) pieces() []textRun {
 	return out
 }
 
-// style has the colours, and where the text stands at which time.
-func style(lines []line, l look) string {
+// style returns the style sheet: the colours and the animation.
+func style(lines []line, l window) string {
 	var b strings.Builder
 	b.WriteString("<style>\n" +
 		"text { font: 13px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #d0d7de; white-space: pre; }\n" +
@@ -88,15 +88,15 @@ func style(lines []line, l look) string {
 	return b.String()
 }
 
-// playAt is when each line is shown, and how long a round takes.
+// playAt returns when each line is shown and how long one cycle of the animation takes.
 func playAt(lines []line) (times []time.Duration, total time.Duration) {
 	before := time.Duration(0)
 	for i, line := range lines {
 		if i > 0 {
-			total += min(longest, max(fastest, line.At-before))
+			total += min(maxPause, max(minPause, line.At-before))
 		}
 		before = line.At
 		times = append(times, total)
 	}
-	return times, total + rest
+	return times, total + endPause
 }

@@ -24,16 +24,16 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// private is a registry as companies have it: with TLS by a CA of its own, and a login.
+// private is a private registry, with a TLS certificate of its own CA and a login.
 type private struct {
 	host string
-	// docker is a folder for DOCKER_CONFIG with the login, ca the certificate (PEM).
+	// docker is a folder for DOCKER_CONFIG that holds the login; ca is the path of the CA certificate (PEM).
 	docker, ca string
 }
 
 const login = "ci"
 
-// noLogin is what the libraries of images and of Helm say.
+// noLogin matches the errors of the image library and of Helm for a missing login.
 var noLogin = regexp.MustCompile(`UNAUTHORIZED|basic credential not found`)
 
 func newPrivate(t *testing.T) *private {
@@ -64,7 +64,7 @@ func newPrivate(t *testing.T) *private {
 	return p
 }
 
-// smallController takes the place of the controller in the tree: what is compiled does not matter here.
+// smallController replaces the controller in the source tree, because this test does not need the real program.
 const smallController = `package main
 
 import (
@@ -75,8 +75,8 @@ import (
 func main() { fmt.Println("Usage:", os.Args[0]) }
 `
 
-// A release goes into a registry with a login and a CA of its own. One login by helm, whose password comes by stdin, serves
-// helm and csccm alike; without it nobody gets anything.
+// A release is published to a private registry with its own CA. After one helm registry login, with the password from
+// stdin, both helm and csccm can read it; without a login both fail.
 func TestPrivateRegistry(t *testing.T) {
 	t.Parallel()
 	if tools.skip != "" {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release tests a release from the source tree to a cluster that runs it: made and published by the release
-// program, served on loopback, installed, verified, upgraded and rolled back by the real helm.
+// Package release tests a release from the source tree to a running cluster: the release program makes and publishes
+// it, a server on loopback serves it, and the real helm verifies, installs, upgrades and rolls it back.
 package release
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-var update = flag.Bool("update", false, "write docs/transcripts/release.txt anew")
+var update = flag.Bool("update", false, "regenerate docs/transcripts/release.txt")
 
-// tools are what the tests run.
+// tools holds the path of helm, and why the tests are skipped, if they are.
 var tools struct{ helm, skip string }
 
 func TestMain(m *testing.M) {
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 
 func prepare() error {
 	if testing.Short() {
-		tools.skip = "makes two releases, and builds the control plane and helm where they are not cached: not with -short"
+		tools.skip = "with -short: this test makes two releases, and builds the control plane and helm when they are not cached"
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	var err error
-	tools.helm, err = testbed.Helm(ctx, func() { fmt.Fprintln(os.Stderr, "helm is built once, which takes some minutes") })
+	tools.helm, err = testbed.Helm(ctx, func() { fmt.Fprintln(os.Stderr, "Building helm, which takes some minutes. The result is cached.") })
 	return err
 }

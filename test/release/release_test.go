@@ -17,8 +17,8 @@ const (
 	name      = "cloudstack-ccm"
 )
 
-// A pre-release and its release, from the tree into a cluster: made and published, verified, installed from both kinds
-// of chart repository, upgraded, rolled back.
+// A pre-release and its release are made and published, and then verified, installed from both kinds of chart
+// repository, upgraded and rolled back in a cluster.
 func TestReleaseIntoACluster(t *testing.T) {
 	t.Parallel()
 	if tools.skip != "" {
@@ -34,15 +34,15 @@ func TestReleaseIntoACluster(t *testing.T) {
 	s.commit("release 0.1.0")
 	digests[final] = s.publish(host, site, final)
 	if digests[candidate] == digests[final] {
-		t.Fatal("both releases have one image")
+		t.Fatal("both releases have the same image")
 	}
 	image := func(version string) string { return host + "/csccm/" + name + ":v" + version + "@" + digests[version] }
 
-	b := newBed(t, map[string]string{
+	b := newEnv(t, map[string]string{
 		image(candidate): pull(t, image(candidate)),
 		image(final):     pull(t, image(final)),
 	})
-	u := &user{t: t, bed: b, home: t.TempDir(), host: host}
+	u := &user{t: t, env: b, home: t.TempDir(), host: host}
 	values := filepath.Join(u.home, "values.yaml")
 	text := "# Process nodes have no network of their own.\nhostNetwork: false\nbindAddress: $(POD_IP)\nreplicaCount: 1\n" +
 		"image: {repository: " + host + "/csccm/" + name + "}\n"
@@ -101,24 +101,24 @@ func TestReleaseIntoACluster(t *testing.T) {
 	u.keep()
 }
 
-// publish makes a version of the tree and publishes it; it returns the digest of the controller's image.
+// publish makes and publishes a version of the tree and returns the digest of the controller's image.
 func (s *source) publish(host, site, version string) string {
 	s.t.Helper()
 	s.git("tag", "v"+version)
-	s.release("test", "true") // the tests of the tree are others' work
+	s.release("test", "true") // instead of the tests of the tree, which run elsewhere
 	dist := filepath.Join(s.t.TempDir(), version)
 	s.release("make", "--key", s.key, "--pgp-keyring", s.secret, "--pgp-identity", identity, "--govulncheck", "true",
 		"--only", name, "--platform", "linux/"+runtime.GOARCH, "--registry", host+"/csccm", "--output", dist)
 	out := s.release("publish", "--dir", dist, "--key", s.key, "--registry", host+"/csccm", "--site", site, "--plain-http")
 	_, digest, found := strings.Cut(out, "/"+name+":v"+version+"@")
 	if !found {
-		s.t.Fatalf("publish names no image:\n%s", out)
+		s.t.Fatalf("release publish prints no image with a digest:\n%s", out)
 	}
 	digest, _, _ = strings.Cut(digest, ",")
 	return strings.TrimSpace(digest)
 }
 
-// files downloads what a user of the release page does.
+// files copies the files that a user downloads from the release page.
 func (u *user) files(site, version string) {
 	u.t.Helper()
 	from := filepath.Join(site, "releases", "v"+version)

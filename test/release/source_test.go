@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// source is a copy of this checkout in a git repository of its own, with the keys that sign its releases.
+// source is a copy of this checkout in its own git repository, with the keys that sign its releases.
 type source struct {
 	t                            *testing.T
 	dir, program                 string
@@ -38,7 +38,7 @@ func newSource(t *testing.T) *source {
 	root, work := filepath.Dir(module), t.TempDir()
 	s := &source{t: t, dir: filepath.Join(work, "tree"), program: filepath.Join(work, "release")}
 	s.run(root, "go", "build", "-trimpath", "-o", s.program, "./release")
-	// What git would commit, without the tests: a release needs none of their files.
+	// All files that git would commit, without test/, which a release does not need.
 	for name := range strings.SplitSeq(s.run(root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
 		if name == "" || strings.HasPrefix(name, "test/") {
 			continue
@@ -61,7 +61,8 @@ func newSource(t *testing.T) *source {
 	return s
 }
 
-// pgp makes a key for the chart's provenance: a keyring with the secret key, and one with the public key.
+// pgp creates a key for the chart's provenance and returns the paths of two keyrings: with the secret and with the
+// public key.
 func pgp(t *testing.T, dir, name string) (secret, public string) {
 	t.Helper()
 	entity, err := openpgp.NewEntity(name, "", identity, nil)
@@ -102,7 +103,7 @@ func (s *source) run(dir, program string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), program, args...)
 	cmd.Dir = dir
-	// Without cgo as the product is, so that what is compiled for the one serves the other.
+	// Without cgo, like the product, so that both use the same entries of the build cache.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"COSIGN_PASSWORD="+password, "HELM_KEY_PASSPHRASE="+password)
 	cmd.Env = append(cmd.Env, s.env...)

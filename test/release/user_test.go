@@ -16,10 +16,10 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// user types commands; what they say becomes the transcript.
+// user runs commands and records them with their output in the transcript.
 type user struct {
 	t          *testing.T
-	bed        *bed
+	env        *env
 	home, host string
 	text       bytes.Buffer
 }
@@ -37,11 +37,11 @@ func (u *user) copy(file, as string) {
 
 func (u *user) say(text string) { fmt.Fprintf(&u.text, "\n# %s\n", text) }
 
-// type runs a command in the user's home.
+// exec runs a command in the user's home folder.
 func (u *user) exec(program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(u.t.Context(), program, args...)
 	cmd.Dir = u.home
-	cmd.Env = []string{"HOME=" + u.home, "KUBECONFIG=" + u.bed.Kubeconfig, "PATH=/usr/bin:/bin", "COLUMNS=100"}
+	cmd.Env = []string{"HOME=" + u.home, "KUBECONFIG=" + u.env.Kubeconfig, "PATH=/usr/bin:/bin", "COLUMNS=100"}
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(&u.text, "\n$ %s %s\n%s", filepath.Base(program), strings.Join(args, " "), out)
 	return string(out), err
@@ -57,10 +57,10 @@ func (u *user) must(program string, args ...string) string {
 }
 
 func (u *user) helm(args ...string) string    { u.t.Helper(); return u.must(tools.helm, args...) }
-func (u *user) csccm(args ...string) string   { u.t.Helper(); return u.must(u.bed.cli, args...) }
-func (u *user) kubectl(args ...string) string { u.t.Helper(); return u.must(u.bed.Kubectl, args...) }
+func (u *user) csccm(args ...string) string   { u.t.Helper(); return u.must(u.env.cli, args...) }
+func (u *user) kubectl(args ...string) string { u.t.Helper(); return u.must(u.env.Kubectl, args...) }
 
-// fails wants helm to refuse, with a text.
+// fails runs a helm command that must fail with an output that contains want.
 func (u *user) fails(want string, args ...string) {
 	u.t.Helper()
 	out, err := u.exec(tools.helm, args...)
@@ -69,7 +69,7 @@ func (u *user) fails(want string, args ...string) {
 	}
 }
 
-// stable are the parts of the transcript that differ from run to run.
+// stable holds replacements for the parts of the transcript that differ between runs.
 var stable = []struct {
 	pattern *regexp.Regexp
 	by      string
@@ -88,7 +88,7 @@ func (u *user) keep() {
 	}
 	text = regexp.MustCompile(`(?m)[ \t]+$`).ReplaceAllString(text, "")
 	if strings.Contains(text, password) {
-		u.t.Error("the password got into the output")
+		u.t.Error("the transcript contains the password")
 	}
 	if !*update {
 		return

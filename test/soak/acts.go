@@ -18,21 +18,21 @@ import (
 	"github.com/csccm/csccm/test/bare"
 )
 
-// annotations are the prefix of the controller's own.
+// annotations is the prefix of the controller's annotations.
 const annotations = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 
-// service is what is wanted of a Service.
+// service is the desired state of a Service.
 type service struct {
 	ports     []int32
 	proxy     bool
-	ranges    string // empty: everybody
+	ranges    string // empty: all clients
 	algorithm string
 	affinity  bool
 	local     bool
-	endpoints []string // nodes with a ready endpoint; they count where the traffic policy is Local
+	endpoints []string // nodes with a ready endpoint; they are the members with externalTrafficPolicy Local
 }
 
-// act is one kind of change. Weights are relative.
+// act is a kind of change. Its probability is its weight relative to the sum of all weights.
 type act struct {
 	name   string
 	weight int
@@ -45,15 +45,15 @@ var acts = []act{
 	{"Service deleted", 5, false, (*run).remove},
 	{"port added", 8, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.addPort) }},
 	{"port removed", 6, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.dropPort) }},
-	{"PROXY protocol switched", 3, false, func(r *run, ctx context.Context) (bool, error) {
+	{"PROXY protocol toggled", 3, false, func(r *run, ctx context.Context) (bool, error) {
 		return r.edit(ctx, func(s *service) bool { s.proxy = !s.proxy; return true })
 	}},
 	{"source ranges changed", 5, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.newRanges) }},
 	{"algorithm changed", 3, false, func(r *run, ctx context.Context) (bool, error) { return r.edit(ctx, r.newAlgorithm) }},
-	{"session affinity switched", 3, false, func(r *run, ctx context.Context) (bool, error) {
+	{"session affinity toggled", 3, false, func(r *run, ctx context.Context) (bool, error) {
 		return r.edit(ctx, func(s *service) bool { s.affinity, s.algorithm = !s.affinity, ""; return true })
 	}},
-	{"traffic policy switched", 2, false, func(r *run, ctx context.Context) (bool, error) {
+	{"traffic policy toggled", 2, false, func(r *run, ctx context.Context) (bool, error) {
 		return r.edit(ctx, func(s *service) bool { s.local = !s.local; return true })
 	}},
 	{"endpoints moved", 3, false, (*run).moveEndpoints},
@@ -64,7 +64,7 @@ var acts = []act{
 	{"controller killed", 2, true, (*run).kill},
 }
 
-// act does something at random; what is not possible now is left for another time.
+// act makes one random change. When the chosen change is not possible now, it does nothing.
 func (r *run) act(ctx context.Context, early bool) error {
 	sum := 0
 	for _, a := range acts {
@@ -111,7 +111,8 @@ func (r *run) create(ctx context.Context) (bool, error) {
 	return true, r.placeEndpoints(ctx, name)
 }
 
-// moveEndpoints gives a Service other nodes with endpoints: what changes are members where the traffic policy is Local.
+// moveEndpoints moves the endpoints of a Service to other nodes, which changes the members of rules with
+// externalTrafficPolicy Local.
 func (r *run) moveEndpoints(ctx context.Context) (bool, error) {
 	name, ok := r.any()
 	if !ok {
@@ -120,7 +121,7 @@ func (r *run) moveEndpoints(ctx context.Context) (bool, error) {
 	return true, r.placeEndpoints(ctx, name)
 }
 
-// placeEndpoints chooses among the nodes that never go.
+// placeEndpoints chooses nodes at random among those that are never removed.
 func (r *run) placeEndpoints(ctx context.Context, name string) error {
 	s := r.services[name]
 	s.endpoints = [][]string{{"w1"}, {"w2"}, {"w1", "w2"}}[r.random.IntN(3)]
@@ -153,7 +154,7 @@ func (r *run) remove(ctx context.Context) (bool, error) {
 	return true, r.bed.Kube.CoreV1().Services(bare.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// any chooses a Service; the order of a map would make the seed worthless.
+// any chooses a Service. It sorts the names: with the random order of a map, runs with the same seed would differ.
 func (r *run) any() (string, bool) {
 	names := slices.Sorted(maps.Keys(r.services))
 	if len(names) == 0 {
@@ -181,7 +182,7 @@ func (r *run) edit(ctx context.Context, change func(*service) bool) (bool, error
 	}
 }
 
-// write puts what is wanted into a Service.
+// write applies the desired state to a Service object.
 func (s *service) write(svc *corev1.Service) {
 	old := map[int32]corev1.ServicePort{}
 	for _, p := range svc.Spec.Ports {
@@ -250,7 +251,7 @@ func (r *run) newRanges(s *service) bool {
 
 func (r *run) newAlgorithm(s *service) bool {
 	if s.affinity {
-		return false // needs source
+		return false // session affinity requires the algorithm source
 	}
 	choices := []string{"", "leastconn", "source", "roundrobin"}
 	was := s.algorithm
@@ -268,8 +269,9 @@ func (r *run) join(ctx context.Context) (bool, error) {
 	return true, r.bed.JoinVM(ctx, name)
 }
 
-// goer chooses a node that may go: some stay, and so do the members of somebody else's rule.
-func (r *run) goer() (string, bool) {
+// removableNode chooses a node to remove. At least fewestNodes remain, and so do w1 and w2, the members of foreign
+// rules.
+func (r *run) removableNode() (string, bool) {
 	if len(r.nodes) <= fewestNodes {
 		return "", false
 	}
@@ -280,7 +282,7 @@ func (r *run) goer() (string, bool) {
 }
 
 func (r *run) leave(ctx context.Context) (bool, error) {
-	name, ok := r.goer()
+	name, ok := r.removableNode()
 	if !ok {
 		return false, nil
 	}
@@ -288,9 +290,9 @@ func (r *run) leave(ctx context.Context) (bool, error) {
 	return true, r.bed.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// destroy takes a node's VM away, as its owner can; another VM comes in its place.
+// destroy destroys a node's VM, as its owner can, and deploys a new one.
 func (r *run) destroy(ctx context.Context) (bool, error) {
-	name, ok := r.goer()
+	name, ok := r.removableNode()
 	if !ok {
 		return false, nil
 	}
@@ -308,14 +310,14 @@ func (r *run) restart(context.Context) (bool, error) {
 	return true, nil
 }
 
-// kill ends the controller without warning, wherever it is, and starts another.
+// kill kills the controller, whatever it is doing, and starts another.
 func (r *run) kill(ctx context.Context) (bool, error) {
 	r.bed.Kill()
 	r.gauges.restarted()
 	return true, r.start(ctx)
 }
 
-// wanted are the source ranges.
+// wanted returns the desired source ranges.
 func (s *service) wanted() []string {
 	if s.ranges == "" {
 		return []string{"0.0.0.0/0"}
@@ -323,7 +325,7 @@ func (s *service) wanted() []string {
 	return strings.Split(s.ranges, ",")
 }
 
-// balance is the algorithm that rules are to have.
+// balance returns the desired algorithm of rules.
 func (s *service) balance() string {
 	switch {
 	case s.affinity:

@@ -20,19 +20,19 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// finish lets nothing go wrong any more and waits until CloudStack holds what the
-// Services ask, and after their deletion what it held before.
+// finish removes the faults, waits until CloudStack's state matches the Services,
+// deletes the Services and waits until CloudStack's state is the initial one.
 func (r *run) finish(ctx context.Context) error {
 	for _, disarm := range r.disarm {
 		disarm()
 	}
-	err := testbed.Wait(ctx, settle, "CloudStack to hold what the Services ask", func(ctx context.Context) error {
+	err := testbed.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
 		return errors.Join(r.nodesAgree(ctx), r.converged(ctx))
 	})
 	if err != nil {
 		return err
 	}
-	r.watch.look(ctx)
+	r.watch.check(ctx)
 	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -46,12 +46,12 @@ func (r *run) finish(ctx context.Context) error {
 		}
 	}
 	r.services = map[string]*service{}
-	return testbed.Wait(ctx, settle, "CloudStack to hold what it held before", func(ctx context.Context) error {
+	return testbed.Wait(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) error {
 		return errors.Join(r.converged(ctx), r.nothingLeft(ctx))
 	})
 }
 
-// nodesAgree: Nodes whose VM is gone have gone.
+// nodesAgree returns an error until the Nodes are the expected ones: those of destroyed VMs are deleted.
 func (r *run) nodesAgree(ctx context.Context) error {
 	list, err := r.bed.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *run) nodesAgree(ctx context.Context) error {
 	return nil
 }
 
-// converged compares the rules on the routers with the Services.
+// converged compares the rules on the virtual routers with the Services.
 func (r *run) converged(ctx context.Context) error {
 	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *run) converged(ctx context.Context) error {
 		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
 			continue
 		case wanted == nil:
-			return fmt.Errorf("the Service %s is still there", s.Name)
+			return fmt.Errorf("the Service %s is not deleted yet", s.Name)
 		case len(s.Status.LoadBalancer.Ingress) != 1:
 			return fmt.Errorf("the Service %s has no address", s.Name)
 		}
@@ -96,7 +96,7 @@ func (r *run) converged(ctx context.Context) error {
 	}
 	listeners, refused := datapath.Desired(r.bed.Cloud.Router())
 	if len(refused) > 0 {
-		return fmt.Errorf("HAProxy would refuse %+v", refused)
+		return fmt.Errorf("HAProxy would refuse its configuration: %+v", refused)
 	}
 	is := map[string]string{}
 	for i := range listeners {
@@ -114,7 +114,7 @@ func (r *run) converged(ctx context.Context) error {
 	return differences(want, is)
 }
 
-// probes are clients of every range that a Service may name, and one of none.
+// probes holds one client of each range that a Service may use, and one that is in none.
 var probes = []string{"10.1.2.3", "192.0.2.9", "198.51.100.9", "203.0.113.7", "203.0.113.8"}
 
 func reached(l *datapath.Listener) (out []string) {
@@ -144,7 +144,7 @@ func differences(want, is map[string]string) error {
 	}
 	for at := range is {
 		if want[at] == "" {
-			texts = append(texts, at+": nobody asks for this rule: "+is[at])
+			texts = append(texts, at+": no Service asks for this rule: "+is[at])
 		}
 	}
 	if len(texts) == 0 {
@@ -154,7 +154,8 @@ func differences(want, is map[string]string) error {
 	return errors.New(strings.Join(texts, "\n"))
 }
 
-// nothingLeft: no object and no stranded address more than at the start.
+// nothingLeft returns an error when CloudStack holds other objects than at the start, or addresses that are stuck in a
+// transitional state.
 func (r *run) nothingLeft(ctx context.Context) error {
 	c, err := r.watch.read(ctx)
 	if err != nil {
@@ -173,7 +174,7 @@ func (r *run) nothingLeft(ctx context.Context) error {
 			return err
 		}
 		if n, _ := list["count"].(float64); n > 0 {
-			return fmt.Errorf("%v addresses are left in state %s", n, state)
+			return fmt.Errorf("%v addresses are still in state %s", n, state)
 		}
 	}
 	return nil

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// sample is what the controller says about itself.
+// sample holds the values of the controller's metrics at one time.
 type sample struct {
 	goroutines, heap, resident float64
 }
 
-// gauges are samples of one life of the controller.
+// gauges holds the samples of one controller process.
 type gauges struct {
 	mu      sync.Mutex
 	samples []sample
@@ -31,18 +31,18 @@ type gauges struct {
 
 const (
 	samplePeriod = time.Second
-	fewSamples   = 12 // less say nothing
+	fewSamples   = 12 // the minimum for a comparison
 	mib          = 1 << 20
 )
 
-// restarted forgets the samples: another process has other numbers.
+// restarted drops the samples, because those of different processes cannot be compared.
 func (g *gauges) restarted() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.samples, g.lives = nil, g.lives+1
 }
 
-// fill goes on until there are enough samples: on a busy machine each of them takes its time.
+// fill reads the metrics until there are enough samples: on a busy machine each read takes long.
 func (g *gauges) fill(ctx context.Context, host string) {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -57,7 +57,7 @@ func (g *gauges) run(ctx context.Context, host string) {
 
 func (g *gauges) until(ctx context.Context, host string, enough func() bool) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- a certificate that the controller made up, on loopback
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- the controller's self-signed certificate, on loopback
 	}}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(samplePeriod)
@@ -67,7 +67,7 @@ func (g *gauges) until(ctx context.Context, host string, enough func() bool) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s, err := read(ctx, client, host); err == nil { // it is killed now and then
+			if s, err := read(ctx, client, host); err == nil { // an error is expected while the controller is killed and restarted
 				g.mu.Lock()
 				g.samples = append(g.samples, s)
 				g.mu.Unlock()
@@ -102,7 +102,7 @@ func read(ctx context.Context, client *http.Client, host string) (s sample, err 
 	return s, in.Err()
 }
 
-// ends are the medians of the second and the last quarter of the life: the first is the start.
+// ends returns the medians of the second and the last quarter of the samples. The first quarter is the start-up.
 func (g *gauges) ends() (early, late sample, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,11 +128,11 @@ func median(s []sample) sample {
 	}
 }
 
-// err says what has grown.
+// err returns an error that names the metrics that have grown.
 func (g *gauges) err() error {
 	early, late, ok := g.ends()
 	if !ok {
-		return errors.New("too few samples of the controller's metrics to tell whether it grows")
+		return fmt.Errorf("fewer than %d samples of the controller's metrics: growth cannot be judged", fewSamples)
 	}
 	var errs []error
 	for _, c := range []struct {

@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command soak lets Services, nodes and VMs come, change and go at random for
-// minutes, against the controller as a process, a real API server and a CloudStack
-// in which one call in twenty goes wrong. It watches all the time what must never
-// happen, and at the end whether CloudStack holds exactly what the Services ask.
+// Command soak creates, changes and deletes Services, nodes and VMs at random for
+// minutes, with the controller as a process, a real API server and a simulated
+// CloudStack in which one call in twenty fails. It checks invariants all the time, and
+// at the end that CloudStack's state matches the Services exactly.
 package main
 
 import (
@@ -32,10 +32,10 @@ func main() {
 
 func command(ctx context.Context) error {
 	o := options{Out: os.Stdout}
-	flag.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long things change; what follows takes a minute or two more")
-	flag.Int64Var(&o.Seed, "seed", 0, "of what happens when; 0 takes the time")
-	flag.Float64Var(&o.Faults, "faults", 0.05, "share of the controller's calls that go wrong")
-	flag.IntVar(&o.Services, "services", 10, "most Services at once")
+	flag.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long to make changes; the checks at the end take a minute or two more")
+	flag.Int64Var(&o.Seed, "seed", 0, "seed of the random changes; 0 means the current time")
+	flag.Float64Var(&o.Faults, "faults", 0.05, "share of the controller's calls that fail")
+	flag.IntVar(&o.Services, "services", 10, "maximum number of Services at the same time")
 	flag.DurationVar(&o.Pace, "pace", 400*time.Millisecond, "time between two changes")
 	flag.StringVar(&o.Profile, "profile", "simulator", "how long CloudStack's calls and jobs take: instant, simulator or production")
 	bin := flag.String("bin-dir", os.Getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")

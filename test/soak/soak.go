@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// options of a run.
+// options configures a run.
 type options struct {
 	Programs       testbed.Binaries
 	Plane          string
@@ -31,7 +31,7 @@ type options struct {
 }
 
 const (
-	vms          = 12 // of which the first two are members of somebody else's rule and stay
+	vms          = 12 // the first two are members of foreign rules and are never removed
 	firstNodes   = 5
 	fewestNodes  = 3
 	settle       = 10 * time.Minute
@@ -40,7 +40,7 @@ const (
 	metricsPort  = 10258
 )
 
-// foreign is what others have in the same account and network.
+// foreign holds addresses and rules in the same account and network that are not the controller's.
 const foreign = `
 publicIPs:
   - address: 198.18.7.249
@@ -57,22 +57,22 @@ publicIPs:
       - {protocol: tcp, startPort: 22, endPort: 22, cidrs: [192.0.2.0/24]}
 `
 
-// run is a soak at work.
+// run is the state of a soak test.
 type run struct {
 	options
 	bed    *bare.Bed
 	random *rand.Rand
-	host   string // of the controller's metrics: an address of its own, where nobody takes its port between two of its lives
+	host   string // the address of the controller's metrics, used by nothing else, so that its port stays free between two processes
 
-	services map[string]*service // by name, as the API server has them
+	services map[string]*service // desired state by name, as last written to the API server
 	made     int
 	nodes    map[string]bool // names of VMs that are nodes
-	spare    []string        // VMs that are not
+	spare    []string        // VMs that are not nodes
 	vmsMade  int
 	done     map[string]int // changes by kind
 
-	disarm []func() // faults
-	served int      // Services that were as asked at the end
+	disarm []func() // each removes a fault
+	served int      // number of Services whose rules were correct at the end
 	watch  *watch
 	gauges gauges
 }
@@ -80,10 +80,10 @@ type run struct {
 // soak runs everything and prints the summary.
 func soak(ctx context.Context, o options) (err error) {
 	r := &run{options: o, services: map[string]*service{}, nodes: map[string]bool{}, done: map[string]int{}}
-	r.random = rand.New(rand.NewPCG(uint64(o.Seed), 1)) // #nosec G115 G404 -- what happens is to be the same for the same seed
+	r.random = rand.New(rand.NewPCG(uint64(o.Seed), 1)) // #nosec G115 G404 -- the same seed must give the same changes
 	_, _ = fmt.Fprintf(o.Out, "soak: seed %d, %s, %.0f %% faults\n", o.Seed, o.Duration, 100*o.Faults)
 	if r.bed, err = bare.New(ctx, bare.Options{
-		Programs: o.Programs, Plane: o.Plane, VMs: vms, Nodes: firstNodes, Profile: o.Profile, Extra: foreign, Seed: uint64(o.Seed), // #nosec G115 -- any number will do
+		Programs: o.Programs, Plane: o.Plane, VMs: vms, Nodes: firstNodes, Profile: o.Profile, Extra: foreign, Seed: uint64(o.Seed), // #nosec G115 -- any number is a valid seed
 	}); err != nil {
 		return err
 	}
@@ -110,14 +110,14 @@ func soak(ctx context.Context, o options) (err error) {
 	return errors.Join(err, r.watch.err(), r.gauges.err())
 }
 
-// start starts the controller, also in place of one that was killed. The window of the guard against deletion of Nodes
-// by mistake is short: here VMs are destroyed all the time.
+// start starts the controller, also after a kill. --node-deletion-window, which guards against mistaken deletions of
+// Nodes, is short because this test destroys VMs all the time.
 func (r *run) start(ctx context.Context) error {
 	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host, fmt.Sprintf("--secure-port=%d", metricsPort),
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez")
 }
 
-// arm lets the share of the controller's calls go wrong, in every way there is.
+// arm injects faults of every kind into the configured share of the controller's calls.
 func (r *run) arm() error {
 	kinds := []string{"error", "error:code=530", "cut-before", "cut-after", "job-fails", "router-refuses", "throttled:delay=200ms", "delay:delay=500ms"}
 	for _, k := range kinds {
@@ -131,7 +131,7 @@ func (r *run) arm() error {
 	return nil
 }
 
-// change lets things happen for the duration, watched all the time.
+// change makes random changes for the duration and checks the invariants meanwhile.
 func (r *run) change(ctx context.Context) error {
 	if err := r.arm(); err != nil {
 		return err
@@ -159,8 +159,8 @@ func (r *run) change(ctx context.Context) error {
 			}
 			return ctx.Err()
 		case <-tick.C:
-			// Memory is compared in the second half, so one process lives through it.
-			// What has begun is brought to its end.
+			// The controller is killed only in the first half: memory is compared within
+			// one process. A change that has begun is completed: its context is not ctx.
 			if err := r.act(all, time.Since(begun) < r.Duration/2); err != nil && all.Err() == nil {
 				cancel()
 				return err

@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// TestSoak is a minute of it, with one seed.
+// TestSoak runs a minute of changes with a fixed seed.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	o := options{Duration: time.Minute, Pace: 300 * time.Millisecond, Seed: 20260102, Faults: 0.05, Services: 8, Profile: "simulator"}
@@ -21,7 +21,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	if testing.Short() || !there {
-		t.Skip("it takes two minutes and the built control plane: make plane")
+		t.Skip("it takes two minutes, and needs the control plane: run make plane")
 	}
 	o.Plane = path
 	if o.Programs, err = testbed.Build(t.Context(), testbed.BuildOptions{}); err != nil {
@@ -42,13 +42,13 @@ func TestDifferences(t *testing.T) {
 		t.Error(err)
 	}
 	err := differences(map[string]string{"a": "1", "b": "2"}, map[string]string{"a": "3", "c": "4"})
-	want := "a: \"3\" instead of \"1\"\nb: \"\" instead of \"2\"\nc: nobody asks for this rule: 4"
+	want := "a: \"3\" instead of \"1\"\nb: \"\" instead of \"2\"\nc: no Service asks for this rule: 4"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestGrowthIsSeen: a leak of goroutines or memory is an error, what is steady is none.
+// TestGrowthIsSeen: growth of goroutines or memory is an error, steady values are not.
 func TestGrowthIsSeen(t *testing.T) {
 	t.Parallel()
 	var steady, leak gauges
@@ -64,6 +64,6 @@ func TestGrowthIsSeen(t *testing.T) {
 	}
 	steady.restarted()
 	if err := steady.err(); err == nil {
-		t.Error("no samples and no complaint")
+		t.Error("no error without samples")
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// print writes what has happened as tables.
+// print writes the counts and measurements of the run as tables.
 func (r *run) print(took time.Duration) {
 	w := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
 	line := func(cells ...any) {
 		for i, c := range cells {
 			if i > 0 {
-				_, _ = fmt.Fprint(w, "\t") // a terminal that is gone needs no report
+				_, _ = fmt.Fprint(w, "\t") // a write error is ignored: there is no other place for the report
 			}
 			_, _ = fmt.Fprint(w, c)
 		}
@@ -34,7 +34,7 @@ func (r *run) print(took time.Duration) {
 	line()
 
 	r.watch.mu.Lock()
-	looks, struck, calls := r.watch.looks, r.watch.struck, maps.Clone(r.watch.calls)
+	checks, failed, calls := r.watch.checks, r.watch.failed, maps.Clone(r.watch.calls)
 	broken := len(r.watch.broken)
 	r.watch.mu.Unlock()
 	line("call of the controller", "times", "per minute")
@@ -45,7 +45,7 @@ func (r *run) print(took time.Duration) {
 		all += calls[c]
 	}
 	line("all", all, fmt.Sprintf("%.1f", float64(all)/took.Minutes()))
-	line("of them failed", struck, fmt.Sprintf("%.1f", float64(struck)/took.Minutes()))
+	line("of them failed", failed, fmt.Sprintf("%.1f", float64(failed)/took.Minutes()))
 	line()
 
 	if early, late, ok := r.gauges.ends(); ok {
@@ -56,7 +56,7 @@ func (r *run) print(took time.Duration) {
 		line()
 	}
 	line("Services at the end, all as asked", r.served)
-	line("looks for broken promises", looks)
+	line("looks for broken promises", checks)
 	line("broken promises", broken)
-	_ = w.Flush() // see above
+	_ = w.Flush() // a write error is ignored, as above
 }

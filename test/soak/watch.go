@@ -22,23 +22,23 @@ import (
 	"github.com/csccm/csccm/test/bare"
 )
 
-// watch looks all the time for what must never happen.
+// watch checks invariants: states that must never occur, whatever fails.
 type watch struct {
 	bed     *bare.Bed
-	caller  string // whose calls are the controller's
+	caller  string // the controller's CloudStack user
 	client  *cloudstack.Client
-	foreign map[string]string // what others have, by id
-	before  []string          // addresses that were there before
+	foreign map[string]string // descriptions of foreign objects, by ID
+	before  []string          // addresses that existed at the start
 
 	mu        sync.Mutex
-	looks     int
-	addresses map[types.UID]string // of each Service, for its life
-	calls     map[string]int       // of the controller, by command
-	struck    int
-	broken    map[string]int // promises, by text
+	checks    int
+	addresses map[types.UID]string // the last address of each Service
+	calls     map[string]int       // the controller's calls, by command
+	failed    int                  // the controller's calls that failed
+	broken    map[string]int       // violations of invariants: description to count
 }
 
-// cloud is what CloudStack holds.
+// cloud is the state of CloudStack.
 type cloud struct {
 	ips      []cloudstack.PublicIP
 	rules    []cloudstack.LoadBalancerRule
@@ -62,7 +62,7 @@ func newWatch(ctx context.Context, bed *bare.Bed) (*watch, error) {
 	return w, err
 }
 
-// read lists everything that the account has.
+// read lists all addresses and rules of the account.
 func (w *watch) read(ctx context.Context) (c cloud, err error) {
 	if c.ips, err = w.client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{}); err != nil {
 		return c, err
@@ -74,7 +74,7 @@ func (w *watch) read(ctx context.Context) (c cloud, err error) {
 	return c, err
 }
 
-// describe puts objects into words that change when they do.
+// describe returns descriptions of objects by ID; a description changes when its object changes.
 func (w *watch) describe(ctx context.Context, c cloud, of func(id string) bool) (map[string]string, error) {
 	out := map[string]string{}
 	for i := range c.ips {
@@ -106,7 +106,7 @@ func (w *watch) describe(ctx context.Context, c cloud, of func(id string) bool) 
 	return out, nil
 }
 
-// run looks until the context ends.
+// run checks periodically until the context ends.
 func (w *watch) run(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -115,15 +115,15 @@ func (w *watch) run(ctx context.Context, period time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			w.look(ctx)
+			w.check(ctx)
 		}
 	}
 }
 
-// look checks once. CloudStack may be away: then there is nothing to see.
-func (w *watch) look(ctx context.Context) {
+// check checks all invariants once. It does nothing while CloudStack is unavailable.
+func (w *watch) check(ctx context.Context) {
 	w.count()
-	// What a Service says now must be true in CloudStack afterwards.
+	// The Services are read before CloudStack: what their status says must already be true in CloudStack.
 	list, err := w.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
@@ -136,14 +136,14 @@ func (w *watch) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	// An address that a Service gave back meanwhile is none that it lost.
+	// A second list shows which Services were deleted meanwhile: those have released their address, not lost it.
 	after, err := w.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looks++
+	w.checks++
 	for id, was := range w.foreign {
 		if is[id] != was {
 			w.broken[fmt.Sprintf("foreign: %s became %q", was, is[id])]++
@@ -152,11 +152,11 @@ func (w *watch) look(ctx context.Context) {
 	w.duplicates(c)
 	w.lost(list.Items, after.Items, c)
 	if most := len(w.before) + len(w.living(list.Items, after.Items)); len(c.ips) > most {
-		w.broken[fmt.Sprintf("%d addresses for at most %d Services and strangers; no Service shows %s", len(c.ips), most, w.unshown(c, list.Items))]++
+		w.broken[fmt.Sprintf("%d addresses, but at most %d foreign ones and Services; in the status of no Service: %s", len(c.ips), most, w.unshown(c, list.Items))]++
 	}
 }
 
-// unshown are addresses that no Service shows: those that are being acquired, and what is left of others.
+// unshown returns the addresses that are in the status of no Service: those that are being acquired, and leaked ones.
 func (w *watch) unshown(c cloud, services []corev1.Service) string {
 	var out []string
 	for i := range c.ips {
@@ -171,7 +171,7 @@ func (w *watch) unshown(c cloud, services []corev1.Service) string {
 	return strings.Join(out, ", ")
 }
 
-// living are the Services of either list.
+// living returns the UIDs of the Services of type LoadBalancer in any of the lists.
 func (w *watch) living(lists ...[]corev1.Service) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, l := range lists {
@@ -184,7 +184,7 @@ func (w *watch) living(lists ...[]corev1.Service) map[types.UID]bool {
 	return out
 }
 
-// duplicates: the name of a rule says which port of which Service it is.
+// duplicates records rules with the same name on the same address: a name identifies the Service and the port.
 func (w *watch) duplicates(c cloud) {
 	names := map[string]int{}
 	for i := range c.rules {
@@ -197,7 +197,7 @@ func (w *watch) duplicates(c cloud) {
 	}
 }
 
-// lost: a Service keeps the address that it was given, and the address stays allocated.
+// lost records Services whose address has changed or is no longer allocated.
 func (w *watch) lost(before, after []corev1.Service, c cloud) {
 	later := map[types.UID]*corev1.Service{}
 	for i := range after {
@@ -219,7 +219,7 @@ func (w *watch) lost(before, after []corev1.Service, c cloud) {
 	}
 }
 
-// count takes the ledger's calls of the controller and looks whether one was sent to what others have.
+// count counts the controller's calls in the simulator's ledger and records those that would change foreign objects.
 func (w *watch) count() {
 	ledger := w.bed.Cloud.Ledger()
 	calls := ledger.Find("", w.caller)
@@ -230,7 +230,7 @@ func (w *watch) count() {
 		c := &calls[i]
 		w.calls[c.Command]++
 		if c.Status != 200 || c.JobStatus == 2 {
-			w.struck++
+			w.failed++
 		}
 		if strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") {
 			continue
@@ -245,7 +245,7 @@ func (w *watch) count() {
 	}
 }
 
-// err names the promises that were broken.
+// err returns an error that lists the broken invariants.
 func (w *watch) err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

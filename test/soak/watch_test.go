@@ -24,8 +24,8 @@ func served(uid, ip string) corev1.Service {
 	}
 }
 
-// TestBrokenPromisesAreSeen shows the watch what it is there for.
-func TestBrokenPromisesAreSeen(t *testing.T) {
+// TestBrokenInvariantsAreSeen checks that the watch records each kind of violation.
+func TestBrokenInvariantsAreSeen(t *testing.T) {
 	t.Parallel()
 	fresh := func() *watch {
 		return &watch{addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
@@ -65,7 +65,7 @@ func TestBrokenPromisesAreSeen(t *testing.T) {
 	says(w, "2 rules are named 192.0.2.1 a-tcp-80")
 }
 
-// TestForeignCallsAreSeen sends a write to somebody else's rule, as the controller's user.
+// TestForeignCallsAreSeen deletes a foreign rule as the controller's user.
 func TestForeignCallsAreSeen(t *testing.T) {
 	t.Parallel()
 	c, err := testbed.StartCloudStack(simulator.ExampleWorld())

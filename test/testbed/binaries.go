@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testbed puts the pieces together that the demo and the end-to-end tests
-// share: the product's programs, the simulator, and a cluster of a real control
-// plane and process nodes.
+// Package testbed is the environment that the demo and the end-to-end tests share: the
+// product's programs, the simulator, and a cluster of a real control plane and process
+// nodes.
 package testbed
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// ControllerImage is the repository of the controller's image, which process nodes
-// run as a program of this machine.
+// ControllerImage is the repository of the controller's image. Process nodes run the
+// controller's program of this machine in its place.
 const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
 
 // Binaries are the paths of the product's programs.
 type Binaries struct{ Controller, CLI, Simulator string }
 
-// BuildOptions say where the programs come from.
+// BuildOptions configures Build.
 type BuildOptions struct {
-	// Dir holds programs that are built already; empty means to build them.
+	// Dir is a folder with programs that are already built; empty means that Build builds them.
 	Dir string
-	// LDFlags are passed to the linker, for the version.
+	// LDFlags are flags of the linker, which set the version.
 	LDFlags string
 	// Building is called before each program that is built; may be nil.
 	Building func(name string)
 }
 
-// Build returns the product's programs and builds them where none are given. They
-// are static, so that they run in a root directory that holds nothing else.
+// Build returns the product's programs and builds them unless BuildOptions.Dir is set.
+// They are linked statically, so that they run in an otherwise empty root directory.
 func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 	dir := o.Dir
 	module, err := plane.ModuleDir()
@@ -50,7 +50,7 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		if err != nil {
 			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
 		}
-		// One folder for every checkout, so that an unchanged program is not linked again.
+		// One folder per checkout, so that unchanged programs are not linked again.
 		builds, now := filepath.Join(cache, "csccm", "bin"), time.Now()
 		dir = filepath.Join(builds, fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
 		if err := folderInUse(dir, now); err != nil {
@@ -59,7 +59,7 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		if err := removeOldBuilds(builds, now); err != nil {
 			return Binaries{}, err
 		}
-		// Packages are tested side by side: nobody writes a program that another one starts.
+		// Packages are tested in parallel: no process may write a program while another starts it.
 		lock, err := lockFile(filepath.Join(dir, "build"), syscall.LOCK_EX)
 		if err != nil {
 			return Binaries{}, err
@@ -75,7 +75,7 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		name := filepath.Base(path)
 		if o.Dir != "" {
 			if _, err := os.Stat(path); err != nil {
-				return b, fmt.Errorf("no %s in %s: %w", name, o.Dir, err)
+				return b, fmt.Errorf("program %s is not in the folder %s: %w", name, o.Dir, err)
 			}
 			continue
 		}

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// keptBuilds is how many checkouts' programs stay beside those in use, a quarter of a gigabyte each.
+	// keptBuilds is for how many checkouts programs are kept, in addition to those in use; a build takes a quarter of a
+	// gigabyte.
 	keptBuilds = 3
-	// lockless is how old a folder without a lock must be to go: a build from before there were locks made it, and
-	// may be at work.
-	lockless = 24 * time.Hour
+	// minAgeWithoutLock is the minimum age at which a folder without a lock file is removed: an older version of this
+	// package, which had no locks, created it and may still be building.
+	minAgeWithoutLock = 24 * time.Hour
 
 	lockSuffix = ".lock"
 )
 
-// folderInUse makes a folder of the cache and keeps it from being removed as long as this process lives. What the
-// kernel holds for a process ends with it, however it ends.
+// folderInUse creates a folder of the cache and prevents its removal until this process ends: the kernel then releases
+// the lock.
 func folderInUse(dir string, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -36,22 +37,23 @@ func folderInUse(dir string, now time.Time) error {
 		return err
 	}
 	locks.Lock()
-	locks.held = append(locks.held, lock) // closed, or collected as garbage, the lock would end
+	locks.held = append(locks.held, lock) // the garbage collector would close the file and so release the lock
 	locks.Unlock()
-	// Whoever removes folders may have done so before the lock was ours.
+	// Another process may have removed the folder before this one held the lock.
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
 	return os.Chtimes(dir, now, now)
 }
 
-// locks are held until the process ends.
+// locks holds the locks until the process ends.
 var locks struct {
 	sync.Mutex
 	held []*os.File
 }
 
-// lockFile locks the file beside a folder. It is never removed: two processes then lock the same one.
+// lockFile locks the lock file of a folder, which is next to the folder and is never removed: otherwise two processes
+// could lock different files.
 func lockFile(dir string, how int) (*os.File, error) {
 	f, err := os.OpenFile(dir+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -69,7 +71,7 @@ func lockFile(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// removeOldBuilds leaves the folders that were used last, and those in use.
+// removeOldBuilds removes all folders but the keptBuilds that were used last and those in use.
 func removeOldBuilds(cache string, now time.Time) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -88,7 +90,7 @@ func removeOldBuilds(cache string, now time.Time) error {
 	}
 	slices.SortFunc(folders, func(a, b folder) int { return b.used.Compare(a.used) })
 	for _, f := range folders[min(keptBuilds, len(folders)):] {
-		if _, err := os.Stat(f.path + lockSuffix); errors.Is(err, fs.ErrNotExist) && now.Sub(f.used) < lockless {
+		if _, err := os.Stat(f.path + lockSuffix); errors.Is(err, fs.ErrNotExist) && now.Sub(f.used) < minAgeWithoutLock {
 			continue
 		}
 		lock, err := lockFile(f.path, syscall.LOCK_EX|syscall.LOCK_NB)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The folders used last stay, and older ones that somebody uses; the rest goes.
-func TestOldBuildsGo(t *testing.T) {
+// The folders that were used last are kept, and older ones that are in use; the others are removed.
+func TestRemoveOldBuilds(t *testing.T) {
 	t.Parallel()
 	cache, now := t.TempDir(), time.Now()
 	add := func(name string, age time.Duration, locked bool) string {
@@ -29,7 +29,7 @@ func TestOldBuildsGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = f.Close() // whoever used it has ended
+			_ = f.Close() // the process that used it has ended
 		}
 		if err := os.Chtimes(dir, now.Add(-age), now.Add(-age)); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestOldBuildsGo(t *testing.T) {
 	add("third", 3*time.Minute, true)
 	add("fourth", 4*time.Minute, true)
 	add("recent-without-lock", time.Hour, false)
-	add("old-without-lock", 2*lockless, false)
+	add("old-without-lock", 2*minAgeWithoutLock, false)
 	used := add("used", 48*time.Hour, true)
 	lock, err := lockFile(used, syscall.LOCK_SH)
 	if err != nil {
@@ -62,16 +62,16 @@ func TestOldBuildsGo(t *testing.T) {
 		return found
 	}
 	if got, want := left(), []string{"newest", "recent-without-lock", "second", "third", "used"}; !slices.Equal(got, want) {
-		t.Errorf("left are %v, want %v", got, want)
+		t.Errorf("kept %v, want %v", got, want)
 	}
 	_ = lock.Close()
 	if err := removeOldBuilds(cache, now); err != nil {
 		t.Fatal(err)
 	}
 	if got := left(); slices.Contains(got, "used") {
-		t.Errorf("nobody uses it any more: %v", got)
+		t.Errorf("kept %v: the folder used is no longer in use", got)
 	}
-	// One that is taken into use comes first again.
+	// A folder that is used again counts as the last used.
 	if err := folderInUse(filepath.Join(cache, "fourth"), now); err != nil {
 		t.Fatal(err)
 	}

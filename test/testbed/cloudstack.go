@@ -18,11 +18,11 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// CloudStack is a simulator inside this process, served on loopback: its ledger
-// and its faults are at hand. (Simulator is the program as its users run it.)
+// CloudStack is a simulator in this process, served on loopback, so that tests can use
+// its ledger and faults directly. (Simulator runs the program cloudstack-sim instead.)
 type CloudStack struct {
 	*simulator.Simulator
-	// URL is that of the API.
+	// URL is the URL of the API.
 	URL string
 
 	server *http.Server
@@ -31,7 +31,7 @@ type CloudStack struct {
 
 const integrationPath = "/integration/api"
 
-// StartCloudStack serves a world; nil is the shipped example.
+// StartCloudStack serves a world; nil means the example world of the simulator.
 func StartCloudStack(world *simulator.World) (*CloudStack, error) {
 	if world == nil {
 		world = simulator.ExampleWorld()
@@ -39,12 +39,12 @@ func StartCloudStack(world *simulator.World) (*CloudStack, error) {
 	return StartCloudStackWith(simulator.Options{World: world})
 }
 
-// StartCloudStackWith serves a simulator of one's own making, for example one with latencies.
+// StartCloudStackWith serves a simulator with options, for example latencies.
 func StartCloudStackWith(o simulator.Options) (*CloudStack, error) {
 	return StartCloudStackAt(context.Background(), "127.0.0.1:0", o)
 }
 
-// StartCloudStackAt serves at an address that others than this process reach too.
+// StartCloudStackAt serves a simulator at an address, for clients that cannot reach this process' loopback.
 func StartCloudStackAt(ctx context.Context, address string, o simulator.Options) (*CloudStack, error) {
 	sim, err := simulator.New(o)
 	if err != nil {
@@ -65,7 +65,7 @@ func StartCloudStackAt(ctx context.Context, address string, o simulator.Options)
 	return c, nil
 }
 
-// rewritePath gives a handler the path that it expects.
+// rewritePath calls a handler with the path that it expects.
 func rewritePath(path string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r2 := r.Clone(r.Context())
@@ -74,13 +74,13 @@ func rewritePath(path string, h http.Handler) http.Handler {
 	})
 }
 
-// Stop ends the server.
+// Stop stops the server and the simulator.
 func (c *CloudStack) Stop() {
 	_ = c.server.Close()
 	c.Close()
 }
 
-// Config is the cloud-config of a user of the world.
+// Config returns the cloud-config of a user of the world.
 func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
 	key, secret, ok := c.Keys(user)
 	if !ok {
@@ -91,7 +91,7 @@ func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
 	return &config, nil
 }
 
-// Client speaks as a user of the world.
+// Client returns an API client of a user of the world.
 func (c *CloudStack) Client(user string) (*cloudstack.Client, error) {
 	config, err := c.Config(user)
 	if err != nil {
@@ -100,8 +100,9 @@ func (c *CloudStack) Client(user string) (*cloudstack.Client, error) {
 	return cloudstack.NewClient(config)
 }
 
-// Admin runs a command as the operator of the cloud does, without credentials, and
-// waits for its job. The result is the content of the answer or of the job.
+// Admin runs a command as the operator of the cloud, through the integration port and
+// without credentials, and waits for its job. It returns the content of the answer or
+// the result of the job.
 func (c *CloudStack) Admin(ctx context.Context, command string, params map[string]string) (map[string]any, error) {
 	answer, err := c.call(ctx, command, params)
 	if err != nil {
@@ -160,5 +161,5 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 		}
 		return content, nil
 	}
-	return nil, errors.New(command + ": an empty answer")
+	return nil, errors.New(command + ": the answer is empty")
 }

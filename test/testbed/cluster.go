@@ -21,14 +21,14 @@ import (
 	"github.com/csccm/csccm/test/processnode"
 )
 
-// ClusterOptions describe a cluster.
+// ClusterOptions configures a cluster.
 type ClusterOptions struct {
 	Plane plane.Options
-	// Controller is the program that Pods with the controller's image run.
+	// Controller is the path of the program that runs in Pods with the controller's image.
 	Controller string
-	// Images are programs of further images, as nodes have them.
+	// Images are the programs of additional images, as in processnode.Options.
 	Images map[string]string
-	// Heartbeat of the nodes; 0 means 2 s.
+	// Heartbeat is the period of the nodes' lease renewals; 0 means 2 s.
 	Heartbeat time.Duration
 	Logger    *slog.Logger
 }
@@ -73,8 +73,9 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-// Join starts a node; only its own options need to be set. Role labels are set by
-// the admin afterwards, as kubeadm does: kubelets may not give themselves a role.
+// Join starts a node and sets the options that all nodes of the cluster share. Role
+// labels are set by the admin afterwards, as kubeadm does: NodeRestriction does not
+// allow kubelets to set them.
 func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode.Node, error) {
 	o.ControlPlane, o.Heartbeat, o.Logger = c.Plane, c.o.Heartbeat, c.o.Logger
 	o.Images = maps.Clone(c.o.Images)
@@ -109,14 +110,14 @@ func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode
 	return n, err
 }
 
-// Nodes are the nodes that have joined.
+// Nodes returns the nodes that have joined.
 func (c *Cluster) Nodes() []*processnode.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*processnode.Node{}, c.nodes...)
 }
 
-// PodLog is the path of a Pod's log, whichever node runs it.
+// PodLog returns the path of a Pod's log on any node.
 func (c *Cluster) PodLog(namespace, pod string) (string, bool) {
 	for _, n := range c.Nodes() {
 		if path, ok := n.PodLog(namespace, pod); ok {
@@ -126,7 +127,7 @@ func (c *Cluster) PodLog(namespace, pod string) (string, bool) {
 	return "", false
 }
 
-// Stop ends the nodes with their Pods, then the control plane.
+// Stop stops the nodes with their Pods, then the control plane.
 func (c *Cluster) Stop() {
 	var wg sync.WaitGroup
 	for _, n := range c.Nodes() {

@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// Helm returns the path of the real helm, built once from its Go module as release/tools/helm pins it: some minutes
-// on the first call of a machine.
+// Helm returns the path of the helm program. The first call on a machine builds it, in some minutes, from its Go module
+// in the version of release/tools/helm.
 func Helm(ctx context.Context, building func()) (string, error) {
 	module, err := plane.ModuleDir()
 	if err != nil {
@@ -43,7 +43,7 @@ func Helm(ctx context.Context, building func()) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", err
 	}
-	// Two that build at once do not meet: each renames its own.
+	// Each process builds in its own folder and renames the result, so that parallel builds do not interfere.
 	work, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {
 		return "", err

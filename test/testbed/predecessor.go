@@ -17,32 +17,32 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Predecessor is a controller under the names of Apache's manifest, as CloudStack
-// Kubernetes Service applies it: the same Deployment, account, roles and lease. The
-// program in it is csccm's own, for which the names of the rules are made older
-// afterwards (RulesOfOld).
+// Predecessor is a controller with the names of Apache's manifest, which CloudStack
+// Kubernetes Service applies: the same Deployment, ServiceAccount, roles and lease. Its
+// program is csccm's own controller; RulesOfOld gives the rules that it creates the
+// names of older providers.
 type Predecessor struct {
 	Image string
 	// Provider is its --cloud-provider; empty means Apache's.
 	Provider string
-	// Secret holds the cloud-config under the key cloud-config.
+	// Secret is the name of the Secret that holds the cloud-config in the key cloud-config.
 	Secret string
-	// HostNetwork and Port are as they are in the cluster's new controller: two
-	// controllers on one node need a port each.
+	// HostNetwork is as in the new controller. Port is the secure port, which must differ
+	// from the new controller's where both run on one node.
 	HostNetwork bool
 	Port        string
-	// Flags are more arguments; they win over those above.
+	// Flags are additional arguments; they override those above.
 	Flags []string
-	// DaemonOn makes it a DaemonSet for this node, in place of a Deployment.
+	// DaemonOn, when set, makes it a DaemonSet on this node instead of a Deployment.
 	DaemonOn string
 }
 
-// PredecessorName is that of its Deployment, its account and its lease.
+// PredecessorName is the name of its Deployment, ServiceAccount and lease.
 const PredecessorName = "cloud-controller-manager"
 
 const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// Create starts it.
+// Create creates the objects of the predecessor.
 func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) error {
 	meta := metav1.ObjectMeta{Name: PredecessorName, Namespace: metav1.NamespaceSystem}
 	all := []string{"*"}
@@ -96,14 +96,15 @@ func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 	}}
 }
 
-// RulesOfOld makes rules what older providers leave: a name without protocol at port
-// 80, and at port 8080 a plain tcp rule where the annotation says "enabled".
+// RulesOfOld changes rules to those of older providers: at port 80 a name without
+// protocol, and at port 8080 a plain tcp rule, which they create for a Service whose
+// PROXY protocol annotation is "enabled".
 func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string]Rule) error {
 	for id, r := range rules {
 		name, protocol := r.Name, r.Protocol
 		switch r.PublicPort {
 		case 80:
-			name = strings.Replace(name, "-tcp-80", "-80", 1) // they had no PROXY protocol
+			name = strings.Replace(name, "-tcp-80", "-80", 1) // names of providers without support for the PROXY protocol
 		case 8080:
 			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
 		}
@@ -118,7 +119,7 @@ func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string
 	return nil
 }
 
-// RulesByID reads the rules of public addresses.
+// RulesByID returns the rules of public addresses by ID.
 func RulesByID(ctx context.Context, client *cloudstack.Client, addresses ...string) (map[string]Rule, error) {
 	all := map[string]Rule{}
 	for _, address := range addresses {

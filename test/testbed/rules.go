@@ -17,7 +17,7 @@ type Rule struct {
 	Members []string
 }
 
-// Rules reads the rules of one public address, or all that the client's user has for "".
+// Rules returns the rules of one public address, or all rules of the client's user for "".
 func Rules(ctx context.Context, client *cloudstack.Client, address string) ([]Rule, error) {
 	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
 	if err != nil {

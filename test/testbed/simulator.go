@@ -15,18 +15,18 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// SimulatorOptions say how cloudstack-sim is started.
+// SimulatorOptions configures cloudstack-sim.
 type SimulatorOptions struct {
 	Binary string
-	// Dir takes its log and its ready file.
+	// Dir is the folder of its log and its ready file.
 	Dir string
-	// Args are further flags.
+	// Args are additional flags.
 	Args []string
 }
 
 // Simulator is cloudstack-sim as a child process.
 type Simulator struct {
-	// URL is that of the API.
+	// URL is the URL of the API.
 	URL string `json:"url"`
 	// Log is the path of its log: every call, without secrets.
 	Log string `json:"-"`
@@ -64,7 +64,7 @@ func StartSimulator(ctx context.Context, o SimulatorOptions) (*Simulator, error)
 		}
 		return json.Unmarshal(b, s)
 	})
-	// The keys in it have done their duty.
+	// The ready file holds keys: it is removed when it has been read.
 	err = errors.Join(err, os.RemoveAll(ready))
 	if err != nil {
 		s.Stop()
@@ -73,8 +73,8 @@ func StartSimulator(ctx context.Context, o SimulatorOptions) (*Simulator, error)
 	return s, nil
 }
 
-// Err says why the simulator ended, if it did.
+// Err returns why the simulator ended by itself; nil while it runs.
 func (s *Simulator) Err() error { return s.process.Err() }
 
-// Stop ends the simulator.
+// Stop stops the simulator.
 func (s *Simulator) Stop() { s.process.Stop(simulatorGrace) }

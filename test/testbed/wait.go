@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// pollPeriod is short: what is polled are caches and processes of this machine.
+// pollPeriod is short, because only processes of this machine are polled.
 const pollPeriod = 100 * time.Millisecond
 
-// Wait polls until try succeeds. When the time is up its error says what was
-// waited for and what the last try said.
+// Wait polls until try succeeds. After limit it returns an error with what was waited
+// for and the last error of try.
 func Wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -26,7 +26,7 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 		if err == nil {
 			return nil
 		}
-		// The try that the end of the time cut off, or would have, says less than the one before.
+		// The error of a try that was interrupted by the time-out is less useful than the one before.
 		if last == nil || ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}

@@ -13,10 +13,10 @@ import (
 	"sync"
 )
 
-// proxyHeader begins a connection of the PROXY protocol, version 1.
+// proxyHeader is the start of a PROXY protocol header, version 1.
 const proxyHeader = "PROXY "
 
-// Backend answers each request with its name and the request's path. It stands for the Pods of a node.
+// Backend answers each request with its name and the request's path. In tests it replaces the Pods of a node.
 type Backend struct {
 	Name string
 
@@ -27,7 +27,7 @@ type Backend struct {
 	wg       sync.WaitGroup
 }
 
-// StartBackend serves at an address; port 0 takes a free one.
+// StartBackend starts a backend that listens on an address; port 0 chooses a free port.
 func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -38,12 +38,12 @@ func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	return b, nil
 }
 
-// Address is where it listens.
+// Address returns the address on which the backend listens.
 func (b *Backend) Address() string { return b.listener.Addr().String() }
 
-// Stop ends it with its connections, as a node that is lost does.
+// Stop closes the listener and all connections, as the loss of a node would.
 func (b *Backend) Stop() {
-	_ = b.listener.Close() // it is no matter whether it was closed before
+	_ = b.listener.Close() // fails when it was closed before, which is fine
 	b.mu.Lock()
 	b.stopped = true
 	for c := range b.conns {

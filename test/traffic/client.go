@@ -17,27 +17,27 @@ import (
 	"time"
 )
 
-// Target is a Service's port as its clients reach it.
+// Target is a Service's port.
 type Target struct {
 	Name string
-	// Address is asked before every connection: while a rule is made anew it may be another, or none.
+	// Address is called before every connection: while a rule is recreated, the address may change or be missing.
 	Address func() (string, error)
 }
 
-// At is a target that stays where it is.
+// At returns a target with a fixed address.
 func At(name, address string) Target {
 	return Target{Name: name, Address: func() (string, error) { return address, nil }}
 }
 
-// Options of a client.
+// Options configures a client.
 type Options struct {
 	Targets []Target
 	// Rate is the number of requests per second over all targets; 0 means 200.
 	Rate int
-	// Timeout of a request; 0 means 5 s.
+	// Timeout is the time-out of a request; 0 means 5 s.
 	Timeout time.Duration
-	// Open is the number of connections that are kept open to each target, and asked all the time; 0 means 1, less none.
-	// Behind a balancer that ends connections with each answer, they are made anew.
+	// Open is the number of connections to each target that are kept open and send requests all the time; 0 means 1,
+	// a negative number means none. Connections that a load balancer closes after a response are opened again.
 	Open int
 }
 
@@ -45,9 +45,9 @@ const (
 	defaultRate    = 200
 	defaultTimeout = 5 * time.Second
 	openPeriod     = 100 * time.Millisecond
-	// crowd bounds the requests at once. Where so many wait no more are sent: either they are lost, which each of them
-	// will say when its time is up, or the machine is too slow for the rate, which is no loss.
-	crowd = 2000
+	// maxInFlight limits the requests in flight. Above it, no requests are sent: either those in flight are lost, which
+	// their time-outs will report, or the machine is too slow for the rate, which is not a loss.
+	maxInFlight = 2000
 )
 
 // Client sends requests until it is stopped.
@@ -58,14 +58,14 @@ type Client struct {
 	slots  chan struct{}
 	stop   sync.Once
 	last   Report
-	kept   atomic.Int64 // answers by connections that are kept open
+	kept   atomic.Int64 // answers on connections that are kept open
 
 	mu      sync.Mutex
 	current *record
 	reports []Report
 }
 
-// Start begins with a part of that name. Every request is a connection of its own.
+// Start starts a client; part is the name of its first part. Every request uses a new connection.
 func Start(ctx context.Context, part string, o Options) *Client {
 	if o.Rate == 0 {
 		o.Rate = defaultRate
@@ -76,7 +76,7 @@ func Start(ctx context.Context, part string, o Options) *Client {
 	if o.Open == 0 {
 		o.Open = 1
 	}
-	c := &Client{o: o, slots: make(chan struct{}, crowd), current: newRecord(part, o.Targets, time.Now())}
+	c := &Client{o: o, slots: make(chan struct{}, maxInFlight), current: newRecord(part, o.Targets, time.Now())}
 	begin, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
 	c.wg.Go(func() { c.send(begin, ctx) })
@@ -88,7 +88,8 @@ func Start(ctx context.Context, part string, o Options) *Client {
 	return c
 }
 
-// Next ends the part and begins another one; requests count where they began, if they have ended.
+// Next ends the current part, returns its report and starts another part. A request counts in the part in which it
+// started; one that ends after the end of its part does not count.
 func (c *Client) Next(part string) Report { return c.next(part, time.Now()) }
 
 func (c *Client) next(part string, now time.Time) Report {
@@ -100,20 +101,20 @@ func (c *Client) next(part string, now time.Time) Report {
 	return r
 }
 
-// Stop waits for the requests on their way, which count, and returns the last part. That wait is no gap.
-// Stopping again changes nothing.
+// Stop stops the client, waits for the requests in flight, which still count, and returns the report of the last part.
+// The wait does not count as a gap. Further calls return the same report.
 func (c *Client) Stop() Report {
 	c.stop.Do(func() {
 		c.cancel()
 		now := time.Now()
-		c.part().hush(now)
+		c.part().endGaps(now)
 		c.wg.Wait()
 		c.last = c.next("", now)
 	})
 	return c.last
 }
 
-// Reports are those of all parts that have ended.
+// Reports returns the reports of all parts that have ended.
 func (c *Client) Reports() []Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +127,8 @@ func (c *Client) part() *record {
 	return c.current
 }
 
-// send starts requests at the rate, to one target after the other, until begin is done: those
-// on their way go on, and count. What a busy machine holds up is made good for.
+// send starts requests at the rate, to the targets in turn, until begin is done. Requests in flight then continue with
+// ctx, and count. Requests that are late because the machine is busy are still sent.
 func (c *Client) send(begin, ctx context.Context) {
 	tick := time.NewTicker(max(time.Second/time.Duration(c.o.Rate), time.Millisecond))
 	defer tick.Stop()
@@ -138,7 +139,7 @@ func (c *Client) send(begin, ctx context.Context) {
 			return
 		case now := <-tick.C:
 			due := int(now.Sub(began).Seconds() * float64(c.o.Rate))
-			if due-sent > c.o.Rate { // nobody was scheduled for a second: what is long over is not sent late
+			if due-sent > c.o.Rate { // requests that are more than a second late are skipped
 				sent = due - c.o.Rate
 			}
 			for ; sent < due; sent++ {
@@ -153,7 +154,7 @@ func (c *Client) send(begin, ctx context.Context) {
 	}
 }
 
-// request is a whole request: connect, ask, read the answer.
+// request connects, sends one request and reads the answer.
 func (c *Client) request(ctx context.Context, t Target) {
 	part := c.part()
 	s, err := c.open(ctx, t)
@@ -165,12 +166,12 @@ func (c *Client) request(ctx context.Context, t Target) {
 	switch {
 	case err == nil:
 		part.answered(t.Name, backend, time.Now())
-	case ctx.Err() == nil: // else all is over
-		part.failed(t.Name, plain(err))
+	case ctx.Err() == nil: // otherwise the test has ended, which is not a failure
+		part.failed(t.Name, withoutPorts(err))
 	}
 }
 
-// keep holds a connection open and asks all the time. One that breaks is replaced.
+// keep keeps a connection open and sends requests on it all the time. It replaces a connection that breaks.
 func (c *Client) keep(ctx context.Context, t Target) {
 	tick := time.NewTicker(openPeriod)
 	defer tick.Stop()
@@ -178,15 +179,15 @@ func (c *Client) keep(ctx context.Context, t Target) {
 	defer func() { s.close() }()
 	for {
 		if s == nil {
-			s, _ = c.open(ctx, t) // that nobody answers is what requests find
+			s, _ = c.open(ctx, t) // errors are ignored: request counts failures to connect
 		}
 		if s != nil {
 			_, err := s.ask(c.o.Timeout)
 			if err == nil {
 				c.kept.Add(1)
 			}
-			if err != nil && s.asked > 1 { // one that never had an answer is a failed request, not a cut
-				c.part().cut(t.Name, plain(err))
+			if err != nil && s.asked > 1 { // an error of the first request is not a cut of an open connection
+				c.part().cut(t.Name, withoutPorts(err))
 			}
 			if err != nil || s.ended {
 				s.close()
@@ -201,12 +202,12 @@ func (c *Client) keep(ctx context.Context, t Target) {
 	}
 }
 
-// session is a connection with a counter of its requests.
+// session is a connection that counts its requests.
 type session struct {
 	conn  net.Conn
 	in    *bufio.Reader
 	asked int
-	ended bool // the last answer said that no other will come: a balancer that reads HTTP does so
+	ended bool // the last response had "Connection: close", which load balancers that parse HTTP send
 }
 
 func (c *Client) open(ctx context.Context, t Target) (*session, error) {
@@ -225,11 +226,11 @@ func (c *Client) open(ctx context.Context, t Target) (*session, error) {
 
 func (s *session) close() {
 	if s != nil {
-		_ = s.conn.Close() // its answers have been read
+		_ = s.conn.Close() // all responses have been read
 	}
 }
 
-// ask sends a request and wants an answer to it with the backend's name.
+// ask sends a request, checks that the answer belongs to it and returns the backend's name.
 func (s *session) ask(limit time.Duration) (backend string, err error) {
 	s.asked++
 	if err := s.conn.SetDeadline(time.Now().Add(limit)); err != nil {
@@ -253,13 +254,14 @@ func (s *session) ask(limit time.Duration) (backend string, err error) {
 	}
 	backend, echo, _ := strings.Cut(strings.TrimSpace(string(body)), " ")
 	if echo != question {
-		return "", fmt.Errorf("the answer %q is not one to %q", body, question)
+		return "", fmt.Errorf("the answer %q does not belong to the request %q", body, question)
 	}
 	return backend, nil
 }
 
-// plain is an error without ports that differ from one connection to the next, so that equal ones are counted together.
-func plain(err error) error {
+// withoutPorts removes the addresses from a network error: the client's port differs for each connection, and equal
+// errors are counted together.
+func withoutPorts(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		if op.Timeout() {

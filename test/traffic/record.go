@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// Report says what clients saw in a part of the run.
+// Report is what the clients saw in a part of the run.
 type Report struct {
 	Name       string
 	Took       time.Duration
 	Requests   int
 	Failures   int
-	LongestGap time.Duration  // without an answer, of the target that was worst off
-	Cut        int            // connections that were open for long and broke
+	LongestGap time.Duration  // the longest time without an answer of any one target
+	Cut        int            // open connections that broke
 	Errors     map[string]int // by target and text
 	Answers    map[string]int // by target and backend
 }
 
-// Err is nil when no request was lost and no connection cut.
+// Err returns nil when no request failed and no connection was cut.
 func (r *Report) Err() error {
 	if r.Failures == 0 && r.Cut == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (r *Report) Err() error {
 		r.Name, r.Failures, r.Requests, r.Cut, r.LongestGap.Round(time.Millisecond), strings.Join(texts, "\n  "))
 }
 
-// Table prints reports for people.
+// Table formats reports as a table.
 func Table(reports []Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -52,13 +52,13 @@ func Table(reports []Report) string {
 	return b.String()
 }
 
-// record counts what happens in a part of the run.
+// record collects the report of a part of the run.
 type record struct {
 	mu     sync.Mutex
 	began  time.Time
 	report Report
 	last   map[string]time.Time // the last answer of each target
-	quiet  bool                 // nothing is asked any more: late answers count, and end no gap
+	ended  bool                 // no more requests are sent: late answers count, but not as the end of a gap
 }
 
 func newRecord(name string, targets []Target, now time.Time) *record {
@@ -82,18 +82,18 @@ func (r *record) answered(target, backend string, at time.Time) {
 }
 
 func (r *record) gap(target string, at time.Time) {
-	if r.quiet {
+	if r.ended {
 		return
 	}
 	r.report.LongestGap = max(r.report.LongestGap, at.Sub(r.last[target]))
 }
 
-// hush notes that nothing is asked after now.
-func (r *record) hush(now time.Time) {
+// endGaps ends the measurement of gaps: no requests are sent after now.
+func (r *record) endGaps(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gaps(now)
-	r.quiet = true
+	r.ended = true
 }
 
 func (r *record) gaps(now time.Time) {
@@ -102,7 +102,7 @@ func (r *record) gaps(now time.Time) {
 	}
 }
 
-// failed counts a request without a good answer.
+// failed counts a request without a correct answer.
 func (r *record) failed(target string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *record) cut(target string, err error) {
 	r.report.Errors[target+": an open connection: "+err.Error()]++
 }
 
-// end closes the part: a target that has not answered since long has a gap up to now.
+// end returns the part's report. For a target that has not answered since, the gap lasts until now.
 func (r *record) end(now time.Time) Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()

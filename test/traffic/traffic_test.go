@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// patience is longer than a busy machine holds up anything.
+// patience is longer than any delay on a busy machine.
 const patience = 3 * time.Minute
 
-// calm is a rate that a busy machine keeps up with.
+// calm is a request rate that a busy machine can sustain.
 const calm = 50
 
-// until polls: what is waited for happens in other goroutines.
+// until polls until ok returns true.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -72,8 +72,9 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatEnd: one that ends with an answer that says so was not cut; a balancer of HTTP answers errors itself.
-func TestConnectionsThatEnd(t *testing.T) {
+// TestConnectionClose: a connection that is closed after a response with "Connection: close" does not count as cut; an
+// error status is a failure.
+func TestConnectionClose(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,11 +94,11 @@ func TestConnectionsThatEnd(t *testing.T) {
 	failing.Store(true)
 	until(t, "failures", func() bool { return c.now().Failures > 0 })
 	if r := c.Stop(); r.Errors["a: answer 503 Service Unavailable"] == 0 {
-		t.Errorf("the answer is not named: %v", r.Errors)
+		t.Errorf("the errors do not hold the status: %v", r.Errors)
 	}
 }
 
-// TestProxyHeader: a backend behind the PROXY protocol answers too.
+// TestProxyHeader: a backend answers on a connection with a PROXY protocol header.
 func TestProxyHeader(t *testing.T) {
 	t.Parallel()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", backend(t, "one").Address())
@@ -125,18 +126,18 @@ func TestLossIsSeen(t *testing.T) {
 	b.Stop()
 	const refused = "a: dial: connect: connection refused"
 	until(t, "failures and the cut connection", func() bool { r := c.now(); return r.Errors[refused] > 20 && r.Cut > 0 })
-	until(t, "the gap since", func() bool { return c.now().LongestGap > 20*time.Second/calm })
+	until(t, "a gap", func() bool { return c.now().LongestGap > 20*time.Second/calm })
 	r := c.Stop()
 	err := r.Err()
 	if err == nil || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), "1 connections were cut") {
-		t.Errorf("the report does not say it: %v", err)
+		t.Errorf("Err() = %v, want the refused connections and the cut one", err)
 	}
 }
 
-// What is on its way when the client is stopped counts, and waiting for it is no gap.
+// Requests in flight when the client is stopped count, and the wait for them is not a gap.
 func TestStopLosesNothing(t *testing.T) {
 	t.Parallel()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections and never answers
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts connections, but nothing answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +147,15 @@ func TestStopLosesNothing(t *testing.T) {
 	until(t, "some answers", func() bool { return c.now().Requests > 20 })
 	stopped := make(chan Report)
 	go func() { stopped <- c.Stop() }()
-	until(t, "the end of the requests", func() bool { p := c.part(); p.mu.Lock(); defer p.mu.Unlock(); return p.quiet })
+	until(t, "the end of the requests", func() bool { p := c.part(); p.mu.Lock(); defer p.mu.Unlock(); return p.ended })
 	most := time.Since(began)
-	_ = l.Close() // which ends what is on its way
+	_ = l.Close() // ends the requests in flight
 	r := <-stopped
 	if r.Failures == 0 || r.Answers["a one"] < 20 {
-		t.Errorf("%+v: want failures of what was on its way", r)
+		t.Errorf("%+v: want failures of the requests in flight", r)
 	}
 	if r.LongestGap > r.Took || r.Took > most {
-		t.Errorf("the longest gap is %s, it took %s, %s at most: the wait at the end counts", r.LongestGap, r.Took, most)
+		t.Errorf("longest gap %s, duration %s, want at most %s: the wait at the end was counted", r.LongestGap, r.Took, most)
 	}
 }
 
@@ -163,7 +164,7 @@ func TestRecord(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
 	r := newRecord("x", []Target{At("a", ""), At("b", "")}, t0)
-	for _, ms := range []int{10, 20, 15, 400, 410} { // one answer overtakes another
+	for _, ms := range []int{10, 20, 15, 400, 410} { // answers may be recorded out of order
 		r.answered("a", "one", at(ms))
 	}
 	for ms := 10; ms <= 900; ms += 10 {
@@ -176,8 +177,8 @@ func TestRecord(t *testing.T) {
 	}
 	late := newRecord("x", []Target{At("a", "")}, t0)
 	late.answered("a", "one", at(10))
-	late.hush(at(30))
-	late.answered("a", "one", at(900)) // it was on its way
+	late.endGaps(at(30))
+	late.answered("a", "one", at(900)) // was in flight
 	if got := late.end(at(30)); got.LongestGap != 20*time.Millisecond || got.Requests != 2 {
 		t.Errorf("%+v: want no gap after the last request was sent", got)
 	}

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command transcript writes what a user of load balancers sees, docs/transcripts/loadbalancers.txt: kubectl against a
-// real API server with the controller, and the simulated CloudStack's own view. Everything in it is run; what differs
-// from run to run (ids, times) is left out of what is shown.
+// Command transcript writes docs/transcripts/loadbalancers.txt, what a user of load balancers sees: kubectl with a real
+// API server and the controller, and the state of the simulated CloudStack. All commands are run; output that differs
+// between runs (IDs, times) is left out.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "", "file to write; default stdout")
+	out := flag.String("o", "", "file to write; empty means standard output")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *out)
@@ -66,7 +66,7 @@ func run(ctx context.Context, file string) error {
 	return os.WriteFile(file, t.text.Bytes(), 0o644) // #nosec G306 -- a page of the documentation
 }
 
-// transcript is a session under way.
+// transcript is a session and its output so far.
 type transcript struct {
 	bed  *bare.Bed
 	cli  string
@@ -78,26 +78,26 @@ func (t *transcript) say(text string) {
 	fmt.Fprintf(&t.text, "\n# %s\n", strings.ReplaceAll(text, "\n", "\n# "))
 }
 
-// kubectl runs a command and shows it with its output.
+// kubectl runs a kubectl command and writes it with its output.
 func (t *transcript) kubectl(ctx context.Context, stdin string, args ...string) error {
 	out, _, err := t.exec(ctx, t.bed.Kubectl, stdin, args...)
 	t.show("kubectl", stdin, args, out)
 	return err
 }
 
-// csccm is kubectl for the tool; want is the exit code.
+// csccm runs a csccm command and writes it with its output and exit code, which must be want.
 func (t *transcript) csccm(ctx context.Context, want int, args ...string) error {
 	out, code, err := t.exec(ctx, t.cli, "", append(args, "--cloud-config", t.bed.CloudConfig)...)
 	t.show("csccm", "", append(args, "--cloud-config", "cloud-config"), out)
 	fmt.Fprintf(&t.text, "$ echo $?\n%d\n", code)
 	if code != want {
-		return fmt.Errorf("csccm %v ended with %d, not %d: %w", args, code, want, err)
+		return fmt.Errorf("csccm %v: exit code %d, want %d: %w", args, code, want, err)
 	}
 	return nil
 }
 
 func (t *transcript) exec(ctx context.Context, program, stdin string, args ...string) (out string, code int, err error) {
-	cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- programs of the test bed
+	cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- programs of the test environment
 	cmd.Env = []string{"KUBECONFIG=" + t.bed.Kubeconfig, "HOME=" + t.bed.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
 	text, err := cmd.CombinedOutput()
@@ -119,7 +119,7 @@ func (t *transcript) show(program, stdin string, args []string, out string) {
 	fmt.Fprintf(&t.text, "\n%s", t.withoutIDs(out))
 }
 
-// quote writes an argument as a shell needs it.
+// quote quotes an argument for a shell.
 func quote(arg string) string {
 	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
 		return arg

@@ -47,7 +47,7 @@ func service(name, more string, ports ...int) string {
 	return fmt.Sprintf(manifest, name, more, list.String())
 }
 
-// story is the whole session.
+// story runs the whole session.
 func (t *transcript) story(ctx context.Context) error {
 	t.text.WriteString(head)
 	columns := "custom-columns=NAME:.metadata.name,ADDRESS:.status.loadBalancer.ingress[*].ip,MODE:.status.loadBalancer.ingress[*].ipMode,PORTS:.spec.ports[*].port,RANGES:.spec.loadBalancerSourceRanges[*]"
@@ -157,7 +157,7 @@ func (t *transcript) story(ctx context.Context) error {
 	)
 }
 
-// settle waits until the controller has done what it was asked for.
+// settle waits until the controller is idle.
 func (t *transcript) settle(ctx context.Context) error { return t.bed.Idle(ctx) }
 
 func (t *transcript) address(ctx context.Context, name string) (string, error) {
@@ -168,7 +168,7 @@ func (t *transcript) address(ctx context.Context, name string) (string, error) {
 	return svc.Status.LoadBalancer.Ingress[0].IP, nil
 }
 
-// curl shows a call of the API by hand, and the lines made of its answer.
+// curl writes an API call as a curl command, with lines made from its answer.
 func (t *transcript) curl(query string, lines []string) {
 	fmt.Fprintf(&t.text, "\n$ curl -s \"$CLOUDSTACK?%s\"\n", query)
 	for _, l := range lines {
@@ -186,7 +186,7 @@ func (t *transcript) inspect(ctx context.Context, ip string) (*cloudstack.Client
 	}
 	ips, err := client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip})
 	if err != nil || len(ips) != 1 {
-		return nil, "", errors.Join(err, fmt.Errorf("%d addresses are %s", len(ips), ip))
+		return nil, "", errors.Join(err, fmt.Errorf("listPublicIpAddresses returned %d addresses for %s, want 1", len(ips), ip))
 	}
 	return client, ips[0].ID, nil
 }
@@ -247,7 +247,7 @@ func (t *transcript) addresses(ctx context.Context) error {
 	return nil
 }
 
-// events shows what the controller said about a Service, in its order.
+// events writes the controller's Events about a Service in order of creation.
 func (t *transcript) events(ctx context.Context, name string) error {
 	return t.kubectl(ctx, "", "get", "events", "--field-selector", "involvedObject.name="+name, "--sort-by=.metadata.creationTimestamp",
 		"-o", "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message")
@@ -258,7 +258,7 @@ var (
 	uuid     = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 )
 
-// withoutIDs takes out what another run would have otherwise.
+// withoutIDs replaces IDs, which differ between runs.
 func (t *transcript) withoutIDs(text string) string {
 	return uuid.ReplaceAllString(balancer.ReplaceAllString(text, "aUID"), "ID")
 }

@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// install runs csccm install by flags, as an admin of CloudStack would.
-func install(ctx context.Context, b *bed) (string, error) {
+// install runs csccm install with flags, as an admin of CloudStack would.
+func install(ctx context.Context, b *env) (string, error) {
 	return installWith(ctx, b, "--account", account)
 }
 
-func installWith(ctx context.Context, b *bed, args ...string) (string, error) {
+func installWith(ctx context.Context, b *env, args ...string) (string, error) {
 	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, append([]string{
 		"install", "--yes", "--api-url", b.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
 	if err != nil {
@@ -30,8 +30,8 @@ func installWith(ctx context.Context, b *bed, args ...string) (string, error) {
 	return b.installed(ctx)
 }
 
-// names are those of the nodes that the cluster began with.
-func (b *bed) names() []string {
+// names returns the names of the nodes that the cluster started with.
+func (b *env) names() []string {
 	var names []string
 	for _, n := range b.place.nodes {
 		names = append(names, n.Name)
@@ -39,8 +39,8 @@ func (b *bed) names() []string {
 	return names
 }
 
-// installed waits for what an install is for: nodes initialised, two Pods on two nodes.
-func (b *bed) installed(ctx context.Context) (string, error) {
+// installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
+func (b *env) installed(ctx context.Context) (string, error) {
 	names := b.names()
 	if err := b.initialized(ctx, names...); err != nil {
 		return "", err
@@ -60,14 +60,14 @@ func (b *bed) installed(ctx context.Context) (string, error) {
 			}
 		}
 		if len(on) != 2 {
-			return fmt.Errorf("there are ready ones on %d nodes", len(on))
+			return fmt.Errorf("ready Pods on %d nodes, want 2", len(on))
 		}
 		return nil
 	})
 	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
 }
 
-func tcp(ctx context.Context, b *bed) (string, error) {
+func tcp(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "tcp", nil)
 	if err != nil {
 		return "", err
@@ -83,17 +83,17 @@ func tcp(ctx context.Context, b *bed) (string, error) {
 	if len(pods) != replicas {
 		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
 	}
-	if err := b.gone(ctx, "tcp"); err != nil {
+	if err := b.deleteService(ctx, "tcp"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, to); err == nil {
-		return "", errors.New("the address answers although its Service is gone")
+		return "", errors.New("the address still answers after its Service was deleted")
 	}
 	return fmt.Sprintf("%s:%d, all %d Pods answer", to.Addr(), to.Port(), len(pods)), nil
 }
 
-// proxyProtocol has the balancer tell the Pod who the client is.
-func proxyProtocol(ctx context.Context, b *bed) (string, error) {
+// proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
+func proxyProtocol(ctx context.Context, b *env) (string, error) {
 	to, a, err := b.served(ctx, "proxied", func(s *corev1.Service) {
 		s.Annotations[prefix+"proxy-protocol"] = "true"
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
@@ -107,17 +107,17 @@ func proxyProtocol(ctx context.Context, b *bed) (string, error) {
 	if a, err = ask(ctx, client2, to); err != nil || a.Client != client2.String() {
 		return "", fmt.Errorf("the Pod sees %s (%w), the client is %s", a.Client, err, client2)
 	}
-	return "the Pod sees " + a.Client, b.gone(ctx, "proxied")
+	return "the Pod sees " + a.Client, b.deleteService(ctx, "proxied")
 }
 
-// sourceRanges lets one client in and keeps another out, then the other way round.
-func sourceRanges(ctx context.Context, b *bed) (string, error) {
+// sourceRanges allows one client and refuses another, then the reverse.
+func sourceRanges(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
 	if err != nil {
 		return "", err
 	}
 	if a, err := ask(ctx, client2, to); err == nil {
-		return "", fmt.Errorf("%s, which is not in the ranges, was answered by %s", client2, a.Pod)
+		return "", fmt.Errorf("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
 	}
 	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
 	s, err := services.Get(ctx, "ranges", metav1.GetOptions{})
@@ -131,20 +131,20 @@ func sourceRanges(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.answers(ctx, client2, to); err != nil {
 		return "", err
 	}
-	err = b.until(ctx, "the first client to be kept out", func(ctx context.Context) error {
+	err = b.until(ctx, "the first client to be refused", func(ctx context.Context) error {
 		if _, err := ask(ctx, client1, to); err == nil {
-			return errors.New("it is answered")
+			return errors.New("it still gets answers")
 		}
 		return nil
 	})
 	if err != nil {
 		return "", err
 	}
-	return "allowed answered, others refused, also after a change", b.gone(ctx, "ranges")
+	return "allowed answered, others refused, also after a change", b.deleteService(ctx, "ranges")
 }
 
-// affinity has each client stay with one Pod, and the clients spread.
-func affinity(ctx context.Context, b *bed) (string, error) {
+// affinity checks that all requests of a client reach the same Pod.
+func affinity(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 	if err != nil {
 		return "", err
@@ -168,11 +168,11 @@ func affinity(ctx context.Context, b *bed) (string, error) {
 			}
 		}
 	}
-	return "12 clients, each with one Pod", b.gone(ctx, "affine")
+	return "12 clients, each with one Pod", b.deleteService(ctx, "affine")
 }
 
-// restart replaces every Pod while requests come in.
-func restart(ctx context.Context, b *bed) error {
+// restart replaces all Pods of echo.
+func restart(ctx context.Context, b *env) error {
 	_, err := b.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func restart(ctx context.Context, b *bed) error {
 	return b.workloadReady(ctx, replicas)
 }
 
-// doctor is content with what was installed.
-func doctor(ctx context.Context, b *bed) (string, error) {
+// doctor checks that csccm doctor finds no error.
+func doctor(ctx context.Context, b *env) (string, error) {
 	out, err := b.csccm(ctx, "doctor", "-o", "short")
 	if err != nil {
 		return "", err

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// chapters are all scenarios, those that build on an install after it.
+// chapters returns all chapters; in each, the first scenario installs the controller for the others.
 func chapters() []chapter {
 	return []chapter{
 		{name: "installed by csccm", world: isolated, scenarios: []scenario{
@@ -66,7 +66,7 @@ func chapters() []chapter {
 	}
 }
 
-// tier is a VPC's tier with three workers.
+// tier returns a tier of a VPC with three workers.
 func tier() *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.2.1.1/24"), owner: owner}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
@@ -78,7 +78,7 @@ func tier() *place {
 
 const projectName = "k8s-project"
 
-// project is an isolated network of a project with three workers.
+// project returns an isolated network of a project with three workers.
 func project() *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
@@ -88,7 +88,7 @@ func project() *place {
 	return p
 }
 
-func installProject(ctx context.Context, b *bed) (string, error) {
+func installProject(ctx context.Context, b *env) (string, error) {
 	return installWith(ctx, b, "--project", projectName)
 }
 
@@ -97,8 +97,8 @@ const (
 	secretKey  = "cloud-config"      // #nosec G101 -- the name of a key
 )
 
-// secret writes the Secret that the chart asks for.
-func (b *bed) secret(ctx context.Context) error {
+// secret creates the Secret that the chart requires.
+func (b *env) secret(ctx context.Context) error {
 	config, err := b.cloud.Config(b.place.owner)
 	if err != nil {
 		return err
@@ -108,8 +108,8 @@ func (b *bed) secret(ctx context.Context) error {
 	return err
 }
 
-// chartAlone does what helm install does, after the Secret is made by hand.
-func chartAlone(ctx context.Context, b *bed) (string, error) {
+// chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
+func chartAlone(ctx context.Context, b *env) (string, error) {
 	if err := b.secret(ctx); err != nil {
 		return "", err
 	}
@@ -130,8 +130,8 @@ func chartAlone(ctx context.Context, b *bed) (string, error) {
 	return b.installed(ctx)
 }
 
-// oldController starts the predecessor, with which the nodes were initialised.
-func oldController(ctx context.Context, b *bed) (string, error) {
+// oldController starts Apache's provider, which initialises the nodes.
+func oldController(ctx context.Context, b *env) (string, error) {
 	if err := b.secret(ctx); err != nil {
 		return "", err
 	}
@@ -140,8 +140,8 @@ func oldController(ctx context.Context, b *bed) (string, error) {
 
 const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 
-// leasewebController is the same as Leaseweb's chart makes it: its image, provider name and provider IDs.
-func leasewebController(ctx context.Context, b *bed) (string, error) {
+// leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
+func leasewebController(ctx context.Context, b *env) (string, error) {
 	if err := b.secret(ctx); err != nil {
 		return "", err
 	}
@@ -150,7 +150,7 @@ func leasewebController(ctx context.Context, b *bed) (string, error) {
 }
 
 // predecessor starts another provider and waits until it has initialised the nodes.
-func (b *bed) predecessor(ctx context.Context, old testbed.Predecessor) (string, error) {
+func (b *env) predecessor(ctx context.Context, old testbed.Predecessor) (string, error) {
 	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
 	if err := old.Create(ctx, b.Client); err != nil {
 		return "", err

@@ -19,11 +19,11 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// The scenarios here send requests all the time: none may fail.
+// The scenarios in this file run under steady traffic; no request may fail, except in the parts named below.
 
-// undisturbed serves two Services, does something, and wants every request answered.
-func undisturbed(do func(context.Context, *bed) error) func(context.Context, *bed) (string, error) {
-	return func(ctx context.Context, b *bed) (string, error) {
+// undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
+func undisturbed(do func(context.Context, *env) error) func(context.Context, *env) (string, error) {
+	return func(ctx context.Context, b *env) (string, error) {
 		one, _, err := b.served(ctx, "steady-1", nil)
 		if err != nil {
 			return "", err
@@ -35,22 +35,23 @@ func undisturbed(do func(context.Context, *bed) error) func(context.Context, *be
 		r := b.steady(ctx, "", true, one, two)
 		err = do(ctx, b)
 		sum := r.Stop()
-		return said(sum), errors.Join(err, sum.Err(), b.gone(ctx, "steady-1"), b.gone(ctx, "steady-2"))
+		return brief(sum), errors.Join(err, sum.Err(), b.deleteService(ctx, "steady-1"), b.deleteService(ctx, "steady-2"))
 	}
 }
 
-// leader is the node whose controller leads, by the lease.
-func (b *bed) leader(ctx context.Context) (pod string, err error) {
+// leader returns the host part of the lease's holder identity: the leading Pod's hostname. With hostNetwork, that is
+// the name of its node.
+func (b *env) leader(ctx context.Context) (pod string, err error) {
 	l, err := b.Client.CoordinationV1().Leases(namespace).Get(ctx, testbed.PredecessorName, metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil {
-		return "", errors.Join(err, errors.New("nobody leads"))
+		return "", errors.Join(err, errors.New("the lease has no holder"))
 	}
 	host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
 	return host, nil
 }
 
-// leaderKilled kills the leading controller's process and waits for another to lead.
-func leaderKilled(ctx context.Context, b *bed) error {
+// leaderKilled deletes the leading Pod without a grace period and waits for another leader.
+func leaderKilled(ctx context.Context, b *env) error {
 	first, err := b.leader(ctx)
 	if err != nil {
 		return err
@@ -72,22 +73,22 @@ func leaderKilled(ctx context.Context, b *bed) error {
 	err = b.until(ctx, "another leader", func(ctx context.Context) error {
 		now, err := b.leader(ctx)
 		if err == nil && now == first {
-			err = fmt.Errorf("it is %s still", now)
+			err = fmt.Errorf("the leader is still %s", now)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	// The new leader works.
+	// The new leader serves a new Service.
 	_, _, err = b.served(ctx, "after-leader", nil)
-	return errors.Join(err, b.gone(ctx, "after-leader"))
+	return errors.Join(err, b.deleteService(ctx, "after-leader"))
 }
 
 const controllerLabel = "app.kubernetes.io/name=" + controller
 
-// cloudDown has CloudStack away for a minute, with a Service that wants an address meanwhile.
-func cloudDown(ctx context.Context, b *bed) error {
+// cloudDown makes CloudStack unavailable for a minute and creates a Service meanwhile.
+func cloudDown(ctx context.Context, b *env) error {
 	const away = time.Minute
 	b.cloud.Restart(away)
 	if err := b.service(ctx, "meanwhile", nil); err != nil {
@@ -100,11 +101,11 @@ func cloudDown(ctx context.Context, b *bed) error {
 	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
 		return err
 	}
-	return b.gone(ctx, "meanwhile")
+	return b.deleteService(ctx, "meanwhile")
 }
 
-// upgradeAndBack changes the chart's values, which rolls the Pods, and goes back.
-func upgradeAndBack(ctx context.Context, b *bed) error {
+// upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
+func upgradeAndBack(ctx context.Context, b *env) error {
 	if _, err := b.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"); err != nil {
 		return err
 	}
@@ -112,20 +113,21 @@ func upgradeAndBack(ctx context.Context, b *bed) error {
 		return err
 	}
 	_, _, err := b.served(ctx, "after-rollback", nil)
-	return errors.Join(err, b.gone(ctx, "after-rollback"))
+	return errors.Join(err, b.deleteService(ctx, "after-rollback"))
 }
 
-// Requests may fail in two parts alone, and nothing that CloudStack or its controller does could change that.
+// Requests may fail only in these two parts; neither CloudStack nor its controller could prevent that.
 const (
-	// kube-proxy on the other nodes sends a share of them to the dead node's Pods.
-	dying = "until Kubernetes calls the node not ready"
-	// Linux keeps a connection that nobody answered for two minutes; a port of the balancer that comes again goes there.
-	remembered = "until the other nodes' connection tracking has forgotten its Pods"
+	// kube-proxy on the other nodes still sends a share of the requests to the dead node's Pods.
+	partNotReady = "until Kubernetes calls the node not ready"
+	// Linux tracks a connection without an answer for two minutes; a new connection from the same port of the load
+	// balancer is sent to the same Pod.
+	partTracked = "until the other nodes' connection tracking has forgotten its Pods"
 )
 
-// nodeLost pulls the plug of a node with a third of the Pods and destroys its VM. Requests
-// that are on their way to it are lost, as they must be; the rest is not.
-func nodeLost(ctx context.Context, b *bed) (string, error) {
+// nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
+// that node are unavoidably lost; no others may be.
+func nodeLost(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "lost", nil)
 	if err != nil {
 		return "", err
@@ -135,19 +137,19 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, dying, false, to)
+	r := b.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
 	b.Node(name).PowerOff()
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself sees to that
+	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself removes the destroyed VM from the rule
 		return "", err
 	}
-	if err := b.nodeGone(ctx, name); err != nil {
+	if err := b.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
-	r.Next(remembered)
+	r.Next(partTracked)
 	if err := b.workloadReady(ctx, replicas); err != nil {
 		return "", err
 	}
@@ -167,13 +169,13 @@ func nodeLost(ctx context.Context, b *bed) (string, error) {
 	}
 	after := r.Stop()
 	if err := after.Err(); err != nil {
-		return "", fmt.Errorf("after the node is gone: %w", err)
+		return "", fmt.Errorf("after the Node was deleted: %w", err)
 	}
-	return "afterwards " + said(after), b.gone(ctx, "lost")
+	return "afterwards " + brief(after), b.deleteService(ctx, "lost")
 }
 
-// migrated gives rules old names under traffic, and has csccm rename them and undo that.
-func migrated(ctx context.Context, b *bed) error {
+// migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.
+func migrated(ctx context.Context, b *env) error {
 	client, err := b.client()
 	if err != nil {
 		return err

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ingress is an example of the documentation: an ingress controller behind a Service.
+// ingress is an example from the documentation: an ingress controller behind a Service.
 type ingress struct {
 	file, namespace, service string
-	// hostPort is that of the node at which it listens too; 0: at none.
+	// hostPort is the port of the node on which it listens as well; 0 means none.
 	hostPort uint16
 }
 
@@ -26,9 +26,9 @@ var ingresses = []ingress{
 	{file: "docs/examples/ingress-nginx.yaml", namespace: "ingress-nginx", service: "ingress-nginx-controller"},
 }
 
-// run applies the manifest as it is. Its image is echo under the other name, which
-// listens as the arguments say: what is looked at is the way of a client's address.
-func (i ingress) run(ctx context.Context, b *bed) (string, error) {
+// run applies the manifest unchanged and checks that the Pod sees the client's address.
+// The manifest's image contains echo, which listens as the image's arguments say.
+func (i ingress) run(ctx context.Context, b *env) (string, error) {
 	file := filepath.Join(b.programs.Root, i.file)
 	if _, err := b.kubectl(ctx, "", "apply", "-f", file); err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (i ingress) run(ctx context.Context, b *bed) (string, error) {
 				return "", err
 			}
 			if a.Client != client.String() {
-				return "", fmt.Errorf("%s asked %s, and the Pod sees %s", client, to, a.Client)
+				return "", fmt.Errorf("for a request of %s to %s the Pod sees the client address %s", client, to, a.Client)
 			}
 		}
 	}

@@ -3,9 +3,10 @@
 
 //go:build linux
 
-// Command truth says how csccm does on real nodes: kubelets with containerd in network
-// namespaces, Pods that answer, and a simulated CloudStack whose data path forwards
-// packets as its rules say. It prints a table and writes docs/truth.md. Root only.
+// Command truth runs scenarios with csccm on real nodes: kubelets with containerd in
+// network namespaces, Pods that answer requests, and a simulated CloudStack whose data
+// path forwards packets by its rules. It prints a table and writes docs/truth.md. It
+// needs root.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	os.Exit(code)
 }
 
-// settings are the flags.
+// settings holds the values of the flags.
 type settings struct {
 	minors []plane.Minor
 	only   *regexp.Regexp
@@ -50,23 +51,23 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SetOutput(stderr)
 	minor := f.String("minor", string(plane.Newest), "minor of Kubernetes, or all")
 	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
-	f.StringVar(&s.out, "out", "", "write the table to this Markdown file, unless --only leaves some out")
-	f.IntVar(&s.rate, "rate", 200, "requests a second of steady traffic; a machine that is busy otherwise may take only fewer")
-	f.BoolVar(&s.check, "check", false, "say in one line whether real nodes can run on this machine, and why not, and exit")
-	f.BoolVar(&s.again, "again", false, "run what failed once more, without the rest; what succeeds then has not failed")
-	f.BoolVar(&s.list, "list", false, "print the scenarios' names and exit")
+	f.StringVar(&s.out, "out", "", "write the results to this Markdown file; not written with --only")
+	f.IntVar(&s.rate, "rate", 200, "requests per second of steady traffic; a busy machine may need a lower rate")
+	f.BoolVar(&s.check, "check", false, "check whether real nodes can run on this machine, print the reason in one line when they cannot, and exit")
+	f.BoolVar(&s.again, "again", false, "run failed scenarios a second time; those that succeed then do not count as failed")
+	f.BoolVar(&s.list, "list", false, "print the names of the scenarios and exit")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only", f.Args())
+		return nil, fmt.Errorf("unexpected arguments %q: only flags are supported", f.Args())
 	}
 	var err error
 	if s.only, err = regexp.Compile(*only); err != nil {
 		return nil, fmt.Errorf("--only: %w", err)
 	}
 	if !slices.ContainsFunc(names(), s.only.MatchString) {
-		return nil, fmt.Errorf("--only: no scenario is called %q; --list names them", *only)
+		return nil, fmt.Errorf("--only: no scenario matches %q; --list prints the names", *only)
 	}
 	if *minor == "all" {
 		s.minors = plane.Minors()
@@ -110,7 +111,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// names are those of all scenarios.
+// names returns the names of all scenarios.
 func names() []string {
 	var all []string
 	for _, c := range chapters() {
@@ -121,10 +122,10 @@ func names() []string {
 	return all
 }
 
-// oneLine is an error that has a program's output in it, in one line.
+// oneLine joins the lines of an error, which may hold the output of a program.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// outside builds everything, for which a network may be needed, and goes into the sandbox.
+// outside builds all programs, which may need a network, and runs the sandbox.
 func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
 	if err := realnode.Check(ctx, os.Getenv("E2E_INSTALL") == "1"); err != nil {
 		return 1, err
@@ -145,7 +146,7 @@ func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
 	return code, err
 }
 
-// leftBehind says what a run has left on the machine.
+// leftBehind returns a sentence about what a run has left on the machine.
 func leftBehind(since []string) string {
 	if len(since) == 0 {
 		return "Nothing is left on the machine: mounts, links, nftables, network namespaces, cgroups and folders are those of before,\nand no process of the run lives."
@@ -153,11 +154,11 @@ func leftBehind(since []string) string {
 	return "New on the machine, of the run or of somebody else: " + strings.Join(since, ", ") + "."
 }
 
-// writes tells whether the page is written: scenarios that are left out would be missing there.
+// writes reports whether the page is written. With --only it is not, because it would lack scenarios.
 func (s *settings) writes() bool { return s.out != "" && s.only.String() == "" }
 
 func appendTo(path, text string) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) // #nosec G304 -- the user's
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) // #nosec G304 -- the user's own file
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// inside runs the scenarios on each minor and shows the table.
+// inside runs the scenarios on each minor and prints the table.
 func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 	p, err := prepared()
 	if err != nil {
@@ -183,7 +184,7 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 			if len(left) == 0 {
 				return nil
 			}
-			_, _ = fmt.Fprintf(stderr, "\nOnce more, as it failed on Kubernetes %s: %s\n", minor.Release(), strings.Join(left, "; "))
+			_, _ = fmt.Fprintf(stderr, "\nRunning again what failed on Kubernetes %s: %s\n", minor.Release(), strings.Join(left, "; "))
 			c.name += ", once more"
 			return c.run(ctx, p, minor, named(left), stderr)
 		})...)
@@ -204,7 +205,7 @@ func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// each collects what every chapter gives on every minor.
+// each calls a function for every chapter on every minor and returns all results.
 func each[T any](minors []plane.Minor, of func(plane.Minor, chapter) []T) []T {
 	var all []T
 	for _, minor := range minors {

@@ -34,8 +34,8 @@ func TestParse(t *testing.T) {
 		{[]string{"--minor", "all"}, plane.Minors(), ""},
 		{[]string{"--minor", "1.20"}, nil, "no control plane of Kubernetes 1.20"},
 		{[]string{"--only", "("}, nil, "--only: "},
-		{[]string{"now"}, nil, "there are flags only"},
-		{[]string{"--only", "no such"}, nil, "--only: no scenario is called"},
+		{[]string{"now"}, nil, "only flags are supported"},
+		{[]string{"--only", "no such"}, nil, "--only: no scenario matches"},
 	} {
 		s, err := parse(c.args, io.Discard)
 		if c.err != "" {
@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWorlds loads every chapter's CloudStack: each node is a VM of its.
+// TestWorlds loads every chapter's simulated CloudStack and checks the addresses of its nodes and the scenarios' names.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
@@ -64,7 +64,7 @@ func TestWorlds(t *testing.T) {
 		sim.Close()
 		for _, n := range p.nodes {
 			if !p.gateway.Contains(n.Address) || n.Address == p.gateway.Addr() {
-				t.Errorf("%s: node %s has the address %s, which is none of %s", c.name, n.Name, n.Address, p.gateway)
+				t.Errorf("%s: node %s has the address %s, which is not a node address of %s", c.name, n.Name, n.Address, p.gateway)
 			}
 		}
 		for _, s := range c.scenarios {
@@ -76,7 +76,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestUnproven: a scenario is proven by one success, on its minor; what was not asked for need not be.
+// TestUnproven: one success on a minor proves a scenario for that minor; scenarios that --only excludes are ignored.
 func TestUnproven(t *testing.T) {
 	t.Parallel()
 	three := chapter{scenarios: []scenario{{name: "install"}, {name: "TCP (one)"}, {name: "UDP"}}}
@@ -88,10 +88,10 @@ func TestUnproven(t *testing.T) {
 	}{
 		{"all ran", "", []result{{scenario: "install"}, {scenario: "TCP (one)"}, {scenario: "UDP"}}, nil},
 		{"one failed", "", []result{{scenario: "install"}, {scenario: "TCP (one)", err: broke}, {scenario: "UDP"}}, []string{"TCP (one)"}},
-		{"and succeeds", "", []result{{scenario: "TCP (one)", err: broke}, {scenario: "UDP"}, {scenario: "install"}, {scenario: "TCP (one)"}}, nil},
+		{"fails, then succeeds", "", []result{{scenario: "TCP (one)", err: broke}, {scenario: "UDP"}, {scenario: "install"}, {scenario: "TCP (one)"}}, nil},
 		{"no cluster", "", []result{{scenario: "three nodes", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
 		{"the first failed", "", []result{{scenario: "install", err: broke}}, []string{"install", "TCP (one)", "UDP"}},
-		{"the rest of it failed", "UDP", []result{{scenario: "install", err: broke}}, []string{"UDP"}},
+		{"the first failed, with --only", "UDP", []result{{scenario: "install", err: broke}}, []string{"UDP"}},
 		{"on another minor", "^UDP$", []result{{scenario: "UDP", minor: "1.35"}}, []string{"UDP"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestTableAndPage(t *testing.T) {
 	}
 }
 
-// TestIngresses: each example says which image stands in.
+// TestIngresses checks that each example has one image with a version, which standIns replaces.
 func TestIngresses(t *testing.T) {
 	t.Parallel()
 	for _, i := range ingresses {

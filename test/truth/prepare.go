@@ -21,20 +21,20 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// programs is what is built before the sandbox, where there is no network.
+// programs holds what is built before the sandbox starts: inside it there is no network.
 type programs struct {
 	Planes   map[plane.Minor]string
 	Binaries testbed.Binaries
 	Images   []string
 	// Root is the folder of the checkout.
 	Root string
-	// Rate of steady traffic, in requests a second; 0 is the client's own.
+	// Rate is the rate of steady traffic, in requests per second; 0 means the client's default.
 	Rate int
 }
 
 const (
 	preparedVariable = "CSCCM_TRUTH_PREPARED"
-	// imageVersion is the tag that the chart of this checkout asks for.
+	// imageVersion is the image tag of this checkout's chart.
 	imageVersion = "v0.1.0"
 )
 
@@ -67,7 +67,7 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 	return os.Setenv(preparedVariable, string(b))
 }
 
-// standIns makes images of our programs under the names that manifests of other projects ask for.
+// standIns writes images that contain our programs and have the names that manifests of other projects use.
 func (p *programs) standIns(dir string) error {
 	programs := map[string]string{leasewebImage: p.Binaries.Controller} // by image
 	for _, example := range ingresses {
@@ -91,7 +91,7 @@ func (p *programs) standIns(dir string) error {
 
 var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)
 
-// imagesOf are the images that a manifest asks for.
+// imagesOf returns the images that a manifest uses.
 func imagesOf(manifest string) []string {
 	var refs []string
 	for _, m := range imageLine.FindAllStringSubmatch(manifest, -1) {
@@ -103,7 +103,7 @@ func imagesOf(manifest string) []string {
 func prepared() (*programs, error) {
 	text, ok := os.LookupEnv(preparedVariable)
 	if !ok {
-		return nil, errors.New("in a sandbox without " + preparedVariable)
+		return nil, errors.New("the environment of the sandbox lacks " + preparedVariable)
 	}
 	p := &programs{}
 	return p, json.Unmarshal([]byte(text), p)

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// table is the results for a terminal.
+// table returns the results as a table for a terminal.
 func table(all []result) string {
 	width := 0
 	for _, r := range all {
@@ -41,7 +41,7 @@ func table(all []result) string {
 	return b.String()
 }
 
-// page is the results as docs/truth.md.
+// page returns the results as the text of docs/truth.md.
 func page(all []result) string {
 	var b strings.Builder
 	b.WriteString(`# What was seen on real nodes
@@ -74,9 +74,9 @@ A machine without CPU to spare loses some too, as an answer that takes longer co
 	b.WriteString(`
 Requests may be lost in these parts alone:
 
-- ` + unplugged + `: what is on its way through a node when it dies, drained or not.
-- ` + dying + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
-- ` + remembered + ` (two minutes at most): a port of the balancer that comes again
+- ` + partPowerFailure + `: what is on its way through a node when it dies, drained or not.
+- ` + partNotReady + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
+- ` + partTracked + ` (two minutes at most): a port of the balancer that comes again
   meanwhile leads to the same dead Pod.
 
 Neither CloudStack nor a cloud controller manager has a hand in that; the balancer's own check takes a dead node out, and a Service with
@@ -97,7 +97,7 @@ Neither CloudStack nor a cloud controller manager has a hand in that; the balanc
 	return b.String()
 }
 
-// minorsOf are the minors of the results, in their order.
+// minorsOf returns the minors of the results, in their order.
 func minorsOf(all []result) []plane.Minor {
 	var minors []plane.Minor
 	for i := range all {
@@ -108,7 +108,7 @@ func minorsOf(all []result) []plane.Minor {
 	return minors
 }
 
-// summary is how a minor did.
+// summary returns the counts and the duration of a minor's scenarios.
 func summary(all []result, minor plane.Minor) string {
 	count, failed, requests, took := 0, 0, 0, time.Duration(0)
 	for i := range all {
@@ -128,7 +128,7 @@ func summary(all []result, minor plane.Minor) string {
 	return fmt.Sprintf("%d scenarios, %d failed, %d requests of steady traffic, in %s", count, failed, requests, took.Round(time.Second))
 }
 
-// trafficTable has a line for each part of each scenario with steady traffic, and a column for each minor.
+// trafficTable returns a table of steady traffic: a line for each part of each scenario, a column for each minor.
 func trafficTable(all []result) string {
 	var lines []string
 	cells := map[string]map[plane.Minor]string{}
@@ -141,7 +141,7 @@ func trafficTable(all []result) string {
 			if cells[line] == nil {
 				lines, cells[line] = append(lines, line), map[plane.Minor]string{}
 			}
-			cells[line][r.minor] = numbers(t)
+			cells[line][r.minor] = trafficCell(t)
 		}
 	}
 	minors := minorsOf(all)
@@ -161,8 +161,8 @@ func trafficTable(all []result) string {
 	return b.String()
 }
 
-// numbers is a report for a table's cell.
-func numbers(r traffic.Report) string {
+// trafficCell formats a report for a cell of the table.
+func trafficCell(r traffic.Report) string {
 	text := fmt.Sprintf("%d / %d / %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
 	if r.Cut > 0 {
 		text += fmt.Sprintf(", %d connections cut", r.Cut)
@@ -170,15 +170,15 @@ func numbers(r traffic.Report) string {
 	return text
 }
 
-// said is a report in short.
-func said(r traffic.Report) string {
+// brief formats a report for a note.
+func brief(r traffic.Report) string {
 	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
 }
 
-// cell is a text that does not end a table's cell.
+// cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
-// seen is the note, or the first line of what went wrong.
+// seen returns the note, or the first line of the error.
 func (r *result) seen() string {
 	if r.err == nil {
 		return r.note

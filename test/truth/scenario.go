@@ -18,21 +18,21 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// scenario is one thing that users do, and what must come of it. Its note is a number
-// or a word for the table.
+// scenario is one thing that users do, with checks of the outcome. The note that run
+// returns is shown in the table.
 type scenario struct {
 	name string
-	run  func(context.Context, *bed) (note string, err error)
+	run  func(context.Context, *env) (note string, err error)
 }
 
-// chapter is scenarios that share a cluster, in this order.
+// chapter is a list of scenarios that run in this order on one cluster.
 type chapter struct {
 	name      string
 	world     func() *place
 	scenarios []scenario
 }
 
-// result is a line of the table.
+// result is the result of a scenario, one line of the table.
 type result struct {
 	minor    plane.Minor
 	chapter  string
@@ -40,17 +40,17 @@ type result struct {
 	took     time.Duration
 	note     string
 	err      error
-	// traffic is what steady traffic saw; its parts have names only where there are several.
+	// traffic holds the reports of steady traffic; parts have names only where there are several.
 	traffic []traffic.Report
-	// cluster is how long the chapter's nodes took to be ready, with its first scenario.
+	// cluster is how long the chapter's nodes took to become ready; set only for the chapter's first scenario.
 	cluster time.Duration
 }
 
-// scenarioLimit is for machines that do much else.
+// scenarioLimit is long enough for a busy machine.
 const scenarioLimit = 10 * time.Minute
 
-// run runs the chapter's scenarios that are asked for. The first, which installs, is
-// always run; what builds on a first that failed is not.
+// run runs the chapter's scenarios that match only. The first scenario, which installs
+// the controller, always runs; when it fails, the others do not run.
 func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only *regexp.Regexp, log io.Writer) []result {
 	var wanted []scenario
 	for i, s := range c.scenarios {
@@ -67,16 +67,16 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 		return result{minor: minor, chapter: c.name, scenario: name, err: err}
 	}
 	start := time.Now()
-	b, err := newBed(ctx, p, minor, c.world(), log)
+	b, err := newEnv(ctx, p, minor, c.world(), log)
 	if err != nil {
 		return []result{fail("three nodes", err)}
 	}
-	defer b.stop() //nolint:contextcheck // the end of it all
+	defer b.stop() //nolint:contextcheck // also after the end of ctx
 	cluster := time.Since(start)
 	_, _ = fmt.Fprintf(log, "      three nodes are ready (%s)\n", cluster.Round(time.Second))
 	var all []result
 	for i, s := range wanted {
-		r := b.one(ctx, s)
+		r := b.runScenario(ctx, s)
 		r.minor, r.chapter = minor, c.name
 		if i == 0 {
 			r.cluster = cluster
@@ -95,7 +95,8 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 	return all
 }
 
-// unproven are the chapter's scenarios that were asked for and have not succeeded: they failed, or what they build on did.
+// unproven returns the chapter's scenarios that match only and have not succeeded: they failed, or did not run because
+// the first scenario failed.
 func (c *chapter) unproven(minor plane.Minor, only *regexp.Regexp, all []result) []string {
 	var names []string
 	for _, s := range c.scenarios {
@@ -107,7 +108,7 @@ func (c *chapter) unproven(minor plane.Minor, only *regexp.Regexp, all []result)
 	return names
 }
 
-// named matches just these scenarios.
+// named returns a regular expression that matches only these names.
 func named(names []string) *regexp.Regexp {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -116,7 +117,7 @@ func named(names []string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
-func (b *bed) one(ctx context.Context, s scenario) result {
+func (b *env) runScenario(ctx context.Context, s scenario) result {
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
 	defer cancel()
 	start := time.Now()

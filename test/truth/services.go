@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// rule is what the router does for an address and port, nil when nothing.
-func (b *bed) rule(to netip.AddrPort) *datapath.RuleStatus {
+// rule returns the router's rule for an address and port, nil when there is none.
+func (b *env) rule(to netip.AddrPort) *datapath.RuleStatus {
 	rules := b.path.Status().Rules
 	if i := slices.IndexFunc(rules, func(r datapath.RuleStatus) bool { return r.Public == to.String() }); i >= 0 {
 		return &rules[i]
@@ -32,8 +32,8 @@ func (b *bed) rule(to netip.AddrPort) *datapath.RuleStatus {
 	return nil
 }
 
-// members waits until the router forwards to these VMs and no others.
-func (b *bed) members(ctx context.Context, to netip.AddrPort, want ...string) error {
+// members waits until the members of a rule are exactly these VMs.
+func (b *env) members(ctx context.Context, to netip.AddrPort, want ...string) error {
 	slices.Sort(want)
 	return b.until(ctx, fmt.Sprintf("the members of %s to be %v", to, want), func(context.Context) error {
 		r := b.rule(to)
@@ -46,14 +46,15 @@ func (b *bed) members(ctx context.Context, to netip.AddrPort, want ...string) er
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("they are %v", got)
+			return fmt.Errorf("the members are %v", got)
 		}
 		return nil
 	})
 }
 
-// up waits until the router has found every member of an address up: it takes a new one for up until its first check.
-func (b *bed) up(ctx context.Context, ip netip.Addr) error {
+// up waits until every member of an address has passed a health check: the router treats a new member as up before its
+// first check.
+func (b *env) up(ctx context.Context, ip netip.Addr) error {
 	return b.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) error {
 		var all, down []string
 		for _, r := range b.path.Status().Rules {
@@ -68,21 +69,21 @@ func (b *bed) up(ctx context.Context, ip netip.Addr) error {
 			}
 		}
 		if len(all) == 0 || len(down) > 0 {
-			return fmt.Errorf("of %d members these are down: %v", len(all), down)
+			return fmt.Errorf("%d of %d members are down: %v", len(down), len(all), down)
 		}
 		return nil
 	})
 }
 
-func (b *bed) scale(ctx context.Context, n int32) error {
+func (b *env) scale(ctx context.Context, n int32) error {
 	if _, err := b.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
 		return err
 	}
 	return b.workloadReady(ctx, n)
 }
 
-// ended waits until Pods that were told to end have ended: a Deployment does not count them.
-func (b *bed) ended(ctx context.Context) error {
+// ended waits until terminating Pods have ended: the status of a Deployment does not count them.
+func (b *env) ended(ctx context.Context) error {
 	return b.until(ctx, "the old Pods of echo to end", func(ctx context.Context) error {
 		list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 		if err != nil {
@@ -90,15 +91,15 @@ func (b *bed) ended(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			if list.Items[i].DeletionTimestamp != nil {
-				return fmt.Errorf("%s has not", list.Items[i].Name)
+				return fmt.Errorf("the Pod %s is still terminating", list.Items[i].Name)
 			}
 		}
 		return nil
 	})
 }
 
-// podNodes are the nodes with Pods of echo that are ready.
-func (b *bed) podNodes(ctx context.Context) ([]string, error) {
+// podNodes returns the nodes with running Pods of echo.
+func (b *env) podNodes(ctx context.Context) ([]string, error) {
 	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 	if err != nil {
 		return nil, err
@@ -113,8 +114,8 @@ func (b *bed) podNodes(ctx context.Context) ([]string, error) {
 	return slices.Compact(nodes), nil
 }
 
-// localPolicy has only nodes with Pods be members, and no hop between nodes.
-func localPolicy(ctx context.Context, b *bed) (string, error) {
+// localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
+func localPolicy(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	if err != nil {
 		return "", err
@@ -147,7 +148,7 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 			return "", err
 		}
 		if a.Node != nodes[0] || a.Client != b.place.gateway.Addr().String() {
-			return "", fmt.Errorf("answered by %s with the client's address %s, want %s and the router's own %s", a.Node, a.Client, nodes[0], b.place.gateway.Addr())
+			return "", fmt.Errorf("a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], b.place.gateway.Addr())
 		}
 	}
 	if err := b.scale(ctx, replicas); err != nil {
@@ -163,12 +164,13 @@ func localPolicy(ctx context.Context, b *bed) (string, error) {
 	if err := errors.Join(down.Err(), up.Err()); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", said(down), said(up)), b.gone(ctx, "local")
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), b.deleteService(ctx, "local")
 }
 
-// ipMode looks at the way of a Pod to the balancer's address: past the balancer where
-// it would be the same, through it where the PROXY protocol is needed.
-func ipMode(ctx context.Context, b *bed) (string, error) {
+// ipMode checks how a Pod's request to the load balancer's address is routed: with
+// ipMode VIP kube-proxy forwards it directly, with ipMode Proxy, which the PROXY
+// protocol needs, it goes through the load balancer.
+func ipMode(ctx context.Context, b *env) (string, error) {
 	var seen []string
 	for _, c := range []struct {
 		name  string
@@ -198,14 +200,14 @@ func ipMode(ctx context.Context, b *bed) (string, error) {
 		var a answer
 		var through int64
 		want := map[bool]int64{true: 1}[c.proxy]
-		// kube-proxy learns of the address a while after the Service has it.
+		// kube-proxy sees the address some time after it is in the Service's status.
 		err = b.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
 			before := b.rule(to).Connections
 			if a, err = get(ctx, b.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
 				return err
 			}
 			if through = b.rule(to).Connections - before; through != want {
-				return fmt.Errorf("it went %d times", through)
+				return fmt.Errorf("it went through %d times", through)
 			}
 			return nil
 		})
@@ -213,18 +215,18 @@ func ipMode(ctx context.Context, b *bed) (string, error) {
 			return "", err
 		}
 		if c.proxy && a.Client != pod {
-			return "", fmt.Errorf("the Pod %s asked, and the answer is for %s", pod, a.Client)
+			return "", fmt.Errorf("for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
 		}
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		if err := b.gone(ctx, c.name); err != nil {
+		if err := b.deleteService(ctx, c.name); err != nil {
 			return "", err
 		}
 	}
 	return strings.Join(seen, "; "), nil
 }
 
-// anyPod is the address of a Pod of echo.
-func (b *bed) anyPod(ctx context.Context) (string, error) {
+// anyPod returns the address of a Pod of echo.
+func (b *env) anyPod(ctx context.Context) (string, error) {
 	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 	if err != nil {
 		return "", err
@@ -234,14 +236,14 @@ func (b *bed) anyPod(ctx context.Context) (string, error) {
 			return p.Status.PodIP, nil
 		}
 	}
-	return "", errors.New("no Pod of echo runs")
+	return "", errors.New("no Pod of echo is running")
 }
 
-// unplugged is the part of nodeLife in which requests that are on their way through the node are lost.
-const unplugged = "its plug pulled, VM stopped and destroyed"
+// partPowerFailure is the part of nodeLife in which requests in flight through the node are lost.
+const partPowerFailure = "its plug pulled, VM stopped and destroyed"
 
-// nodeLife adds a node, drains it, stops its VM and destroys it, with requests all the time.
-func nodeLife(ctx context.Context, b *bed) (string, error) {
+// nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
+func nodeLife(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "nodes", nil)
 	if err != nil {
 		return "", err
@@ -266,7 +268,7 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
-	joined := r.Next(unplugged)
+	joined := r.Next(partPowerFailure)
 	if err := joined.Err(); err != nil {
 		return "", err
 	}
@@ -278,7 +280,8 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
 		return "", err
 	}
-	// A node that is not ready stays a member, as Kubernetes has it: the balancer's check keeps requests away.
+	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
+	// keeps requests away from it.
 	err = b.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
 		node, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
@@ -292,24 +295,24 @@ func nodeLife(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.nodeGone(ctx, name); err != nil {
+	if err := b.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
 	if err := b.members(ctx, to, all...); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", said(joined), said(r.Stop())), b.gone(ctx, "nodes")
+	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), b.deleteService(ctx, "nodes")
 }
 
-// nodeGone waits until a Node object is deleted.
-func (b *bed) nodeGone(ctx context.Context, name string) error {
-	return b.until(ctx, "the Node object "+name+" to go", func(ctx context.Context) error {
+// waitNodeDeleted waits until a Node object is deleted.
+func (b *env) waitNodeDeleted(ctx context.Context, name string) error {
+	return b.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) error {
 		_, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err == nil:
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return err
 	})
@@ -317,7 +320,7 @@ func (b *bed) nodeGone(ctx context.Context, name string) error {
 
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
 
-func (b *bed) vmID(ctx context.Context, name string) (string, error) {
+func (b *env) vmID(ctx context.Context, name string) (string, error) {
 	list, err := b.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"})
 	if err != nil {
 		return "", err
@@ -332,8 +335,8 @@ func (b *bed) vmID(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("no VM %s", name)
 }
 
-// podsRolled replaces every Pod under requests.
-func podsRolled(ctx context.Context, b *bed) (string, error) {
+// podsRolled replaces every Pod under traffic.
+func podsRolled(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "rolled", nil)
 	if err != nil {
 		return "", err
@@ -344,11 +347,12 @@ func podsRolled(ctx context.Context, b *bed) (string, error) {
 		return "", err
 	}
 	sum := r.Stop()
-	return said(sum), errors.Join(sum.Err(), b.gone(ctx, "rolled"))
+	return brief(sum), errors.Join(sum.Err(), b.deleteService(ctx, "rolled"))
 }
 
-// addresses shares an address between Services, and keeps one when its Service goes.
-func addresses(ctx context.Context, b *bed) (string, error) {
+// addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
+// deleted.
+func addresses(ctx context.Context, b *env) (string, error) {
 	to, _, err := b.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
 	if err != nil {
 		return "", err
@@ -356,7 +360,7 @@ func addresses(ctx context.Context, b *bed) (string, error) {
 	ip := to.Addr().String()
 	err = b.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
-		s.Spec.Ports = s.Spec.Ports[:1] // the other one is taken there
+		s.Spec.Ports = s.Spec.Ports[:1] // the first Service uses the other port on this address
 		s.Spec.Ports[0].Port = 8080
 	})
 	if err != nil {
@@ -365,13 +369,13 @@ func addresses(ctx context.Context, b *bed) (string, error) {
 	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", err
 	}
-	if err := b.gone(ctx, "first"); err != nil {
+	if err := b.deleteService(ctx, "first"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
-		return "", fmt.Errorf("the second Service on the address, after the first is gone: %w", err)
+		return "", fmt.Errorf("the second Service on the address does not answer after the first was deleted: %w", err)
 	}
-	if err := b.gone(ctx, "second"); err != nil {
+	if err := b.deleteService(ctx, "second"); err != nil {
 		return "", err
 	}
 	again, _, err := b.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
@@ -379,7 +383,7 @@ func addresses(ctx context.Context, b *bed) (string, error) {
 		return "", err
 	}
 	if again != to {
-		return "", fmt.Errorf("the kept address %s became %s", to, again)
+		return "", fmt.Errorf("the third Service asked for the kept address %s and got %s", to, again)
 	}
-	return ip + " shared by two Services, kept, used again", b.gone(ctx, "third")
+	return ip + " shared by two Services, kept, used again", b.deleteService(ctx, "third")
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// steadyPort is a Service's second port, behind which echo answers test/traffic. It is not port 80, where a virtual
-// router ends connections with each answer: there none could stay open.
+// steadyPort is a Service's second port, for the requests of test/traffic. It is not port 80, because on port 80 a
+// virtual router closes the connection after each response.
 const steadyPort = 81
 
-// steady begins steady traffic to Services by their port for it, with a part of that name: empty
-// if it is the only one. Connections that stay open are part of it, unless what happens may end them.
-func (b *bed) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
+// steady starts steady traffic to the steadyPort of Services. part is the name of its first part, empty if it is the
+// only one. With open, connections that stay open are part of the traffic; they are left out where the scenario ends
+// them on purpose.
+func (b *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
 	o := traffic.Options{Rate: b.programs.Rate}
 	if !open {
 		o.Open = -1

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/test/testbed"
 )
 
-// takenOver takes over from Apache's provider in three steps: prepare, install beside it, swap.
-func takenOver(ctx context.Context, b *bed) (string, error) {
+// takenOver takes over from Apache's provider in three steps: prepare, install next to it, swap.
+func takenOver(ctx context.Context, b *env) (string, error) {
 	return b.takenOver(ctx, testbed.RulesOfOld, [][]string{
 		{"takeover", "--yes"},
 		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
@@ -26,13 +26,13 @@ func takenOver(ctx context.Context, b *bed) (string, error) {
 	})
 }
 
-// leasewebTakenOver takes over from Leaseweb's by the one command of docs/migrate.md.
-func leasewebTakenOver(ctx context.Context, b *bed) (string, error) {
+// leasewebTakenOver takes over from Leaseweb's provider with the one command of docs/migrate.md.
+func leasewebTakenOver(ctx context.Context, b *env) (string, error) {
 	return b.takenOver(ctx, b.leasewebNames, [][]string{{"install", "--yes", "--skip-taint"}})
 }
 
-// leasewebNames names rules as Leaseweb's fork does, after the Service that has the address.
-func (b *bed) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testbed.Rule) error {
+// leasewebNames renames rules to the names that Leaseweb's fork uses, which contain the name of the Service.
+func (b *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testbed.Rule) error {
 	services, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (b *bed) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 	for id, r := range rules {
 		service, ok := names[r.PublicIP]
 		if !ok {
-			return fmt.Errorf("rule %s is of no Service: %+v", id, r)
+			return fmt.Errorf("no Service has the address of rule %s: %+v", id, r)
 		}
 		s, err := client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
 			ID: id, Name: fmt.Sprintf("K8s_svc_kubernetes_%s_%s-tcp-%d", metav1.NamespaceDefault, service, r.PublicPort), Protocol: r.Protocol, Algorithm: r.Algorithm,
@@ -61,8 +61,9 @@ func (b *bed) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 	return nil
 }
 
-// takenOver swaps a running provider under traffic: rules keep ids and addresses and get csccm's names.
-func (b *bed) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testbed.Rule) error, steps [][]string) (string, error) {
+// takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
+// csccm's names. age renames the rules to the names of the old provider first.
+func (b *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testbed.Rule) error, steps [][]string) (string, error) {
 	one, _, err := b.served(ctx, "web", nil)
 	if err != nil {
 		return "", err
@@ -95,7 +96,7 @@ func (b *bed) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		for _, name := range []string{"web", "shop"} {
 			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || s.Annotations[prefix+"addresses"] == "" {
-				return errors.Join(err, fmt.Errorf("service %s has no record", name))
+				return errors.Join(err, fmt.Errorf("service %s has no annotation %s", name, prefix+"addresses"))
 			}
 		}
 		return nil
@@ -113,5 +114,5 @@ func (b *bed) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		}
 	}
 	sum := r.Stop()
-	return said(sum), sum.Err()
+	return brief(sum), sum.Err()
 }

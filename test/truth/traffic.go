@@ -29,9 +29,9 @@ const echoName = "echo"
 
 const replicas = 3
 
-// workload starts Pods that say who they are. They tolerate nodes that no provider has
-// initialised: a cluster that is taken over has run before.
-func (b *bed) workload(ctx context.Context) error {
+// workload starts Pods that answer with their name. They tolerate uninitialised nodes,
+// so that they also run before a provider is installed.
+func (b *env) workload(ctx context.Context) error {
 	labels, n := map[string]string{"app": echoName}, int32(replicas)
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
@@ -63,7 +63,7 @@ func (b *bed) workload(ctx context.Context) error {
 	return b.workloadReady(ctx, n)
 }
 
-func (b *bed) workloadReady(ctx context.Context, want int32) error {
+func (b *env) workloadReady(ctx context.Context, want int32) error {
 	return b.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
 		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
 		if err != nil {
@@ -76,8 +76,8 @@ func (b *bed) workloadReady(ctx context.Context, want int32) error {
 	})
 }
 
-// service makes a Service of type LoadBalancer in front of echo; change may be nil.
-func (b *bed) service(ctx context.Context, name string, change func(*corev1.Service)) error {
+// service creates a Service of type LoadBalancer in front of echo; change may be nil.
+func (b *env) service(ctx context.Context, name string, change func(*corev1.Service)) error {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
 		Spec: corev1.ServiceSpec{
@@ -95,22 +95,23 @@ func (b *bed) service(ctx context.Context, name string, change func(*corev1.Serv
 	return err
 }
 
-// gone deletes a Service and waits until its load balancer is gone too.
-func (b *bed) gone(ctx context.Context, name string) error {
+// deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
+// controller has deleted the load balancer.
+func (b *env) deleteService(ctx context.Context, name string) error {
 	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
 	if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return b.until(ctx, "Service "+name+" to go", func(ctx context.Context) error {
+	return b.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) error {
 		if _, err := services.Get(ctx, name, metav1.GetOptions{}); err == nil {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})
 }
 
-// address waits for a Service's address.
-func (b *bed) address(ctx context.Context, name string) (netip.Addr, error) {
+// address waits until a Service has an address and returns it.
+func (b *env) address(ctx context.Context, name string) (netip.Addr, error) {
 	var ip netip.Addr
 	err := b.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
 		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
@@ -126,12 +127,12 @@ func (b *bed) address(ctx context.Context, name string) (netip.Addr, error) {
 	return ip, err
 }
 
-// answer is what a Pod of echo says.
+// answer is the response of a Pod of echo.
 type answer struct {
 	Pod, Node, Client, Forwarded string
 }
 
-// ask sends one request, on a connection of its own, from a client's address.
+// ask sends one request on a new connection from a client's address.
 func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
 	return get(ctx, from, "http://"+to.String()+"/")
 }
@@ -159,8 +160,8 @@ func get(ctx context.Context, from netip.Addr, url string) (answer, error) {
 	return a, json.Unmarshal(body, &a)
 }
 
-// answers waits until an address answers a client, and returns what it says.
-func (b *bed) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+// answers waits until an address answers a client, and returns the answer.
+func (b *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
 	var a answer
 	err := b.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) (err error) {
 		a, err = ask(ctx, from, to)
@@ -169,9 +170,9 @@ func (b *bed) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 	return a, err
 }
 
-// served makes a Service and waits until it answers, from every member: a node of which the balancer's
-// first check came before kube-proxy knew the Service is out until the next ones.
-func (b *bed) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
+// served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
+// before kube-proxy has the Service is down until the next checks succeed.
+func (b *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
 	if err := b.service(ctx, name, change); err != nil {
 		return netip.AddrPort{}, answer{}, err
 	}

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package child runs programs that never outlive this process: each has a
-// process group and a log file of its own, and on Linux the kernel kills it when
-// this process dies, however it dies.
+// Package child runs programs that never outlive this process: each has its own
+// process group and log file, and on Linux the kernel kills it when this process
+// ends, for whatever reason.
 package child
 
 import (
@@ -24,16 +24,16 @@ type Command struct {
 	Name string   // for messages
 	Path string   // the executable
 	Args []string // without argv[0]
-	// Argv0 is what the program sees as its own name; empty means Path.
+	// Argv0 is the program's argv[0]; empty means Path.
 	Argv0 string
 	Env   []string // exactly this environment; nil means none
 	Dir   string
-	// Log is the file that takes stdout and stderr. It is appended to.
+	// Log is the file that stdout and stderr are appended to.
 	Log string
 	// Attr is the base of the process attributes; may be nil.
 	Attr *syscall.SysProcAttr
-	// Hostname is what the program sees as the machine's name, where this process
-	// may do that (root on Linux); the machine's own otherwise.
+	// Hostname is the hostname that the program sees, where this process may set it
+	// (root on Linux); elsewhere the program sees the machine's.
 	Hostname string
 }
 
@@ -48,9 +48,9 @@ type Process struct {
 	stopped bool
 }
 
-// starts carries the starts to the one thread that makes them all. The kernel's
-// parent-death signal is about the parent's *thread*, so that thread must live as
-// long as the process.
+// starts returns the channel to the one thread that starts all processes. The kernel
+// sends the parent-death signal when the parent *thread* ends, so that thread must
+// live as long as this process.
 var starts = sync.OnceValue(func() chan<- func() {
 	ch := make(chan func())
 	go func() {
@@ -62,8 +62,8 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return ch
 })
 
-// Start starts a command and does not wait for anything. The end of the context
-// does not end the process: Stop does, or the end of this process.
+// Start starts a command and returns at once. The process ends with Stop or with this
+// process, not with the context.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
 		return nil, err
@@ -102,20 +102,20 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		p.mu.Lock()
 		p.err = err
 		p.mu.Unlock()
-		// What the program itself has started ends with it.
+		// The processes that the program itself has started end with it.
 		_ = signalGroup(cmd.Process.Pid, syscall.SIGKILL)
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed once the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode is the exit code of an ended process, or 128+n for one that signal n ended.
+// ExitCode waits for the end of the process and returns its exit code, or 128+n when signal n ended it.
 func (p *Process) ExitCode() int {
 	<-p.done
 	state := p.cmd.ProcessState
@@ -125,7 +125,7 @@ func (p *Process) ExitCode() int {
 	return state.ExitCode()
 }
 
-// Err says why an ended process ended when nobody stopped it; nil while it runs.
+// Err returns why the process ended without Stop; nil while it runs and after Stop.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -143,7 +143,7 @@ func (p *Process) Err() error {
 	return fmt.Errorf("%s ended: %w", p.Name, p.err)
 }
 
-// Signal sends a signal to the process alone.
+// Signal sends a signal to the process, not to its group.
 func (p *Process) Signal(s syscall.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -152,8 +152,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return err
 }
 
-// Stop asks the process to end, waits up to grace, then kills its group. It
-// returns once the process is gone.
+// Stop sends SIGTERM, waits up to grace, then kills the process group. It returns once
+// the process has ended. With a grace of 0 it kills at once.
 func (p *Process) Stop(grace time.Duration) {
 	p.mu.Lock()
 	p.stopped = true

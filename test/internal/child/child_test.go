@@ -39,7 +39,7 @@ func TestExitCodeAndLog(t *testing.T) {
 	}
 }
 
-func TestStopIsGentleFirst(t *testing.T) {
+func TestStopSendsSIGTERMFirst(t *testing.T) {
 	t.Parallel()
 	p := shell(t, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
 	waitForLog(t, p, "ready")
@@ -60,7 +60,7 @@ func TestStopKillsTheGroup(t *testing.T) {
 	if got := p.ExitCode(); got != 128+int(syscall.SIGKILL) {
 		t.Errorf("exit code %d, want 137", got)
 	}
-	// The grandchild is in the same group: no process of that group is left.
+	// The child's own child is in the same group.
 	deadline := time.Now().Add(time.Minute)
 	for syscall.Kill(-p.PID(), 0) == nil {
 		if time.Now().After(deadline) {
@@ -92,7 +92,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-func TestStartNamesTheProgram(t *testing.T) {
+func TestStartErrorNamesTheProgram(t *testing.T) {
 	t.Parallel()
 	_, err := Start(t.Context(), Command{Name: "etcd", Path: filepath.Join(t.TempDir(), "absent"), Log: filepath.Join(t.TempDir(), "l")})
 	if err == nil || !strings.Contains(err.Error(), "start etcd: ") {

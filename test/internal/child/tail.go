@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Tail is the last n lines of a log, each indented by two spaces; empty when
-// there is no such log.
+// Tail returns the last n lines of a log, each indented by two spaces; empty when
+// the log cannot be read.
 func Tail(path string, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path) // #nosec G304 -- a log of the harness

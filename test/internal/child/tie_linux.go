@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// tie makes the child a group of its own that dies with this process.
+// tie puts the child in its own process group and makes the kernel kill it when this process ends.
 func tie(a *syscall.SysProcAttr) {
 	a.Setpgid = true
 	a.Pdeathsig = syscall.SIGKILL
@@ -22,10 +22,10 @@ func signalGroup(pid int, s syscall.Signal) error {
 	return nil
 }
 
-// startNamed starts a process on a thread that has a hostname of its own, which the
-// process inherits. It is false when the system does not allow that; nothing is
-// started then. The thread lives until done is closed, for the parent-death signal,
-// and is thrown away with its name.
+// startNamed starts a process on a thread with its own UTS namespace and hostname,
+// which the process inherits. It returns false, and starts nothing, when the kernel
+// does not allow that. The thread lives until done is closed, because the end of the
+// thread would send the parent-death signal; then the thread and its namespace end.
 func startNamed(name string, start func() error, started chan<- error, done <-chan struct{}) bool {
 	named := make(chan bool)
 	go func() {

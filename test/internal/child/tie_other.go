@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// tie makes the child a group of its own; there is no parent-death signal here.
+// tie puts the child in its own process group; this system has no parent-death signal.
 func tie(a *syscall.SysProcAttr) { a.Setpgid = true }
 
 func signalGroup(pid int, s syscall.Signal) error {
@@ -20,5 +20,5 @@ func signalGroup(pid int, s syscall.Signal) error {
 	return nil
 }
 
-// startNamed is not possible here.
+// startNamed returns false: this system has no UTS namespaces.
 func startNamed(string, func() error, chan<- error, <-chan struct{}) bool { return false }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command gen writes the modules of the control planes, plane/k35, k36 and so on:
-// one a Kubernetes minor, each from main.go.tmpl and from the go.mod that its
-// Kubernetes release has published. Run it by `go generate ./plane` in the test module.
+// one per Kubernetes minor, from main.go.tmpl and the go.mod of the Kubernetes
+// release. Run it with `go generate ./plane` in the test module.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// write makes the folder of one minor, from the folder test/plane.
+// write writes the folder of one minor; the working directory is test/plane.
 func write(minor plane.Minor) error {
 	dir := minor.Folder()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -62,7 +62,7 @@ func write(minor plane.Minor) error {
 	return err
 }
 
-// publishedMod is the go.mod of a Kubernetes release.
+// publishedMod returns the go.mod of a Kubernetes release.
 func publishedMod(release string) ([]byte, error) {
 	out, err := goCommand(os.TempDir(), "mod", "download", "-json", kubernetes+"@"+release)
 	if err != nil {
@@ -75,8 +75,9 @@ func publishedMod(release string) ([]byte, error) {
 	return os.ReadFile(got.GoMod)
 }
 
-// planeMod keeps the release's go and godebug lines and replaces its staging folders
-// by the modules that are published from them. All versions follow from that.
+// planeMod returns the go.mod of a minor's module: it keeps the release's go and
+// godebug lines and replaces the release's staging folders by the modules that are
+// published from them. These determine all other versions.
 func planeMod(published []byte, minor plane.Minor) ([]byte, error) {
 	theirs, err := modfile.Parse("go.mod", published, nil)
 	if err != nil {

@@ -1,16 +1,17 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command echo is the Pod behind the Services of the scenarios: it says which Pod it is
-// and whom it takes its client for. Told to end, it serves on for a while and stays ready, as a
-// program behind a load balancer should (docs/loadbalancers.md).
+// Command echo runs in the Pods behind the Services of the scenarios: it answers with
+// its Pod and with the client address that it sees. After SIGTERM it keeps serving and
+// stays ready for a while, as a program behind a load balancer should
+// (docs/loadbalancers.md).
 //
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
 //	:8082  HTTP for test/traffic, which keeps connections open
 //
-// With the arguments of Traefik or of ingress-nginx it stands in for their images and
-// listens as those would.
+// With the arguments of Traefik or ingress-nginx it replaces their images and listens
+// on their ports.
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// lameDuck is how long it serves on after it is told to end.
+// lameDuck is how long it keeps serving after SIGTERM.
 const lameDuck = 20 * time.Second
 
 func main() {
@@ -46,7 +47,7 @@ func run() error {
 		_ = json.NewEncoder(w).Encode(map[string]string{
 			"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client, "forwarded": r.Header.Get("X-Forwarded-For")})
 	})
-	// A client inside the cluster: what a GET of this URL answers.
+	// A client inside the cluster: it gets the URL and returns the body.
 	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {
 		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)
@@ -63,12 +64,12 @@ func run() error {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	doors, err := doorsOf(os.Args[1:])
+	endpoints, err := endpointsFor(os.Args[1:])
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, len(doors))
-	for _, d := range doors {
+	failed := make(chan error, len(endpoints))
+	for _, d := range endpoints {
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address)
 		if err != nil {
 			return err

@@ -25,24 +25,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestDoors(t *testing.T) {
+func TestEndpointsFor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string
-		want []door
+		want []endpoint
 	}{
-		{nil, []door{{address: ":8080"}, {":8081", everybody}}},
-		{[]string{"/nginx-ingress-controller", "--configmap=x"}, []door{{":80", everybody}, {":443", everybody}, {address: ":10254"}}},
+		{nil, []endpoint{{address: ":8080"}, {":8081", everyClient}}},
+		{[]string{"/nginx-ingress-controller", "--configmap=x"}, []endpoint{{":80", everyClient}, {":443", everyClient}, {address: ":10254"}}},
 		{
 			[]string{"--entrypoints.web.address=:8000", "--entrypoints.web.proxyprotocol.trustedips=10.1.1.0/24", "--entrypoints.web.http.tls=true", "--ping=true"},
-			[]door{{address: ":8080"}, {":8000", []netip.Prefix{netip.MustParsePrefix("10.1.1.0/24")}}},
+			[]endpoint{{address: ":8080"}, {":8000", []netip.Prefix{netip.MustParsePrefix("10.1.1.0/24")}}},
 		},
 		{[]string{"--entrypoints.web.proxyprotocol.trustedips=10.1.1.0/24"}, nil},
 		{[]string{"--ping"}, nil},
 	} {
-		got, err := doorsOf(c.args)
+		got, err := endpointsFor(c.args)
 		if (err != nil) != (c.want == nil) || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("doorsOf(%q) = %v, %v; want %v", c.args, got, err, c.want)
+			t.Errorf("endpointsFor(%q) = %v, %v; want %v", c.args, got, err, c.want)
 		}
 	}
 }

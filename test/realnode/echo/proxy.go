@@ -12,30 +12,30 @@ import (
 	"strings"
 )
 
-// door is where it listens, and whose first line it takes for one of the PROXY protocol.
-type door struct {
+// endpoint is an address to listen on, and the clients from which a PROXY protocol header is expected.
+type endpoint struct {
 	address string
 	trusted []netip.Prefix
 }
 
-// everybody must send the line.
-var everybody = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+// everyClient contains all addresses: every client must send the header.
+var everyClient = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// doorsOf are echo's own, or those of the program whose arguments it is given.
-func doorsOf(args []string) ([]door, error) {
+// endpointsFor returns echo's own endpoints, or those of the program whose arguments it gets.
+func endpointsFor(args []string) ([]endpoint, error) {
 	switch {
 	case len(args) == 0:
-		return []door{{address: ":8080"}, {":8081", everybody}}, nil
+		return []endpoint{{address: ":8080"}, {":8081", everyClient}}, nil
 	case args[0] == "/nginx-ingress-controller":
-		return []door{{":80", everybody}, {":443", everybody}, {address: ":10254"}}, nil
+		return []endpoint{{":80", everyClient}, {":443", everyClient}, {address: ":10254"}}, nil
 	default:
 		return traefik(args)
 	}
 }
 
-// traefik reads entry points: --entrypoints.NAME.address and .proxyprotocol.trustedips.
-func traefik(args []string) ([]door, error) {
-	doors := []door{{address: ":8080"}} // of the ping
+// traefik parses entry points: --entrypoints.NAME.address and .proxyprotocol.trustedips.
+func traefik(args []string) ([]endpoint, error) {
+	endpoints := []endpoint{{address: ":8080"}} // Traefik's ping
 	at := map[string]int{}
 	for _, a := range args {
 		flag, value, _ := strings.Cut(a, "=")
@@ -45,24 +45,24 @@ func traefik(args []string) ([]door, error) {
 		}
 		switch what {
 		case "address":
-			at[name] = len(doors)
-			doors = append(doors, door{address: value})
+			at[name] = len(endpoints)
+			endpoints = append(endpoints, endpoint{address: value})
 		case "proxyprotocol.trustedips":
 			i, ok := at[name]
 			p, err := netip.ParsePrefix(value)
 			if !ok || err != nil {
-				return nil, fmt.Errorf("%s: no address before it, or no CIDR: %w", a, err)
+				return nil, fmt.Errorf("argument %s: not a CIDR, or the address of entry point %s does not precede it: %w", a, name, err)
 			}
-			doors[i].trusted = append(doors[i].trusted, p)
+			endpoints[i].trusted = append(endpoints[i].trusted, p)
 		}
 	}
 	if len(at) == 0 {
-		return nil, fmt.Errorf("%q: neither Traefik's arguments nor those of ingress-nginx", args)
+		return nil, fmt.Errorf("%q are neither arguments of Traefik nor of ingress-nginx", args)
 	}
-	return doors, nil
+	return endpoints, nil
 }
 
-// proxyListener takes the PROXY protocol's first line (version 1) off connections of those it trusts.
+// proxyListener reads the PROXY protocol header (version 1) of connections from trusted addresses.
 type proxyListener struct {
 	net.Listener
 	trusted []netip.Prefix
@@ -85,8 +85,8 @@ func (l proxyListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// proxied reads the line when the connection is first read, which is not in Accept:
-// a client that sends nothing must not hold up the others.
+// proxied reads the header on the first use of the connection, not in Accept: a client
+// that sends nothing must not block the others.
 type proxied struct {
 	net.Conn
 	r      *bufio.Reader
@@ -101,7 +101,7 @@ func (c *proxied) Read(b []byte) (int, error) {
 	return c.r.Read(b)
 }
 
-// RemoteAddr is asked before the first request is read.
+// RemoteAddr returns the source address of the header. net/http calls it before it reads the first request.
 func (c *proxied) RemoteAddr() net.Addr {
 	if c.header() == nil && c.source != nil {
 		return c.source
@@ -127,11 +127,11 @@ func (c *proxied) header() error {
 	return nil
 }
 
-// parse reads "PROXY TCP4 source destination port port".
+// parse parses "PROXY TCP4 source destination port port" and returns the source.
 func parse(line string) (net.Addr, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 6 || fields[0] != "PROXY" || !strings.HasSuffix(line, "\r\n") {
-		return nil, errors.New("no PROXY protocol header")
+		return nil, errors.New("not a PROXY protocol header of version 1 for TCP")
 	}
 	return net.ResolveTCPAddr("tcp", net.JoinHostPort(fields[2], fields[4]))
 }

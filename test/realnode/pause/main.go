@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause holds a Pod's namespaces: it waits to be ended.
+// Command pause holds a Pod's namespaces: it waits for SIGTERM or SIGINT.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command guest is what the tests of process nodes run in Pods: it tells what it
-// sees of its container and fails when asked to.
+// Command guest runs in the Pods of the tests of process nodes: it reports what it sees
+// of its container, and its probes fail on request.
 package main
 
 import (

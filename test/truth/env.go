@@ -30,16 +30,16 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// place is a CloudStack with the VMs of a cluster.
+// place describes a simulated CloudStack with the VMs of a cluster.
 type place struct {
 	world   *simulator.World
 	gateway netip.Prefix
 	nodes   []realnode.NodeOptions
-	// owner is the CloudStack user whose the VMs are.
+	// owner is the CloudStack user that owns the VMs.
 	owner string
 }
 
-// Names of the world, and of what is installed.
+// Names in the simulated CloudStack and in the cluster.
 const (
 	account    = "k8s"
 	owner      = "k8s-owner"
@@ -59,7 +59,7 @@ var (
 	client2   = netip.MustParseAddr("198.51.100.22")
 )
 
-// isolated is an isolated network with three workers.
+// isolated returns an isolated network with three workers.
 func isolated() *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.1.1.1/24"), owner: owner}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
@@ -67,7 +67,7 @@ func isolated() *place {
 	return p
 }
 
-// workers gives the place three nodes with their VMs, and two VMs more that may join.
+// workers adds five VMs to the place. The first three are nodes; the others may join later.
 func (p *place) workers(first netip.Addr, network string, vm simulator.VirtualMachine) {
 	at := first
 	for i := 1; i <= 5; i++ {
@@ -81,8 +81,8 @@ func (p *place) workers(first netip.Addr, network string, vm simulator.VirtualMa
 	}
 }
 
-// bed is a cluster of real nodes with its CloudStack.
-type bed struct {
+// env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack.
+type env struct {
 	*realnode.Cluster
 	place    *place
 	programs *programs
@@ -90,17 +90,17 @@ type bed struct {
 	path     *datapath.Path
 	home     string
 	log      io.Writer
-	// clients are those that the scenario at work has started.
+	// clients are those that the running scenario has started.
 	clients []*traffic.Client
 }
 
-func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *bed, err error) {
+func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *env, err error) {
 	dir, _ := realnode.Inside()
-	b := &bed{place: at, programs: p, log: log}
+	b := &env{place: at, programs: p, log: log}
 	if b.home, err = os.MkdirTemp(dir, "home-"); err != nil {
 		return nil, err
 	}
-	defer func() { //nolint:contextcheck // the end of it all
+	defer func() { //nolint:contextcheck // also after the end of ctx
 		if err != nil {
 			b.stop()
 		}
@@ -132,7 +132,7 @@ func newBed(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	return b, b.workload(ctx)
 }
 
-func (b *bed) stop() {
+func (b *env) stop() {
 	if b.path != nil {
 		b.path.Close()
 	}
@@ -144,8 +144,8 @@ func (b *bed) stop() {
 	}
 }
 
-// run runs a program with the cluster's kubeconfig and returns what it says.
-func (b *bed) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
+// run runs a program with the cluster's kubeconfig and returns its output.
+func (b *env) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- ours
 	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + filepath.Dir(b.Kubectl) + ":" + os.Getenv("PATH")}
 	cmd.Dir, cmd.Stdin = b.home, strings.NewReader(stdin)
@@ -156,24 +156,24 @@ func (b *bed) run(ctx context.Context, stdin, path string, args ...string) (stri
 	return string(out), nil
 }
 
-func (b *bed) csccm(ctx context.Context, args ...string) (string, error) {
+func (b *env) csccm(ctx context.Context, args ...string) (string, error) {
 	return b.run(ctx, "", b.programs.Binaries.CLI, args...)
 }
 
-func (b *bed) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+func (b *env) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return b.run(ctx, stdin, b.Kubectl, args...)
 }
 
-// until waits for something of this cluster.
-func (b *bed) until(ctx context.Context, what string, try func(context.Context) error) error {
+// until polls until try succeeds.
+func (b *env) until(ctx context.Context, what string, try func(context.Context) error) error {
 	return testbed.Wait(ctx, 5*time.Minute, what, try)
 }
 
-// client speaks to CloudStack as the owner of the VMs.
-func (b *bed) client() (*cloudstack.Client, error) { return b.cloud.Client(b.place.owner) }
+// client returns a CloudStack client of the VMs' owner.
+func (b *env) client() (*cloudstack.Client, error) { return b.cloud.Client(b.place.owner) }
 
-// explain prints what a failed scenario may have failed of.
-func (b *bed) explain(ctx context.Context) {
+// explain prints the state of the cluster after a failed scenario.
+func (b *env) explain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
@@ -197,8 +197,8 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// initialized waits until nodes have lost the taint and have a provider ID.
-func (b *bed) initialized(ctx context.Context, names ...string) error {
+// initialized waits until nodes are without the uninitialized taint and have a provider ID and a zone label.
+func (b *env) initialized(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		err := b.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
 			n, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -207,7 +207,7 @@ func (b *bed) initialized(ctx context.Context, names ...string) error {
 			}
 			for _, t := range n.Spec.Taints {
 				if t.Key == taintKey {
-					return errors.New("it has the taint")
+					return fmt.Errorf("it has the taint %s", taintKey)
 				}
 			}
 			if n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "" {

@@ -33,7 +33,7 @@ import (
 
 const limit = 10 * time.Minute
 
-// serve runs the release program's own registry and web site and returns their address.
+// serve runs the registry and web site of the release program and returns their address.
 func serve(t *testing.T, s *source, site string) (host string) {
 	t.Helper()
 	if err := os.MkdirAll(site, 0o750); err != nil {
@@ -52,12 +52,12 @@ func serve(t *testing.T, s *source, site string) (host string) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	host, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("release serve says no address: %v", err)
+		t.Fatalf("release serve prints no address: %v", err)
 	}
 	return strings.TrimSpace(host)
 }
 
-// pull fetches the image of this machine's platform by its digest and returns the program in it: what a node would run.
+// pull downloads an image for this machine's platform, as a node would, and returns the path of the program in it.
 func pull(t *testing.T, reference string) (program string) {
 	t.Helper()
 	ref, err := imagename.ParseReference(reference, imagename.Insecure)
@@ -73,7 +73,7 @@ func pull(t *testing.T, reference string) (program string) {
 	for files := tar.NewReader(layers); ; {
 		header, err := files.Next()
 		if err != nil {
-			t.Fatalf("no %s in %s: %v", name, reference, err)
+			t.Fatalf("the image %s does not contain %s: %v", reference, name, err)
 		}
 		if strings.TrimPrefix(header.Name, "/") != name {
 			continue
@@ -83,7 +83,7 @@ func pull(t *testing.T, reference string) (program string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = io.Copy(out, files) // #nosec G110 -- our own image
+		_, err = io.Copy(out, files) // #nosec G110 -- an image of this test
 		if err := errors.Join(err, out.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -91,16 +91,16 @@ func pull(t *testing.T, reference string) (program string) {
 	}
 }
 
-// bed is a cluster with two nodes and the controller's Secret, and its CloudStack.
-type bed struct {
+// env is a test environment: a cluster with two nodes and the controller's Secret, and a simulated CloudStack.
+type env struct {
 	*testbed.Cluster
 	cloud *testbed.CloudStack
 	cli   string
 }
 
-func newBed(t *testing.T, images map[string]string) *bed {
+func newEnv(t *testing.T, images map[string]string) *env {
 	t.Helper()
-	b := &bed{}
+	b := &env{}
 	programs, err := testbed.Build(t.Context(), testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		t.Fatal(err)
@@ -139,15 +139,15 @@ func newBed(t *testing.T, images map[string]string) *bed {
 	return b
 }
 
-func (b *bed) eventually(t *testing.T, what string, try func(context.Context) error) {
+func (b *env) eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	if err := testbed.Wait(t.Context(), limit, what, try); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// runs waits until one ready Pod of the controller is there, of an image.
-func (b *bed) runs(t *testing.T, image string) {
+// runs waits until the controller has exactly one Pod, which is ready and has an image.
+func (b *env) runs(t *testing.T, image string) {
 	t.Helper()
 	b.eventually(t, "the controller of image "+image, func(ctx context.Context) error {
 		list, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
@@ -163,14 +163,14 @@ func (b *bed) runs(t *testing.T, image string) {
 			seen = append(seen, fmt.Sprintf("%s ready=%t", p.Spec.Containers[0].Image, ready))
 		}
 		if want := []string{image + " ready=true"}; !slices.Equal(seen, want) {
-			return fmt.Errorf("there are %v", seen)
+			return fmt.Errorf("the Pods are %v, want %v", seen, want)
 		}
 		return nil
 	})
 }
 
 // initialized waits until the controller has initialised nodes.
-func (b *bed) initialized(t *testing.T, nodes ...string) {
+func (b *env) initialized(t *testing.T, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
 		b.eventually(t, "node "+node+" to be initialised", func(ctx context.Context) error {
