@@ -32,7 +32,7 @@ func TestParseValues(t *testing.T) {
 		"the demo's": {set: []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, want: map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)"}},
 		"strings":    {setString: []string{"image.tag=20260101"}, want: map[string]any{"image": map[string]any{"tag": "20260101"}}},
 		"no file":    {files: []string{dir + "/none"}, err: "values file: open"},
-		"no mapping": {files: []string{bad}, err: "is no YAML mapping"},
+		"no mapping": {files: []string{bad}, err: "is not a YAML mapping"},
 		"no value":   {set: []string{"replicaCount"}, err: "--set replicaCount"},
 	}
 	for name, tc := range tests {

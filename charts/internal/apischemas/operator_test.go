@@ -12,7 +12,7 @@ import (
 
 func TestUndescribed(t *testing.T) {
 	t.Parallel()
-	have, err := undescribed([]byte(`
+	have, err := withoutDescriptions([]byte(`
 description: a text
 list: [{description: a text, type: object}]
 properties:

@@ -54,7 +54,7 @@ func TestSectionsWrong(t *testing.T) {
 	for want, text := range map[string]string{
 		"want a mapping":                          "- a\n",
 		`no "## @section" comment`:                "a: 1\n",
-		"a stands before the first section":       "a: 1\n## @section X\n# -- b\nb: 1\n",
+		"a is before the first section":           "a: 1\n## @section X\n# -- b\nb: 1\n",
 		`a.b (line 3) has no comment that starts`: "## @section X\na:\n  b: 1\n",
 		`a (line 2) has no comment that starts`:   "## @section X\na: {}\n",
 	} {
