@@ -127,7 +127,8 @@ func (f *flight[T]) start(ctx context.Context) *call[T] {
 	return c
 }
 
-// leave removes one waiter from a call. It cancels the call if there is no other waiter, and new callers do not join it.
+// leave removes one waiter from a call. It cancels the call if there is no other waiter, and new callers do not join
+// it.
 func (f *flight[T]) leave(c *call[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

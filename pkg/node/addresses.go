@@ -26,8 +26,8 @@ const (
 type AddressRules struct {
 	// Internal, if not empty, restricts InternalIP to NIC addresses in these networks, in the order of the list.
 	Internal []netip.Prefix
-	// External, if not empty, restricts ExternalIP to addresses in these networks, be they NIC or static NAT
-	// addresses, in the order of the list.
+	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the
+	// order of the list. NIC addresses in them are not InternalIP.
 	External []netip.Prefix
 }
 
