@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version
-// of Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. It also writes the CustomResourceDefinitions
+// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
+// Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. It also writes the CustomResourceDefinitions
 // of the Prometheus operator from the operator's module. It needs the Go module proxy, so "make generate" does not run
 // it; run it when support for a version is added or dropped:
 //

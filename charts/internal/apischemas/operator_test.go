@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUndescribed(t *testing.T) {
+func TestWithoutDescriptions(t *testing.T) {
 	t.Parallel()
 	have, err := withoutDescriptions([]byte(`
 description: a text

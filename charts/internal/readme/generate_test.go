@@ -77,7 +77,7 @@ func TestRunChecksAndWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	values := filepath.Join(dir, "values.md")
-	require.EqualError(t, run([]string{dir}, false), "want two arguments, the chart's folder and the page of its values")
+	require.EqualError(t, run([]string{dir}, false), "want two arguments: the chart's directory and the page of its values")
 	require.Error(t, run([]string{dir, values}, false))
 	for name, text := range map[string]string{
 		"Chart.yaml": "name: x\n", "values.yaml": "## @section S\n# -- A.\na: b\n", "README.md": "old", "values.md": "old",

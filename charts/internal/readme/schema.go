@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Schema returns values.schema.json with the description and default of each value from values.yaml, so that editors can
-// show them. Everything else in the file is written by hand and unchanged.
+// Schema returns values.schema.json with the description and default of each value from values.yaml, so that editors
+// can show them. Everything else in the file is written by hand and unchanged.
 func Schema(files fs.FS) ([]byte, error) {
 	raw, err := fs.ReadFile(files, "values.yaml")
 	if err != nil {
