@@ -107,8 +107,8 @@ func (c *Client) upgrade(ctx context.Context, cfg *action.Configuration, req App
 	return upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 }
 
-// settle repairs an interrupted operation. It returns the latest revision (nil if there is none) and whether any revision
-// is deployed.
+// settle repairs an interrupted operation. It returns the latest revision (nil if there is none) and whether any
+// revision is deployed.
 func (c *Client) settle(ctx context.Context, name string) (last *release.Release, deployed bool, err error) {
 	for {
 		if err := ctx.Err(); err != nil {

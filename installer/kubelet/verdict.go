@@ -246,8 +246,8 @@ func fromManagedFields(n *corev1.Node) []Evidence {
 	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
 }
 
-// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the name
-// of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the
+// name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
 	switch lastWriter(n, `"f:addresses"`) {
 	case "kubelet", "k3s":

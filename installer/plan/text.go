@@ -14,14 +14,14 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// TextOptions say how a Report is written for people.
+// TextOptions are the options of WriteText.
 type TextOptions struct {
 	Style report.Style
-	// Verbose shows Services with nothing to do in lines of their own, and what the settings are.
+	// Verbose also shows the settings and the Services without actions.
 	Verbose bool
 }
 
-// WriteText writes the plan for people. A summary ends it.
+// WriteText writes the plan as text, with a summary at the end.
 func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	if o.Verbose {
@@ -44,7 +44,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// columns are the widths of names and addresses.
+// columns returns the widths of the columns of names and addresses.
 func (r *Report) columns() (names, addresses int) {
 	for _, s := range r.Services {
 		names, addresses = max(names, utf8.RuneCountInString(s.Service)), max(addresses, utf8.RuneCountInString(s.address()))
@@ -114,7 +114,7 @@ func (s *Service) verdict() (string, report.Paint) {
 	return "as asked for", report.Good
 }
 
-// look is how an action is marked: what comes, changes or goes.
+// look returns the sign and colour of an action: + for additions, ~ for changes, - for destructive actions.
 func look(kind loadbalancer.ActionKind) (string, report.Paint) {
 	changes := []loadbalancer.ActionKind{
 		loadbalancer.RememberAddress, loadbalancer.TagAddress, loadbalancer.UpdateRule, loadbalancer.TagRules,
@@ -129,7 +129,7 @@ func look(kind loadbalancer.ActionKind) (string, report.Paint) {
 	return "+", report.Good
 }
 
-// String is a line for people.
+// String returns the summary as one line of text.
 func (s Summary) String() string {
 	if s.Services == 0 {
 		return "No Service of type LoadBalancer."
