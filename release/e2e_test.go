@@ -186,7 +186,7 @@ func TestPublishRefuses(t *testing.T) {
 	}
 	require.ErrorContains(t, publish(t.TempDir(), "--key", f.key), "no release")
 	require.ErrorContains(t, publish(dir), "--key names the private key")
-	require.ErrorContains(t, publish(dir, "--key", f.key, "--unsigned"), "contradict")
+	require.ErrorContains(t, publish(dir, "--key", f.key, "--unsigned"), "cannot be combined")
 	other := filepath.Join(t.TempDir(), "other")
 	f.must("key", "--prefix", other)
 	_, err := f.release("key", "--prefix", other)

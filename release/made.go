@@ -96,7 +96,7 @@ func readMade(dir string) (*made, error) {
 		}
 		m.files = append(m.files, name)
 	}
-	for _, name := range vouching {
+	for _, name := range attestationFiles {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			m.files = append(m.files, name)
 		}
@@ -114,8 +114,8 @@ func digestOf(file string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// vouching are the files with checksums, signatures and provenance of the other files.
-var vouching = []string{verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile}
+// attestationFiles are the files with checksums, signatures and provenance of the other files.
+var attestationFiles = []string{verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile}
 
 // sums returns the digests of all files of a release, sorted by name, and the content of SHA256SUMS with the same
 // digests.
@@ -126,7 +126,7 @@ func sums(dir string) (subjects []verify.Subject, text []byte, err error) {
 	}
 	var out strings.Builder
 	for _, entry := range entries {
-		if !entry.Type().IsRegular() || slices.Contains(vouching, entry.Name()) {
+		if !entry.Type().IsRegular() || slices.Contains(attestationFiles, entry.Name()) {
 			continue
 		}
 		digest, err := digestOf(filepath.Join(dir, entry.Name()))

@@ -196,15 +196,15 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 			return err
 		}
 	}
-	if err := p.vouch(ctx, tag.Digest(i.Digest)); err != nil {
+	if err := p.signAndAttest(ctx, tag.Digest(i.Digest)); err != nil {
 		return err
 	}
 	// Push the tag last, so that it always refers to a signed image, even if publishing is interrupted.
 	return image.Tag(ctx, index, tag, nil)
 }
 
-// vouch signs an image or chart and attaches its provenance.
-func (p *publisher) vouch(ctx context.Context, image name.Digest) error {
+// signAndAttest signs an image or chart and attaches its provenance.
+func (p *publisher) signAndAttest(ctx context.Context, image name.Digest) error {
 	if p.key == nil {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (p *publisher) chart(ctx context.Context) error {
 	if err := image.Push(ctx, artifact, pushed, nil); err != nil {
 		return err
 	}
-	if err := p.vouch(ctx, pushed); err != nil {
+	if err := p.signAndAttest(ctx, pushed); err != nil {
 		return err
 	}
 	return image.Tag(ctx, artifact, tag, nil)

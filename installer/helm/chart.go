@@ -72,8 +72,8 @@ func copyValue(value any) any {
 	}
 }
 
-// Embedded returns the chart embedded in this binary. If the binary was built from a release or a tag, the chart gets
-// the binary's version, so that csccm installs the controller of its own version.
+// Embedded returns the chart embedded in this binary. If the binary's version is semantic, as in builds of releases and
+// of commits after a tag, the chart gets the same version, so that csccm installs the controller of its own version.
 func Embedded() (*Chart, error) {
 	loaded, err := loadFS(charts.FS())
 	if err != nil {

@@ -16,9 +16,9 @@ const (
 
 // Groups of commands.
 const (
-	looking  = "doctor status support-bundle"         // diagnose
-	charting = "install upgrade rollback"             // change the release
-	rolling  = "install upgrade rollback rotate-keys" // wait until the controller's Pods are ready
+	diagnosing = "doctor status support-bundle"         // read only
+	releasing  = "install upgrade rollback"             // write the Helm release
+	rollingOut = "install upgrade rollback rotate-keys" // wait until the controller's Pods are ready
 )
 
 // Table returns all permissions that csccm needs, except those that every authenticated user has: versions, API
@@ -27,46 +27,46 @@ func Table() []Right {
 	out := []Right{
 		// The cluster.
 		{
-			Verbs: words("list"), Resource: "nodes", Commands: words(looking + " plan install uninstall takeover taint migrate-rules cks"),
+			Verbs: words("list"), Resource: "nodes", Commands: words(diagnosing + " plan install uninstall takeover taint migrate-rules cks"),
 			Why: "nodes and their VMs; how the cluster was made",
 		},
 		{Verbs: words("get"), Resource: "nodes", Commands: words("install taint"), Why: "a node that is being initialised"},
 		{Verbs: words("patch"), Resource: "nodes", Commands: words("install taint"), Why: "the taint that makes the controller initialise existing nodes"},
 		{
-			Verbs: words("get"), Resource: "nodes/proxy", Commands: words(looking + " install taint"), Why: "how kubelets are started (/flagz)",
+			Verbs: words("get"), Resource: "nodes/proxy", Commands: words(diagnosing + " install taint"), Why: "how kubelets are started (/flagz)",
 			Without: "only the Node objects show how kubelets are started",
 		},
-		{Verbs: words("get"), Resource: "namespaces", Commands: words(looking + " install takeover adopt plan"), Why: "whether it exists, and its Pod Security level; the UID of kube-system, which is the default cluster ID"},
+		{Verbs: words("get"), Resource: "namespaces", Commands: words(diagnosing + " install takeover adopt plan"), Why: "whether it exists, and its Pod Security level; the UID of kube-system, which is the default cluster ID"},
 		{
-			Verbs: words("list"), Resource: "namespaces", Commands: words(looking + " install upgrade"), Why: "labels by which the policy for tenants selects namespaces",
+			Verbs: words("list"), Resource: "namespaces", Commands: words(diagnosing + " install upgrade"), Why: "labels by which the policy for tenants selects namespaces",
 			Without: "check TEN-002 cannot evaluate policies with label selectors",
 		},
 		{
-			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicies", Commands: words(looking + " install"),
+			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicies", Commands: words(diagnosing + " install"),
 			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
 		},
 		{
-			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicybindings", Commands: words(looking + " install"),
+			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicybindings", Commands: words(diagnosing + " install"),
 			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
 		},
 		{Verbs: words("create"), Resource: "namespaces", Commands: words("install takeover"), Why: "the namespace of the release", When: "it does not exist"},
 		{
-			Verbs: words("list"), Resource: "services", Commands: words(looking + " plan install upgrade uninstall takeover adopt taint migrate-rules"),
+			Verbs: words("list"), Resource: "services", Commands: words(diagnosing + " plan install upgrade uninstall takeover adopt taint migrate-rules"),
 			Why: "Services of type LoadBalancer",
 		},
-		{Verbs: words("list"), Resource: "events", Commands: words(looking + " install"), Why: "why something does not work"},
-		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rolling), Why: "why the controller's Pods do not start"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
+		{Verbs: words("list"), Resource: "events", Commands: words(diagnosing + " install"), Why: "why something does not work"},
+		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rollingOut), Why: "why the controller's Pods do not start"},
+		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(diagnosing + " install takeover taint"), Why: "the controller, and others"},
 		{
 			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(looking + " install takeover taint"), Why: "the controller, and others"},
+		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(diagnosing + " install takeover taint"), Why: "the controller, and others"},
 		{
 			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall"),
 			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
 		},
-		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(looking + " install taint"), Why: "volumes that are bound to the old name of a zone"},
+		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(diagnosing + " install taint"), Why: "volumes that are bound to the old name of a zone"},
 		{Verbs: words("list"), Resource: "pods", Commands: words("taint cks"), Why: "workload of the nodes; a Pod whose name keeps CKS from deploying its own provider"},
 		{
 			Verbs: words("list"), Group: admission, Resource: "mutatingwebhookconfigurations", Commands: words("taint"),
@@ -76,47 +76,47 @@ func Table() []Right {
 			Verbs: words("list"), Group: admission, Resource: "validatingwebhookconfigurations", Commands: words("taint"),
 			Why: "webhooks that a node's change would wait for",
 		},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Heartbeats, Commands: words(looking + " install"), Why: "clocks of nodes"},
+		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Heartbeats, Commands: words(diagnosing + " install"), Why: "clocks of nodes"},
 
 		// Other providers, and how the cluster was created.
-		{Verbs: words("get"), Resource: "configmaps", Place: System, Commands: words(looking + " install uninstall"), Why: "kubeadm-config: whether kubeadm created the cluster"},
-		{Verbs: words("get"), Resource: "secrets", Place: System, Commands: words(looking + " install uninstall"), Why: "cloudstack-secret: whether CKS created the cluster"},
-		{Verbs: words("get"), Group: apps, Resource: "deployments", Place: System, Commands: words(looking + " install uninstall"), Why: "the provider that CKS installs"},
-		{Verbs: words("list"), Resource: "pods", Place: System, Commands: words(looking + " install takeover"), Why: "other providers"},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: System, Commands: words(looking + " install"), Why: "which controller leads"},
+		{Verbs: words("get"), Resource: "configmaps", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "kubeadm-config: whether kubeadm created the cluster"},
+		{Verbs: words("get"), Resource: "secrets", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "cloudstack-secret: whether CKS created the cluster"},
+		{Verbs: words("get"), Group: apps, Resource: "deployments", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "the provider that CKS installs"},
+		{Verbs: words("list"), Resource: "pods", Place: System, Commands: words(diagnosing + " install takeover"), Why: "other providers"},
+		{Verbs: words("list"), Group: leases, Resource: "leases", Place: System, Commands: words(diagnosing + " install"), Why: "which controller leads"},
 
 		// The controller.
-		{Verbs: words("list"), Resource: "pods", Place: Release, Commands: words(looking + " taint uninstall " + rolling), Why: "the controller's Pods"},
-		{Verbs: words("get"), Resource: "pods/log", Place: Release, Commands: words(looking + " " + rolling), Why: "the controller's log"},
+		{Verbs: words("list"), Resource: "pods", Place: Release, Commands: words(diagnosing + " taint uninstall " + rollingOut), Why: "the controller's Pods"},
+		{Verbs: words("get"), Resource: "pods/log", Place: Release, Commands: words(diagnosing + " " + rollingOut), Why: "the controller's log"},
 		{
-			Verbs: words("get"), Resource: "pods/proxy", Place: Release, Commands: words(looking + " install"), Why: "the controller's health and metrics",
+			Verbs: words("get"), Resource: "pods/proxy", Place: Release, Commands: words(diagnosing + " install"), Why: "the controller's health and metrics",
 			Without: "only the kubelet's probes show the controller's health",
 		},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Release, Commands: words(looking + " install"), Why: "which controller leads"},
+		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Release, Commands: words(diagnosing + " install"), Why: "which controller leads"},
 		{Verbs: words("get"), Group: leases, Resource: "leases", Place: System, Commands: words("install taint takeover uninstall"), Why: "which controller leads"},
 		{Verbs: words("update"), Group: leases, Resource: "leases", Place: System, Commands: words("uninstall"), Why: "releases the lease of the removed controller", Without: "the next controller becomes leader when the lease has expired"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt " + rolling), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "replicasets", Place: Release, Commands: words(rolling), Why: "the controller's rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt " + rollingOut), Why: "the controller's settings and rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt " + rollingOut), Why: "the controller's settings and rollout"},
+		{Verbs: words("list"), Group: apps, Resource: "replicasets", Place: Release, Commands: words(rollingOut), Why: "the controller's rollout"},
 		{Verbs: words("patch"), Group: apps, Resource: "deployments", Place: Release, Commands: words("rotate-keys"), Why: "restarts a controller that does not take the new keys by itself"},
 		{
 			Verbs: words("patch"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("rotate-keys"),
 			Why: "restarts a controller that does not take the new keys by itself", When: "`kind: DaemonSet`",
 		},
 		{
-			Verbs: words("get"), Resource: "secrets", Place: Release, Commands: words(looking + " plan takeover adopt taint migrate-rules uninstall " + rolling),
+			Verbs: words("get"), Resource: "secrets", Place: Release, Commands: words(diagnosing + " plan takeover adopt taint migrate-rules uninstall " + rollingOut),
 			Why: "the cloud-config; Helm's records",
 		},
-		{Verbs: words("list"), Resource: "secrets", Place: Release, Commands: words(looking + " uninstall " + charting), Why: "Helm's records"},
-		{Verbs: words("create update"), Resource: "secrets", Place: Release, Commands: words(charting), Why: "the cloud-config; Helm's records"},
+		{Verbs: words("list"), Resource: "secrets", Place: Release, Commands: words(diagnosing + " uninstall " + releasing), Why: "Helm's records"},
+		{Verbs: words("create update"), Resource: "secrets", Place: Release, Commands: words(releasing), Why: "the cloud-config; Helm's records"},
 		{Verbs: words("update"), Resource: "secrets", Place: Release, Commands: words("rotate-keys uninstall"), Why: "the cloud-config; Helm's records"},
-		{Verbs: words("delete"), Resource: "secrets", Place: Release, Commands: words(charting + " uninstall"), Why: "Helm's oldest records; the cloud-config, if requested"},
+		{Verbs: words("delete"), Resource: "secrets", Place: Release, Commands: words(releasing + " uninstall"), Why: "Helm's oldest records; the cloud-config, if requested"},
 		{
-			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(looking + " plan adopt migrate-rules"),
+			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(diagnosing + " plan adopt migrate-rules"),
 			Why: "the CA of CloudStack's certificate",
 		},
 		{
-			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint uninstall " + rolling),
+			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint uninstall " + rollingOut),
 			Why: "the journal (csccm-journal), the previous state of nodes and Services; the CA of CloudStack's certificate",
 		},
 		{Verbs: words("delete"), Resource: "configmaps", Place: Release, Commands: words("uninstall"), Why: "the CA of CloudStack's certificate", When: "`--delete-secret` is given"},
@@ -186,7 +186,7 @@ func chartRights() []Right {
 		out = append(
 			out,
 			Right{
-				Verbs: words("get create patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(charting), When: k.when, Chart: true,
+				Verbs: words("get create patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(releasing), When: k.when, Chart: true,
 				Why: "objects of the chart; `patch` also for dry runs",
 			},
 			Right{
@@ -194,7 +194,7 @@ func chartRights() []Right {
 				Why: "objects of the chart",
 			},
 			Right{
-				Verbs: words("get patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(looking), When: k.when, Chart: true,
+				Verbs: words("get patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(diagnosing), When: k.when, Chart: true,
 				Why: "whether objects differ from the release (dry run)", Without: "check HELM-003 is unknown",
 			},
 		)

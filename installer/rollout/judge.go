@@ -42,7 +42,7 @@ func judge(o *Workload, pods []corev1.Pod) state {
 			ready++
 			continue
 		}
-		problem, unschedulable, hopelessPod := podProblem(p)
+		problem, unschedulable, failed := podProblem(p)
 		if unschedulable {
 			s.Stuck++
 		}
@@ -50,7 +50,7 @@ func judge(o *Workload, pods []corev1.Pod) state {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = p
 		}
-		s.GiveUp = s.GiveUp || hopelessPod
+		s.GiveUp = s.GiveUp || failed
 	}
 	// If one Pod works, the problems of the others are caused by their nodes.
 	s.GiveUp = s.GiveUp && ready == 0
@@ -84,9 +84,9 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 			if last != nil {
 				problem += " (" + ended(last) + ")"
 			}
-			return problem, false, int(c.RestartCount) >= hopeless
+			return problem, false, int(c.RestartCount) >= maxRestarts
 		case last != nil && c.RestartCount > 0:
-			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, ended(last)), false, int(c.RestartCount) > hopeless
+			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, ended(last)), false, int(c.RestartCount) > maxRestarts
 		case c.State.Running != nil && !c.Ready:
 			return "runs, but is not ready", false, false
 		}

@@ -27,8 +27,8 @@ const (
 	// settleTime is how long to wait for Pods that cannot be scheduled while
 	// another Pod works, as with more replicas than nodes in a small cluster.
 	settleTime = 10 * time.Second
-	// hopeless is the number of restarts after which a Pod that never became ready has failed.
-	hopeless = 3
+	// maxRestarts is the number of restarts after which a Pod that never became ready has failed.
+	maxRestarts = 3
 )
 
 // Waiter waits for one release's Deployment or DaemonSet.
