@@ -242,7 +242,7 @@ func TestPublishFromAJob(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: docker login 127.0.0.1:")
+	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: run docker login 127.0.0.1:")
 	host, _, _ := strings.Cut(tr.registry, "/")
 	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("ci:geheim")))
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(login), 0o600))

@@ -37,9 +37,9 @@ func (e *LoadError) cause() error {
 
 // Remedy returns how to name a chart.
 func (e *LoadError) Remedy() string {
-	const without = "; without --chart the chart that csccm carries is taken"
+	const without = "; without --chart csccm uses its embedded chart"
 	if e.Remote {
-		return "correct --chart and --version, and see that this machine reaches the server" + without
+		return "correct --chart and --version, and check that this machine can reach the server" + without
 	}
 	return "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart" + without
 }

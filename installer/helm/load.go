@@ -57,7 +57,7 @@ func Load(ref, chartVersion string) (*Chart, error) {
 // digest for the chart, LoadContext verifies it. plainHTTP is for an OCI registry without TLS.
 func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	if ref == "" {
-		return nil, errors.New("no chart: want a folder, a .tgz file, a URL or an oci:// reference")
+		return nil, errors.New("no chart: want a directory, a .tgz file, a URL or an oci:// reference")
 	}
 	var data []byte
 	var err error
@@ -116,7 +116,7 @@ var errNotFound = errors.New("not found")
 func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	base, err := url.Parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("no URL: %w", err)
+		return nil, fmt.Errorf("not a URL: %w", err)
 	}
 	if strings.HasSuffix(base.Path, ".tgz") {
 		return get(ctx, base)

@@ -26,7 +26,7 @@ func Manifest(ctx context.Context, c *Chart, kubeVersion string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Sprintf(`# %s %s: what the chart renders with its defaults, for those who do not use Helm.
+	head := fmt.Sprintf(`# %s %s: the chart rendered with its default values, for users without Helm.
 #
 #   kubectl -n %s create secret generic cloudstack-secret --from-file=cloud-config
 #   kubectl apply -f %s

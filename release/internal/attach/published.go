@@ -34,7 +34,7 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 func unanswered(tag name.Tag, err error) error {
 	var answer *transport.Error
 	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
-		return fmt.Errorf("%s: the registry answers %s: docker login %s, or a config.json in the folder DOCKER_CONFIG",
+		return fmt.Errorf("%s: the registry answers %s: run docker login %s, or set DOCKER_CONFIG to a directory with a config.json",
 			tag, http.StatusText(answer.StatusCode), tag.RegistryStr())
 	}
 	return fmt.Errorf("%s: %w", tag, err)
