@@ -27,7 +27,7 @@ import (
 // builder builds each program of a tree once for each platform.
 type builder struct {
 	root string
-	// work is a folder for what is not delivered.
+	// work is a directory for intermediate files.
 	work     string
 	tree     source.Tree
 	progress io.Writer
@@ -39,7 +39,7 @@ func newBuilder(root, work string, tree source.Tree, progress io.Writer) *builde
 	return &builder{root: root, work: work, tree: tree, progress: progress, built: map[string]string{}, docs: map[string][]pack.File{}}
 }
 
-// binary returns the file of a program that it builds.
+// binary builds a program unless it is already built, and returns its file.
 func (b *builder) binary(ctx context.Context, name string, platform gobuild.Platform) (string, error) {
 	key := name + "_" + platform.OS + "_" + platform.Arch
 	if file, ok := b.built[key]; ok {
@@ -56,7 +56,8 @@ func (b *builder) binary(ctx context.Context, name string, platform gobuild.Plat
 	return file, nil
 }
 
-// documentation are the manual pages and completions of a program, as this machine's build prints them.
+// documentation returns the manual pages and shell completions of a program. A build for this machine's platform prints
+// them.
 func (b *builder) documentation(ctx context.Context, p product) ([]pack.File, error) {
 	if files, ok := b.docs[p.Name]; ok {
 		return files, nil
@@ -83,7 +84,7 @@ func (b *builder) documentation(ctx context.Context, p product) ([]pack.File, er
 	return files, nil
 }
 
-// archiveName is that of a program's archive: csccm_1.2.3_linux_amd64.tar.gz.
+// archiveName returns the name of a program's archive: csccm_1.2.3_linux_amd64.tar.gz.
 func archiveName(name string, platform gobuild.Platform, tree source.Tree) string {
 	end := ".tar.gz"
 	if platform.OS == "windows" {
@@ -92,12 +93,12 @@ func archiveName(name string, platform gobuild.Platform, tree source.Tree) strin
 	return fmt.Sprintf("%s_%s_%s_%s%s", name, tree.Version, platform.OS, platform.Arch, end)
 }
 
-// sbomName is that of the bill of materials beside an archive.
+// sbomName returns the name of an archive's SBOM file.
 func sbomName(archive string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(archive, ".tar.gz"), ".zip") + ".cdx.json"
 }
 
-// archive writes a program's archive and its bill of materials into a folder, and returns their names.
+// archive writes a program's archive and its SBOM to a directory and returns the names of both files.
 func (b *builder) archive(ctx context.Context, p product, platform gobuild.Platform, dir string) (names []string, err error) {
 	file, err := b.binary(ctx, p.Name, platform)
 	if err != nil {
@@ -150,8 +151,8 @@ func writeArchive(file string, files []pack.File, tree source.Tree) (err error) 
 	return pack.Write(out, filepath.Base(file), files, tree.Time)
 }
 
-// writePublic writes a file that everybody may read, whatever the umask, and whole or not at all: a half one would be
-// taken for another one that is published.
+// writePublic writes a world-readable file, regardless of the umask. It writes the file completely or not at all: the
+// next run would consider an incomplete file a different file published under the same name.
 func writePublic(file string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), ".release-*")
 	if err != nil {
@@ -169,7 +170,7 @@ func writePublic(file string, data []byte) (err error) {
 	return os.Rename(f.Name(), file)
 }
 
-// image builds the image of a program for its platforms.
+// image builds the multi-platform image of a program.
 func (b *builder) image(ctx context.Context, spec image.Spec, platforms []gobuild.Platform) (v1.ImageIndex, error) {
 	built := make([]v1.Image, 0, len(platforms))
 	for _, platform := range platforms {
@@ -190,7 +191,7 @@ func (b *builder) image(ctx context.Context, spec image.Spec, platforms []gobuil
 	return image.Many(spec, b.tree, platforms, built), nil
 }
 
-// imageSBOM is the bill of materials of one platform's image, whose digest is sha256:HEX.
+// imageSBOM returns the SBOM of the image for one platform, whose digest is sha256:HEX.
 func (b *builder) imageSBOM(ctx context.Context, spec image.Spec, platform gobuild.Platform, digest string) ([]byte, error) {
 	file, err := b.binary(ctx, spec.Name, platform)
 	if err != nil {
@@ -203,7 +204,7 @@ func (b *builder) imageSBOM(ctx context.Context, spec image.Spec, platform gobui
 	return sbom.Image(bill, digest, certificatesVersion()).JSON()
 }
 
-// certificatesVersion is the version of the module whose root certificates this program puts into images.
+// certificatesVersion returns the version of the module from which the root certificates in images come.
 func certificatesVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {

@@ -37,11 +37,11 @@ func newChartCommand(s *settings) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "dist", "folder to write to")
+	cmd.Flags().StringVarP(&output, "output", "o", "dist", "directory to write to")
 	return cmd
 }
 
-// packChart packs the chart of the tree.
+// packChart packages the chart of the tree.
 func (s *settings) packChart(ctx context.Context) (*chartpkg.Package, error) {
 	tree, err := s.tree(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func newManifestCommand(s *settings) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "manifest",
-		Short: "Render the chart's defaults for those who do not use Helm",
+		Short: "Render the chart with its default values for users without Helm",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pkg, err := s.packChart(cmd.Context())
@@ -65,7 +65,7 @@ func newManifestCommand(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer os.RemoveAll(work) //nolint:errcheck // a temporary folder
+			defer os.RemoveAll(work) //nolint:errcheck // a temporary directory
 			file, err := pkg.Write(work)
 			if err != nil {
 				return err
@@ -89,7 +89,7 @@ func newManifestCommand(s *settings) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "dist", "folder to write to")
+	cmd.Flags().StringVarP(&output, "output", "o", "dist", "directory to write to")
 	return cmd
 }
 
@@ -98,8 +98,8 @@ func newIndexCommand(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "index",
 		Short: "Write index.yaml of a chart repository",
-		Long: "Write index.yaml of a chart repository for the packages (*.tgz) in a folder, merged over the index that\n" +
-			"is published. A version that was published cannot be replaced.",
+		Long: "Write index.yaml of a chart repository for the packages (*.tgz) in a directory, merged with the published\n" +
+			"index. A published version cannot be replaced.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tree, err := s.tree(cmd.Context())
@@ -116,7 +116,7 @@ func newIndexCommand(s *settings) *cobra.Command {
 				return err
 			}
 			if len(packages) == 0 {
-				return fmt.Errorf("%s holds no .tgz file", dir)
+				return fmt.Errorf("%s contains no .tgz file", dir)
 			}
 			index, err := chartpkg.Index(packages, url, merge, tree.Time)
 			if err != nil {
@@ -132,10 +132,10 @@ func newIndexCommand(s *settings) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "dist", "folder with the packages")
-	cmd.Flags().StringVar(&url, "url", "", "URL of that folder (default: relative to index.yaml)")
-	cmd.Flags().StringVar(&merge, "merge", "", "the index.yaml that is published")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: index.yaml in the folder)")
+	cmd.Flags().StringVar(&dir, "dir", "dist", "directory with the packages")
+	cmd.Flags().StringVar(&url, "url", "", "URL of that directory (default: relative to index.yaml)")
+	cmd.Flags().StringVar(&merge, "merge", "", "the published index.yaml")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: index.yaml in the directory)")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What docs/verify.md says of cosign, with the real one: `make interop` builds it and sets CSCCM_COSIGN.
+// The cosign commands in docs/verify.md work with the real cosign: `make interop` builds it and sets CSCCM_COSIGN.
 //
 //nolint:paralleltest // sets environment variables
 func TestCosignVerifies(t *testing.T) {
@@ -26,13 +26,13 @@ func TestCosignVerifies(t *testing.T) {
 		t.Skip("CSCCM_COSIGN names no cosign (make interop)")
 	}
 	f := newFixture(t)
-	// A key that cosign made serves as well as ours.
+	// Keys that cosign generated can be used too.
 	keys := t.TempDir()
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), cosign, args...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = keys, &out, &out
-		// The TUF cache of a user must not matter.
+		// The test must not depend on the user's TUF cache.
 		cmd.Env = append(os.Environ(), "HOME="+keys, "SIGSTORE_NO_CACHE=1")
 		err := cmd.Run()
 		return out.String(), err
@@ -64,7 +64,7 @@ func TestCosignVerifies(t *testing.T) {
 		for _, ref := range []string{image, chart} {
 			out := must(append([]string{"verify", ref}, flags...)...)
 			assert.Contains(t, out, "The signatures were verified against the specified public key")
-			// The form of cosign before version 3.
+			// The format of cosign before version 3.
 			out = must(append([]string{"verify", "--new-bundle-format=false", ref}, flags...)...)
 			assert.Contains(t, out, "cosign container image signature")
 			out = must(append([]string{"verify-attestation", "--type", "slsaprovenance1", ref}, flags...)...)

@@ -28,17 +28,17 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// standIn is the image golang:1.26 without a registry: a shell of busybox; Go and its caches are this machine's, which is
-// why it builds without C and paths, as they have most of it.
+// standIn replaces the image golang:1.26, so that no registry is needed: a busybox shell with this machine's Go and its
+// caches. It builds with CGO_ENABLED=0 and -trimpath, because the caches contain most results of such builds.
 const standIn = `FROM scratch
 COPY bin /bin
 COPY tmp /tmp
 ENV PATH=/usr/local/go/bin:/bin GOMODCACHE=/gomod GOCACHE=/gocache GOPROXY=off GOFLAGS=-trimpath CGO_ENABLED=0 GOTOOLCHAIN=local HOME=/tmp
 `
 
-// The images of the Dockerfile are those of our own builder: the same files, the same programs to the byte, the same
-// user, entry point and labels. It needs buildah and a static busybox (apt-get install buildah busybox-static) and
-// CSCCM_BUILDAH=1, because it copies the tree a dozen times and links three programs twice.
+// The Dockerfile builds the same images as package image: the same files, byte-identical programs, the same user,
+// entry point and labels. The test needs buildah and a static busybox (apt-get install buildah busybox-static). It runs
+// only with CSCCM_BUILDAH=1, because it copies the tree a dozen times and links three programs twice.
 func TestDockerfileBuildsTheSameImages(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CSCCM_BUILDAH") == "" {
@@ -65,7 +65,7 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 		require.NoError(t, err)
 		return strings.TrimSpace(string(out))
 	}
-	// Some parts stay read-only for all, and would outlive the test.
+	// Make everything writable, so that the test's directory can be removed.
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", work).Run() }) // the test's context has ended
 
 	base := filepath.Join(work, "golang")
@@ -103,7 +103,7 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 		assert.Equal(t, filesOf(t, ours), filesOf(t, theirs), p.Name)
 		want, have := configOf(t, ours), configOf(t, theirs)
 		for label, value := range want.Labels {
-			if label != "org.opencontainers.image.created" { // a Dockerfile does not know it
+			if label != "org.opencontainers.image.created" { // the Dockerfile does not set it
 				assert.Equal(t, value, have.Labels[label], "%s: %s", p.Name, label)
 			}
 		}
@@ -133,7 +133,7 @@ func configOf(t *testing.T, img v1.Image) v1.Config {
 	return file.Config
 }
 
-// filesOf are mode and content of the files of an image, and of its folder for temporary files.
+// filesOf returns mode and content of the files in an image, and the mode of its directory for temporary files.
 func filesOf(t *testing.T, img v1.Image) map[string]string {
 	t.Helper()
 	all := map[string]string{}

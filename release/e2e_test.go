@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// A pre-release and its release go from a tree into a registry and a web site, from there into another registry,
-// and users verify both.
+// A pre-release and its final release are made from a tree, published to a registry and a web site, copied to another
+// registry, and verified as users do.
 //
 //nolint:paralleltest // sets environment variables
 func TestReleaseFromTreeToUser(t *testing.T) {
@@ -34,7 +34,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 		return f.must("publish", "--dir", dir, "--key", f.key, "--registry", registry, "--site", site, "--plain-http")
 	}
 
-	// 0.1.0-rc.1: refused until it is tagged and tested.
+	// 0.1.0-rc.1 is refused until it is tagged and tested.
 	out, err := f.release("check", "--version", "v0.1.0-rc.1", "--govulncheck", "true")
 	require.Error(t, err)
 	assert.Contains(t, out, "no  tag             the commit has no tag v0.1.0-rc.1")
@@ -54,7 +54,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	assert.Contains(t, string(notes), "## Added\n\n- All of it.")
 	publish(candidate)
 
-	// 0.1.0: another commit, other files.
+	// 0.1.0 is another commit with other files.
 	f.write("CHANGELOG.md", "# Changelog\n\n## [0.1.0] - 2026-11-21\n\n### Added\n\n- All of it.\n")
 	f.commit("release 0.1.0")
 	f.git("tag", "v0.1.0")
@@ -68,7 +68,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	publish(final)
 	before := contents(t, site)
 	publish(final)
-	assert.Equal(t, before, contents(t, site), "the same again changes nothing")
+	assert.Equal(t, before, contents(t, site), "publishing again changes nothing")
 
 	keyText, err := os.ReadFile(f.public)
 	require.NoError(t, err)
@@ -104,11 +104,11 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	}
 	digests := checkRegistry(registry)
 
-	// The chart from both places; the pre-release only on demand.
+	// Load the chart from both places; the pre-release only with its version.
 	for _, ref := range []string{server.URL + "/charts", "oci://" + registry + "/charts/cloudstack-ccm"} {
 		for version, want := range map[string]string{"": "0.1.0", "0.1.0-rc.1": "0.1.0-rc.1"} {
 			if strings.HasPrefix(ref, "oci://") {
-				// Helm's client asks a loopback registry without TLS.
+				// Helm's client uses no TLS for a registry on a loopback address.
 				ref = "oci://" + registry + "/charts/cloudstack-ccm"
 			}
 			chart, err := helm.Load(ref, version)
@@ -118,7 +118,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 		}
 	}
 
-	// Files as a user downloads them.
+	// Verify files as a user downloads them.
 	download := filepath.Join(site, "releases", "v0.1.0")
 	report, err := verify.Files(filepath.Join(download, verify.SumsFile), nil, key)
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	assert.Contains(t, krew, "sha256: "+sum)
 	assert.Contains(t, krew, "/v0.1.0/"+archive)
 
-	// Into a site without a way out.
+	// Copy the release to a registry without Internet access.
 	tar := filepath.Join(t.TempDir(), "csccm.tar")
 	f.must("mirror", "save", tar, "--registry", registry, "--plain-http")
 	other := httptest.NewServer(trialHandler(t.TempDir()))
@@ -151,7 +151,8 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 		assert.Equal(t, digests[item], digest, item)
 	}
 
-	// Made once more, it is the same, signatures included; the PGP signature has a salt and a time.
+	// Making the release again gives the same bytes, including signatures, except for the PGP signature, which contains
+	// a salt and a time.
 	again, _ := f.make()
 	first, second := contents(t, final), contents(t, again)
 	for _, name := range []string{"cloudstack-ccm-0.1.0.tgz.prov", verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile} {
@@ -160,14 +161,14 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	}
 	assert.Equal(t, first, second)
 
-	// No password got anywhere.
+	// No file contains a password.
 	for name, text := range before {
 		assert.NotContains(t, text, "geheim", name)
 	}
 	assert.NotContains(t, dry+loaded, "geheim")
 }
 
-// What is published stays, and what was not made by us is not published.
+// Published versions do not change, and only complete, signed and unmodified releases are published.
 //
 //nolint:paralleltest // sets environment variables
 func TestPublishRefuses(t *testing.T) {
@@ -185,7 +186,7 @@ func TestPublishRefuses(t *testing.T) {
 	}
 	require.ErrorContains(t, publish(t.TempDir(), "--key", f.key), "no release")
 	require.ErrorContains(t, publish(dir), "--key names the private key")
-	require.ErrorContains(t, publish(dir, "--key", f.key, "--unsigned"), "contradict")
+	require.ErrorContains(t, publish(dir, "--key", f.key, "--unsigned"), "cannot be combined")
 	other := filepath.Join(t.TempDir(), "other")
 	f.must("key", "--prefix", other)
 	_, err := f.release("key", "--prefix", other)
@@ -193,7 +194,7 @@ func TestPublishRefuses(t *testing.T) {
 	require.ErrorContains(t, publish(dir, "--key", other+".key"), "not signed with this key")
 	require.NoError(t, publish(dir, "--key", f.key))
 
-	// The same version of other files.
+	// The same version with other files.
 	f.write("cmd/csccm/more.go", "package main\n\nfunc init() { println() }\n")
 	f.write("charts/cloudstack-ccm/LICENSE", "more\n")
 	f.commit("two")
@@ -202,9 +203,9 @@ func TestPublishRefuses(t *testing.T) {
 	changed, _ := f.make()
 	require.ErrorContains(t, publish(changed, "--key", f.key), "a published version does not change")
 
-	// A file that was changed after it was made.
+	// A file that was changed after release make.
 	require.NoError(t, os.WriteFile(filepath.Join(changed, "notes.md"), []byte("x"), 0o600))
-	require.ErrorContains(t, publish(changed, "--key", f.key), "notes.md is not the file that was made")
+	require.ErrorContains(t, publish(changed, "--key", f.key), "notes.md does not match SHA256SUMS")
 
 	snapshot, out := f.make("--snapshot", "--only", "csccm")
 	assert.Contains(t, out, "snapshot: nothing is checked")

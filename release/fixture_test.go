@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/charts"
 )
 
-// program answers as the product's do where a release asks.
+// program is a program that supports the commands that a release runs: help and completion.
 const program = `package main
 
 import (
@@ -42,11 +42,11 @@ func main() {
 }
 `
 
-// fixture is a small tree that is released as the product's is: its chart is the product's.
+// fixture is a small source tree that is released like the product. It has the product's chart.
 type fixture struct {
 	t   *testing.T
 	dir string
-	// key, public and the keyrings are files.
+	// key, public and the keyrings are names of files.
 	key, public, pgpSecret, pgpPublic string
 }
 
@@ -118,7 +118,7 @@ func (f *fixture) commit(message string) {
 	f.git("commit", "-q", "-m", message)
 }
 
-// release runs a command on the fixture's tree and returns all that it prints.
+// release runs a command on the fixture's tree and returns its output.
 func (f *fixture) release(args ...string) (string, error) {
 	f.t.Helper()
 	var out bytes.Buffer
@@ -135,7 +135,7 @@ func (f *fixture) must(args ...string) string {
 	return out
 }
 
-// make makes the tree's release for this machine's architecture into a new folder.
+// make makes a release of the tree for this machine's architecture in a new directory.
 func (f *fixture) make(args ...string) (dir, out string) {
 	f.t.Helper()
 	dir = filepath.Join(f.t.TempDir(), "dist")
@@ -146,7 +146,7 @@ func (f *fixture) make(args ...string) (dir, out string) {
 	return dir, out
 }
 
-// contents are the files below a folder.
+// contents returns the content of the files below a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/release/internal/gate"
 )
 
-// gateSettings are the flags of what may be released.
+// gateSettings are the flags of the checks that a tree must pass before a release.
 type gateSettings struct {
 	govulncheck    string
 	vulnDB         string
@@ -23,9 +23,9 @@ type gateSettings struct {
 }
 
 func (g *gateSettings) addGate(flags *pflag.FlagSet) {
-	flags.StringVar(&g.govulncheck, "govulncheck", "go tool -modfile=release/tools/go.mod govulncheck", "command line of govulncheck, run in the source tree")
+	flags.StringVar(&g.govulncheck, "govulncheck", "go tool -modfile=release/tools/go.mod govulncheck", "command line of govulncheck, which runs in the source tree")
 	flags.StringVar(&g.vulnDB, "vuln-db", "", "URL of govulncheck's database, such as file:///copy (default: https://vuln.go.dev)")
-	flags.BoolVar(&g.allowUnchecked, "allow-unchecked-vulnerabilities", false, "go on where that database cannot be reached; the notes say so")
+	flags.BoolVar(&g.allowUnchecked, "allow-unchecked-vulnerabilities", false, "continue if that database cannot be reached; the release notes mention it")
 }
 
 func (g *gateSettings) conditions(dir string) gate.Conditions {
@@ -36,7 +36,7 @@ func newCheckCommand(s *settings) *cobra.Command {
 	var g gateSettings
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether this tree may be released, and what is in the way",
+		Short: "Check whether this tree may be released",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tree, err := s.tree(cmd.Context())
@@ -59,9 +59,9 @@ func newCheckCommand(s *settings) *cobra.Command {
 func newTestCommand(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test [COMMAND [ARGUMENT...]]",
-		Short: "Run the tests and record that these files passed them",
-		Long: "Run the tests (default: make test lint) on a clean tree, and record in git's folder that these very files passed.\n" +
-			"Without that record `release make` refuses the tree.",
+		Short: "Run the tests and record that they passed",
+		Long: "Run the tests (default: make test lint) on a clean tree and record in git's directory that they passed for this\n" +
+			"content. Without that record `release make` refuses the tree.",
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -74,7 +74,7 @@ func newTestCommand(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "passed in %d s, recorded for the files of commit %.12s\n", record.Seconds, record.Revision)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "passed in %d s, recorded for the content of commit %.12s\n", record.Seconds, record.Revision)
 			return err
 		},
 	}

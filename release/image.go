@@ -33,10 +33,10 @@ func newImageCommand(s *settings) *cobra.Command {
 	var o imageSettings
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Build container images, without an engine",
-		Long: "Build container images from scratch, without an engine: root certificates and one binary each, for several\n" +
-			"platforms. They are written as archives in the OCI layout, which podman, skopeo, containerd and Docker (25\n" +
-			"and later) load, or pushed to a registry.",
+		Short: "Build container images without a container engine",
+		Long: "Build container images from scratch, without a container engine: root certificates and one binary each, for\n" +
+			"several platforms. Write them as archives in the OCI layout, which podman, skopeo, containerd and Docker (25\n" +
+			"and later) can load, or push them to a registry.",
 		Example: "  release image --output dist\n  release image --push --registry registry.example.org/csccm",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,10 +48,10 @@ func newImageCommand(s *settings) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.output, "output", "o", "dist", "folder to write to, unless --push")
-	flags.StringVar(&o.registry, "registry", "ghcr.io/csccm", "registry and path of the images' names")
+	flags.StringVarP(&o.output, "output", "o", "dist", "directory to write to, unless --push")
+	flags.StringVar(&o.registry, "registry", "ghcr.io/csccm", "registry and path in the images' names")
 	flags.BoolVar(&o.push, "push", false, "push to the registry instead of writing archives")
-	flags.BoolVar(&o.dir, "dir", false, "write folders (OCI layout) instead of archives")
+	flags.BoolVar(&o.dir, "dir", false, "write directories (OCI layout) instead of archives")
 	flags.StringSliceVar(&o.platforms, "platform", []string{"linux/amd64", "linux/arm64"}, "platforms")
 	flags.StringSliceVar(&o.only, "only", nil, "names of images to build (default: all)")
 	return cmd
@@ -94,7 +94,7 @@ func (o *imageSettings) run(ctx context.Context, root string, tree source.Tree, 
 	return nil
 }
 
-// imageTag is an image's name in a registry (HOST/PATH).
+// imageTag returns the name and tag of an image in a registry (HOST/PATH).
 func imageTag(registry, image string, tree source.Tree) (name.Tag, error) {
 	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(registry, "/"), image, tree.ImageTag()))
 	if err != nil {
@@ -103,7 +103,7 @@ func imageTag(registry, image string, tree source.Tree) (name.Tag, error) {
 	return ref, nil
 }
 
-// selection is what is built of the products; images are of linux only.
+// selection returns the products to build. Images exist only for linux.
 func (o *imageSettings) selection() ([]product, error) {
 	if len(o.platforms) == 0 {
 		return nil, errors.New("--platform: want at least one")
@@ -116,7 +116,7 @@ func (o *imageSettings) selection() ([]product, error) {
 	return selection{only: o.only, platforms: o.platforms}.choose()
 }
 
-// deliver pushes or writes an image and returns where it is.
+// deliver pushes an image and returns "pushed", or writes it to a file and returns the file's name.
 func (o *imageSettings) deliver(ctx context.Context, work string, spec image.Spec, index v1.ImageIndex, ref name.Tag, tree source.Tree) (string, error) {
 	if o.push {
 		return "pushed", image.Push(ctx, index, ref, nil)
@@ -138,7 +138,7 @@ func (o *imageSettings) deliver(ctx context.Context, work string, spec image.Spe
 func newCertificatesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "certificates FILE",
-		Short: "Write the root certificates that the images have (for the Dockerfile)",
+		Short: "Write the root certificates of the images (for the Dockerfile)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			certificates, err := image.Certificates()

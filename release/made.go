@@ -16,13 +16,13 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// madeFile says what `release make` made; `release publish` reads it.
+// madeFile describes the release. `release make` writes it and `release publish` reads it.
 const madeFile = "release.json"
 
-// unchecked says that govulncheck was not asked, or could not answer.
+// unchecked means that govulncheck was not run or failed.
 const unchecked = "not checked"
 
-// made is a release in a folder.
+// made is a release in a directory.
 type made struct {
 	SchemaVersion int           `json:"schemaVersion"`
 	Version       string        `json:"version"`
@@ -34,15 +34,15 @@ type made struct {
 	Images        []madeImage   `json:"images"`
 	Chart         string        `json:"chart"`
 	Archives      []madeArchive `json:"archives"`
-	// files are all of it, by name; only those that were read are known.
+	// files are the names of all files; only readMade sets it.
 	files []string
 }
 
-// madeImage is an OCI archive.
+// madeImage is an image in an OCI archive.
 type madeImage struct {
 	Name string `json:"name"`
 	File string `json:"file"`
-	// Digest is sha256:HEX of the index.
+	// Digest is the digest of the image index, as sha256:HEX.
 	Digest    string         `json:"digest"`
 	Platforms []madePlatform `json:"platforms"`
 }
@@ -68,11 +68,11 @@ func (m *made) write(dir string) error {
 	return writePublic(filepath.Join(dir, madeFile), append(data, '\n'))
 }
 
-// readMade reads a release and makes sure that its files are those that were made.
+// readMade reads a release and verifies that its files match SHA256SUMS.
 func readMade(dir string) (*made, error) {
 	data, err := os.ReadFile(filepath.Join(dir, madeFile))
 	if err != nil {
-		return nil, fmt.Errorf("no release (release make makes one): %w", err)
+		return nil, fmt.Errorf("no release found (release make creates one): %w", err)
 	}
 	var m made
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -92,11 +92,11 @@ func readMade(dir string) (*made, error) {
 			return nil, err
 		}
 		if have != want {
-			return nil, fmt.Errorf("%s is not the file that was made: make the release again", name)
+			return nil, fmt.Errorf("%s does not match %s: run release make again", name, verify.SumsFile)
 		}
 		m.files = append(m.files, name)
 	}
-	for _, name := range vouching {
+	for _, name := range attestationFiles {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			m.files = append(m.files, name)
 		}
@@ -114,10 +114,11 @@ func digestOf(file string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// vouching are the files that speak of the others.
-var vouching = []string{verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile}
+// attestationFiles are the files with checksums, signatures and provenance of the other files.
+var attestationFiles = []string{verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile}
 
-// sums returns the digests of all files of a release, by name, and SHA256SUMS, which has them too.
+// sums returns the digests of all files of a release, sorted by name, and the content of SHA256SUMS with the same
+// digests.
 func sums(dir string) (subjects []verify.Subject, text []byte, err error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {
@@ -125,7 +126,7 @@ func sums(dir string) (subjects []verify.Subject, text []byte, err error) {
 	}
 	var out strings.Builder
 	for _, entry := range entries {
-		if !entry.Type().IsRegular() || slices.Contains(vouching, entry.Name()) {
+		if !entry.Type().IsRegular() || slices.Contains(attestationFiles, entry.Name()) {
 			continue
 		}
 		digest, err := digestOf(filepath.Join(dir, entry.Name()))

@@ -29,7 +29,7 @@ func main() {
 
 // settings are the flags of all commands.
 type settings struct {
-	// root is the folder of the source tree.
+	// root is the directory of the source tree.
 	root    string
 	version string
 }
@@ -38,7 +38,7 @@ func (s *settings) tree(ctx context.Context) (source.Tree, error) {
 	return source.Read(ctx, s.root, s.version)
 }
 
-// Commands show in the order of the work; cobra has one switch for the whole program.
+// Help lists commands in the order of use. Cobra has only a global switch for that.
 func init() { cobra.EnableCommandSorting = false }
 
 func newCommand(out, errOut io.Writer) *cobra.Command {
@@ -46,27 +46,27 @@ func newCommand(out, errOut io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Make, check and publish releases of csccm",
-		Long: `Make, check and publish releases of csccm: programs, container images, the Helm
-chart, with bills of materials, provenance and signatures. It needs Go and git;
-no container engine, no helm, no cosign, and no network but the Go module proxy
-and where it is told to push to.
+		Long: `Make, check and publish releases of csccm: programs, container images and the
+Helm chart, with SBOMs, provenance and signatures. It needs Go and git, but no
+container engine, Helm or cosign. It connects only to the Go module proxy, the
+vulnerability database and the registries that you name.
 
-A release is four commands (docs/release.md says more):
+A release takes four commands (see docs/release.md):
 
   git tag -s v1.2.3
-  go run ./release test                       the tests, recorded for these files
-  go run ./release make --key cosign.key      everything into dist/
+  go run ./release test                       run the tests and record the result
+  go run ./release make --key cosign.key      write the release to dist/
   go run ./release publish --key cosign.key --registry ghcr.io/csccm --site ../pages
 
-Everything is reproducible: the same commit, Go and version give the same bytes.
-Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
+Releases are reproducible: the same commit, Go and version give the same bytes.
+All times are the time of the commit, or SOURCE_DATE_EPOCH if it is set.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 	}
 	cmd.SetOut(out)
 	cmd.SetErr(errOut)
-	cmd.PersistentFlags().StringVar(&s.root, "source", ".", "folder of the source tree")
+	cmd.PersistentFlags().StringVar(&s.root, "source", ".", "directory of the source tree")
 	cmd.PersistentFlags().StringVar(&s.version, "version", "", "version to make, such as v1.2.3 (default: git describe)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	groups := []struct {
@@ -76,10 +76,10 @@ Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
 		{"Release:", []*cobra.Command{
 			newVersionCommand(s), newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
 		}},
-		{"Parts of it:", []*cobra.Command{
+		{"Parts of a release:", []*cobra.Command{
 			newImageCommand(s), newChartCommand(s), newManifestCommand(s), newIndexCommand(s), newPushChartCommand(s), newCertificatesCommand(),
 		}},
-		{"Elsewhere:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
+		{"Other:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
 	}
 	for _, g := range groups {
 		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -94,7 +94,7 @@ Times are those of the commit, or of SOURCE_DATE_EPOCH if it is set.`,
 func newVersionCommand(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions that would be made",
+		Short: "Print the versions that a release of this tree has",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tree, err := s.tree(cmd.Context())

@@ -47,10 +47,10 @@ func newMakeCommand(s *settings) *cobra.Command {
 	var o makeSettings
 	cmd := &cobra.Command{
 		Use:   "make",
-		Short: "Make a release: archives, images, chart, bills of materials, provenance, checksums, signatures",
-		Long: "Make a release in a folder and publish nothing: archives of the programs, images, the chart, bills of materials\n" +
-			"(CycloneDX), provenance (SLSA), checksums, signatures, the krew manifest and the notes. Refused for a tree that is\n" +
-			"changed, has no tag, no section in CHANGELOG.md, or has not passed its tests (release test).",
+		Short: "Make a release: archives, images, chart, SBOMs, provenance, checksums, signatures",
+		Long: "Make a release in a directory and publish nothing: archives of the programs, images, the chart, SBOMs\n" +
+			"(CycloneDX), provenance (SLSA), checksums, signatures, the krew manifest and the release notes. The tree must\n" +
+			"have no changes, a tag and a section in CHANGELOG.md, and its tests must have passed (release test).",
 		Example: "  release make --dry-run --unsigned\n  COSIGN_PASSWORD=... release make --key cosign.key",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,15 +62,15 @@ func newMakeCommand(s *settings) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.output, "output", "o", "dist", "folder to write to; it must be empty or missing")
-	flags.StringVar(&o.registry, "registry", "ghcr.io/csccm", "registry and path that the images will have, for the chart's annotations")
-	flags.StringVar(&o.download, "download-url", "https://github.com/csccm/csccm/releases/download", "URL before TAG/FILE of archives, for the krew manifest")
-	flags.StringVar(&o.keyURL, "pgp-key-url", "https://raw.githubusercontent.com/csccm/csccm/main/release/keys/chart.asc", "where users get the chart's PGP key")
-	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of who builds, for the provenance")
+	flags.StringVarP(&o.output, "output", "o", "dist", "directory to write to; it must be empty or missing")
+	flags.StringVar(&o.registry, "registry", "ghcr.io/csccm", "registry and path of the published images, for the chart's annotations")
+	flags.StringVar(&o.download, "download-url", "https://github.com/csccm/csccm/releases/download", "base URL of the archives (URL/TAG/FILE), for the krew manifest")
+	flags.StringVar(&o.keyURL, "pgp-key-url", "https://raw.githubusercontent.com/csccm/csccm/main/release/keys/chart.asc", "URL of the chart's public PGP key")
+	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of the builder, for the provenance")
 	flags.StringSliceVar(&o.platforms, "platform", nil, "platforms to build for (default: all)")
 	flags.StringSliceVar(&o.only, "only", nil, "programs to build (default: all)")
-	flags.BoolVar(&o.snapshot, "snapshot", false, "make it of any tree; what is made cannot be published")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	flags.BoolVar(&o.snapshot, "snapshot", false, "make a snapshot of any tree; it cannot be published")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and change nothing")
 	o.addKey(flags)
 	o.addPGP(flags)
 	o.addGate(flags)
@@ -101,7 +101,7 @@ func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, ou
 		return err
 	}
 	if left, err := os.ReadDir(o.output); err == nil && len(left) > 0 {
-		return fmt.Errorf("--output %s is not empty: what is in it would get into the checksums", o.output)
+		return fmt.Errorf("--output %s is not empty: its files would be added to the checksums", o.output)
 	}
 	m.made = made{
 		SchemaVersion: 1, Version: tree.Version, Tag: tree.Tag(), Commit: tree.Revision, Go: runtime.Version(), Kubernetes: supported,
@@ -113,7 +113,7 @@ func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, ou
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	m.builder = newBuilder(root, work, tree, progress)
-	// The answer of the gate comes in a dry run too.
+	// A dry run also runs the gate.
 	if err := m.gate(ctx); err != nil {
 		return err
 	}
@@ -134,18 +134,18 @@ func (m *maker) gate(ctx context.Context) error {
 		if f.What == "vulnerabilities" {
 			m.made.Vulnerability = f.Detail
 			if !f.OK {
-				m.made.Vulnerability = unchecked // the detail is of this machine
+				m.made.Vulnerability = unchecked // the detail describes a problem of this machine
 			}
 		}
 	}
 	if m.dryRun && errors.Is(err, gate.ErrRefused) {
-		_, err = fmt.Fprintln(m.out, "would be refused for the above")
+		_, err = fmt.Fprintln(m.out, "would be refused because of the findings above")
 	}
 	return err
 }
 
 func (m *maker) steps() []step {
-	steps := []step{{"make the folder " + m.output, func(context.Context) error {
+	steps := []step{{"create the directory " + m.output, func(context.Context) error {
 		return os.MkdirAll(m.output, 0o755) //nolint:gosec // public artefacts
 	}}}
 	for _, p := range m.chosen {
@@ -286,7 +286,7 @@ func (m *maker) makeChart(context.Context) error {
 	return err
 }
 
-// makeManifest renders the packaged chart, which names the image's digest.
+// makeManifest renders the packaged chart, which contains the image's digest.
 func (m *maker) makeManifest(ctx context.Context) error {
 	packed, err := helm.Load(filepath.Join(m.output, m.made.Chart), "") //nolint:contextcheck // a file
 	if err != nil {
@@ -299,7 +299,7 @@ func (m *maker) makeManifest(ctx context.Context) error {
 	return writePublic(filepath.Join(m.output, helm.ManifestFile), manifest)
 }
 
-// section is the version's part of the changelog; nil for a snapshot that has none.
+// section returns the version's section of the changelog; nil for a snapshot without one.
 func (m *maker) section() (*notes.Section, error) {
 	text, err := os.ReadFile(filepath.Join(m.root, "CHANGELOG.md"))
 	if err != nil {
@@ -307,7 +307,7 @@ func (m *maker) section() (*notes.Section, error) {
 	}
 	section, err := notes.Find(string(text), m.tree.Version)
 	if err != nil && m.snapshot {
-		return nil, nil //nolint:nilnil // a snapshot is of any tree
+		return nil, nil //nolint:nilnil // a snapshot needs no section
 	}
 	return section, err
 }
@@ -322,7 +322,7 @@ func (m *maker) makeNotes(context.Context) error {
 
 func (m *maker) makeKrew(context.Context) error {
 	if len(m.archives) == 0 {
-		return nil // csccm was left out by --only
+		return nil // --only excluded csccm
 	}
 	manifest, err := krew.Manifest("csccm", m.tree, m.archives)
 	if err != nil {

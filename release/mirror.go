@@ -15,7 +15,7 @@ import (
 func newMirrorCommand(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror",
-		Short: "Carry a release into another registry, by one archive",
+		Short: "Copy a release to another registry with an archive",
 		Args:  cobra.NoArgs,
 	}
 	var o mirror.Options
@@ -28,7 +28,7 @@ func newMirrorCommand(s *settings) *cobra.Command {
 	var registry string
 	save := &cobra.Command{
 		Use:     "save FILE.tar",
-		Short:   "Write all images and the chart of a release, signatures included, into one archive",
+		Short:   "Write all images and the chart of a release, including signatures, to an archive",
 		Example: "  release mirror save csccm.tar --version v1.2.3",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func newMirrorCommand(s *settings) *cobra.Command {
 	save.Flags().StringVar(&registry, "registry", "ghcr.io/csccm", "registry and path to read from")
 	load := &cobra.Command{
 		Use:     "load FILE.tar REGISTRY/PATH",
-		Short:   "Fill a registry from the archive and print what it has now",
+		Short:   "Push the archive's content to a registry and print the references",
 		Example: "  release mirror load csccm.tar registry.example.org/csccm",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// The product's own programs, built twice in two folders, are the same bytes; so are their archives and images.
+// Building the product's programs in two directories gives the same bytes, and so do their archives and images.
 func TestProductIsReproducible(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -35,7 +35,7 @@ func TestProductIsReproducible(t *testing.T) {
 	p := products[2]
 	require.Equal(t, "cloudstack-sim", p.Name)
 	const root = ".."
-	// A copy at another path: neither the path nor the files' times may matter.
+	// A copy at another path: the result must not depend on the path or on the files' times.
 	other := filepath.Join(t.TempDir(), "another", "place")
 	for _, folder := range []string{"pkg", "cmd"} {
 		require.NoError(t, os.CopyFS(filepath.Join(other, folder), os.DirFS(filepath.Join(root, folder))))
@@ -68,14 +68,14 @@ func TestProductIsReproducible(t *testing.T) {
 		require.NoError(t, err)
 		bill, err := sbom.Binary(file, p.Name, platform, tree)
 		require.NoError(t, err)
-		assert.Len(t, bill.Components, len(info.Deps)+1, "all modules, and Go's own library")
+		assert.Len(t, bill.Components, len(info.Deps)+1, "all modules and Go's standard library")
 	}
 	assert.True(t, bytes.Equal(archives[0], archives[1]), "archives")
 	assert.Equal(t, digests[0], digests[1])
 	t.Logf("archive %x, image %s: twice", sha256.Sum256(archives[0]), digests[0])
 }
 
-// Versions of Kubernetes are in one place; what repeats them agrees.
+// All files that contain the supported versions of Kubernetes agree.
 func TestVersionsOfKubernetes(t *testing.T) {
 	t.Parallel()
 	read := func(name string) []byte {

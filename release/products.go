@@ -11,22 +11,22 @@ import (
 	"github.com/csccm/csccm/release/internal/image"
 )
 
-// everywhere are the platforms of programs that people run themselves.
+// everywhere are the platforms of programs that users run on their own machines.
 var everywhere = []gobuild.Platform{
 	{OS: "linux", Arch: "amd64"}, {OS: "linux", Arch: "arm64"},
 	{OS: "darwin", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"},
 	{OS: "windows", Arch: "amd64"}, {OS: "windows", Arch: "arm64"},
 }
 
-// product is a program: an image of linux, and archives of its platforms.
+// product is a program that is released as an image for linux and as archives for its platforms.
 type product struct {
 	image.Spec
 	platforms []gobuild.Platform
-	// completions tells that the program prints them: NAME completion SHELL.
+	// completions is true if the program prints shell completions: NAME completion SHELL.
 	completions bool
 }
 
-// products are what a release has; each is named after its folder in cmd/.
+// products are the programs of a release; each is named after its directory in cmd/.
 var products = []product{
 	{
 		Spec: image.Spec{
@@ -35,7 +35,7 @@ var products = []product{
 			Description: "Cloud controller manager for Apache CloudStack",
 			Port:        10258,
 		},
-		platforms: everywhere[:2], // runs in a cluster, and clusters' nodes are linux
+		platforms: everywhere[:2], // it runs only on cluster nodes, which run linux
 	},
 	{
 		Spec: image.Spec{
@@ -58,14 +58,14 @@ var products = []product{
 	},
 }
 
-// selection is what of the products is made, by the flags --only and --platform.
+// selection selects products and platforms by the flags --only and --platform.
 type selection struct {
 	only      []string
 	platforms []string
 }
 
-// choose returns the chosen products with the chosen platforms of each. A platform that no product has is an
-// error; a product without any of the chosen platforms drops out.
+// choose returns the selected products, each with its selected platforms. A platform that no product supports is an
+// error; a product that supports none of the selected platforms is omitted.
 func (s selection) choose() ([]product, error) {
 	for _, only := range s.only {
 		if !slices.ContainsFunc(products, func(p product) bool { return p.Name == only }) {

@@ -41,11 +41,11 @@ func newPublishCommand(s *settings) *cobra.Command {
 	var o publishSettings
 	cmd := &cobra.Command{
 		Use:   "publish",
-		Short: "Publish a release that was made: push images and chart, sign them, write the chart repository",
-		Long: "Publish what `release make` made: push the images and the chart to a registry, attach bills of materials and\n" +
-			"provenance, sign all of it, and put the files and the chart repository into the folder of a web site. What is\n" +
-			"published under a version is never replaced, which is asked before anything is pushed; the same again changes\n" +
-			"nothing. Images and chart get their tags when they are signed.",
+		Short: "Publish a release: push and sign images and chart, write the chart repository",
+		Long: "Publish the output of `release make`: push the images and the chart to a registry, attach SBOMs and provenance,\n" +
+			"sign them, and write the files and the chart repository to the directory of a web site. A published version is\n" +
+			"never replaced by different content, which is checked before anything is pushed; publishing the same release\n" +
+			"again changes nothing. Images and chart get their tags only after they are signed.",
 		Example: "  COSIGN_PASSWORD=... release publish --key cosign.key --registry ghcr.io/csccm --site ../gh-pages",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,14 +53,14 @@ func newPublishCommand(s *settings) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.dir, "dir", "dist", "folder of the release")
+	flags.StringVar(&o.dir, "dir", "dist", "directory of the release")
 	flags.StringVar(&o.registry, "registry", "", "registry and path of the images, such as ghcr.io/csccm (default: push nothing)")
-	flags.StringVar(&o.charts, "chart-registry", "", "registry and path of the chart (default: that of the images, and /charts)")
-	flags.StringVar(&o.site, "site", "", "folder of a web site: files go to releases/TAG, the chart repository to charts (default: none)")
+	flags.StringVar(&o.charts, "chart-registry", "", "registry and path of the chart (default: that of the images plus /charts)")
+	flags.StringVar(&o.site, "site", "", "directory of a web site: files are written to releases/TAG, the chart repository to charts (default: none)")
 	flags.StringVar(&o.chartURL, "chart-url", "", "URL of charts/ on the web (default: relative to index.yaml)")
-	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of who built, for the provenance")
+	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of the builder, for the provenance")
 	flags.BoolVar(&o.plainHTTP, "plain-http", false, "the registry has no TLS")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and whether it may be, and do nothing")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "check and print what would be done, and change nothing")
 	o.addKey(flags)
 	return cmd
 }
@@ -77,10 +77,10 @@ type publisher struct {
 
 func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if o.registry == "" && o.site == "" {
-		return errors.New("nowhere to publish: --registry, --site or both")
+		return errors.New("no target to publish to: want --registry, --site or both")
 	}
 	if o.registry == "" && o.charts != "" {
-		return errors.New("--chart-registry goes with --registry")
+		return errors.New("--chart-registry needs --registry")
 	}
 	o.registry = strings.TrimSuffix(o.registry, "/")
 	if o.charts == "" {
@@ -91,13 +91,13 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 		return err
 	}
 	if p.made.Tag == "" {
-		return errors.New("this is a snapshot: make it again without --snapshot")
+		return errors.New("this is a snapshot: run release make without --snapshot")
 	}
 	if p.tree, err = source.Read(ctx, s.root, p.made.Tag); err != nil {
 		return err
 	}
 	if p.tree.Revision != p.made.Commit {
-		return fmt.Errorf("the release was made of commit %.12s, and the tree is at %.12s", p.made.Commit, p.tree.Revision)
+		return fmt.Errorf("the release was made of commit %.12s, but the tree is at %.12s", p.made.Commit, p.tree.Revision)
 	}
 	if p.key, err = o.open(); err != nil {
 		return err
@@ -109,14 +109,14 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(p.work)) }()
-	// A dry run asks too.
+	// A dry run also checks this.
 	if err := p.unpublished(ctx); err != nil {
 		return err
 	}
 	return runSteps(ctx, out, o.dryRun, p.steps())
 }
 
-// signedByKey makes sure that the files and the images have one key.
+// signedByKey returns an error unless the files are signed with the key that signs the images.
 func (p *publisher) signedByKey() error {
 	if p.key == nil {
 		return nil
@@ -168,7 +168,7 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 		return err
 	}
 	if digest, err := index.Digest(); err != nil || digest.String() != i.Digest {
-		return errors.Join(fmt.Errorf("%s has digest %s, and %s says %s", i.File, digest, madeFile, i.Digest), err)
+		return errors.Join(fmt.Errorf("%s has digest %s, but the digest in %s is %s", i.File, digest, madeFile, i.Digest), err)
 	}
 	tag, err := p.imageTag(i)
 	if err != nil {
@@ -196,15 +196,15 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 			return err
 		}
 	}
-	if err := p.vouch(ctx, tag.Digest(i.Digest)); err != nil {
+	if err := p.signAndAttest(ctx, tag.Digest(i.Digest)); err != nil {
 		return err
 	}
-	// The tag last: who asks for it finds a signed image, also where this was interrupted.
+	// Push the tag last, so that it always refers to a signed image, even if publishing is interrupted.
 	return image.Tag(ctx, index, tag, nil)
 }
 
-// vouch signs an image or chart and attaches how it was built.
-func (p *publisher) vouch(ctx context.Context, image name.Digest) error {
+// signAndAttest signs an image or chart and attaches its provenance.
+func (p *publisher) signAndAttest(ctx context.Context, image name.Digest) error {
 	if p.key == nil {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (p *publisher) chart(ctx context.Context) error {
 	if err := image.Push(ctx, artifact, pushed, nil); err != nil {
 		return err
 	}
-	if err := p.vouch(ctx, pushed); err != nil {
+	if err := p.signAndAttest(ctx, pushed); err != nil {
 		return err
 	}
 	return image.Tag(ctx, artifact, tag, nil)
@@ -255,7 +255,7 @@ func (p *publisher) repository(context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The index last: what it names is there.
+	// Write the index last, so that all files in it exist.
 	for _, file := range p.chartFiles() {
 		if err := publishFile(file, filepath.Join(p.site, "charts")); err != nil {
 			return err
@@ -264,7 +264,7 @@ func (p *publisher) repository(context.Context) error {
 	return writePublic(p.indexFile(), merged)
 }
 
-// publishFile copies a file into a folder, which it makes; another file of the name that is there is an error.
+// publishFile copies a file to a directory, which it creates. A different file with the same name is an error.
 func publishFile(file, dir string) error {
 	published, err := publishedFile(file, dir)
 	if err != nil || published {

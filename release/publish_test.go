@@ -30,11 +30,11 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// trial is a registry and a web site that refuse writes after some.
+// trial is a web site, and a registry that rejects writes after a number of them.
 type trial struct {
 	site, registry string
 	writes, limit  atomic.Int64
-	// password of the user ci, if the registry wants one.
+	// password is the password of the user ci; "" means that the registry needs no authentication.
 	password string
 }
 
@@ -63,7 +63,7 @@ func newTrial(t *testing.T, limit int64) *trial {
 const enough = 1 << 30
 
 func (tr *trial) publish(f *fixture, dir string, more ...string) error {
-	// Without --plain-http: a registry on loopback has no TLS.
+	// --plain-http is not needed: for a registry on a loopback address it is the default.
 	_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key, "--registry", tr.registry, "--site", tr.site}, more...)...)
 	return err
 }
@@ -75,16 +75,16 @@ func (tr *trial) tag(t *testing.T, item string) name.Tag {
 	return tag
 }
 
-// images are below the registry's path.
+// images are the images and the chart relative to the path of the registry.
 var images = []string{"cloudstack-ccm:v0.1.0-rc.1", "csccm:v0.1.0-rc.1", "cloudstack-sim:v0.1.0-rc.1"}
 
 const chart = "charts/cloudstack-ccm:0.1.0-rc.1"
 
-// Wherever a publication ends, no image or chart has a tag but no signature, the web site shows nothing, and the same command
-// again completes it.
+// Wherever publishing is interrupted, no image or chart has a tag without a signature and the web site has no release,
+// and running the command again completes the release.
 //
 //nolint:paralleltest // sets environment variables
-func TestPublishThatIsBroken(t *testing.T) {
+func TestPublishInterrupted(t *testing.T) {
 	f := newFixture(t)
 	f.git("tag", "v0.1.0-rc.1")
 	f.must("test", "true")
@@ -118,7 +118,7 @@ func TestPublishThatIsBroken(t *testing.T) {
 		assert.Equal(t, contents(t, whole.site), contents(t, tr.site))
 	}
 
-	// The same in a site without a way out.
+	// The same for loading a mirror's archive.
 	archive := filepath.Join(t.TempDir(), "csccm.tar")
 	f.must("mirror", "save", archive, "--registry", whole.registry, "--plain-http")
 	load := func(limit int64) (*trial, error) {
@@ -142,11 +142,11 @@ func TestPublishThatIsBroken(t *testing.T) {
 	}
 }
 
-// What contradicts something published is found before anything is pushed, also in a dry run; what lies beside the
-// release stays there.
+// Conflicts with published files are found before anything is pushed, also in a dry run. Files that do not belong to
+// the release are not published.
 //
 //nolint:paralleltest // sets environment variables
-func TestPublishAsksFirst(t *testing.T) {
+func TestPublishChecksFirst(t *testing.T) {
 	f := newFixture(t)
 	f.git("tag", "v0.1.0-rc.1")
 	f.must("test", "true")
@@ -186,7 +186,7 @@ func TestPublishAsksFirst(t *testing.T) {
 		assert.Equal(t, before, contents(t, tr.site), name)
 	}
 
-	// The site in the release's own folder, which is serve's default.
+	// The site in the directory of the release, which is the default of serve.
 	tr := newTrial(t, enough)
 	tr.site = filepath.Join(again, "site")
 	require.NoError(t, tr.publish(f, again))
@@ -200,23 +200,23 @@ func TestPublishAsksFirst(t *testing.T) {
 	repository := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(tr.site, "charts"))))
 	t.Cleanup(repository.Close)
 	_, err = helm.Load(repository.URL, "")
-	require.Error(t, err, "a pre-release is for those who ask for it")
+	require.Error(t, err, "a pre-release must be requested explicitly")
 	loaded, err := helm.Load(repository.URL, "0.1.0-rc.1")
 	require.NoError(t, err)
 	assert.Equal(t, "0.1.0-rc.1", loaded.Version())
 
 	for want, args := range map[string][]string{
-		"--chart-registry goes with --registry": {"--site", tr.site, "--chart-registry", tr.registry},
-		"--registry: want HOST/PATH":            {"--registry", "https://" + tr.registry},
-		"--chart-registry: want HOST/PATH":      {"--registry", tr.registry, "--chart-registry", "oci://" + tr.registry},
+		"--chart-registry needs --registry": {"--site", tr.site, "--chart-registry", tr.registry},
+		"--registry: want HOST/PATH":        {"--registry", "https://" + tr.registry},
+		"--chart-registry: want HOST/PATH":  {"--registry", tr.registry, "--chart-registry", "oci://" + tr.registry},
 	} {
 		_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key}, args...)...)
 		require.ErrorContains(t, err, want)
 	}
 }
 
-// A job that has the tag alone (a shallow clone, no branch), and its login in DOCKER_CONFIG instead of a home, makes the
-// same release and publishes it.
+// A CI job with only the tag (a shallow clone without a branch), with its credentials in DOCKER_CONFIG and without a
+// home directory, makes the same release and publishes it.
 //
 //nolint:paralleltest // sets environment variables
 func TestPublishFromAJob(t *testing.T) {
@@ -233,7 +233,7 @@ func TestPublishFromAJob(t *testing.T) {
 	again, _ := f.make()
 	first, second := contents(t, dir), contents(t, again)
 	for _, name := range []string{"cloudstack-ccm-0.1.0-rc.1.tgz", "csccm.yaml", "cloudstack-ccm_v0.1.0-rc.1.oci.tar", "release.json"} {
-		// Their sums: a difference would print megabytes.
+		// Compare checksums: a difference in the content would print megabytes.
 		assert.Equal(t, sha256.Sum256([]byte(first[name])), sha256.Sum256([]byte(second[name])), name)
 	}
 
@@ -242,7 +242,7 @@ func TestPublishFromAJob(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: docker login 127.0.0.1:")
+	require.ErrorContains(t, tr.publish(f, again), "the registry answers Unauthorized: run docker login 127.0.0.1:")
 	host, _, _ := strings.Cut(tr.registry, "/")
 	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("ci:geheim")))
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(login), 0o600))
@@ -259,7 +259,7 @@ func TestPublishFromAJob(t *testing.T) {
 	}
 	verified(tr.registry)
 
-	// A site without a way out may have Helm's login alone.
+	// A registry without Internet access may have only Helm's credentials.
 	inside := newTrial(t, enough)
 	inside.password = "geheim"
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -278,8 +278,8 @@ func TestPublishFromAJob(t *testing.T) {
 	}
 }
 
-// What users are told to add is where the chart repository's index is written to.
-func TestPagesNameTheRepository(t *testing.T) {
+// The documentation tells users to add the URL to which the chart repository's index is written.
+func TestDocsNameChartRepository(t *testing.T) {
 	t.Parallel()
 	root, err := pages.Root()
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 )
 
-// release runs the command as a shell would and returns what it prints.
+// release runs the command with arguments and returns its output.
 func release(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -38,7 +38,7 @@ func mustRelease(t *testing.T, args ...string) string {
 	return out
 }
 
-// publish packages two releases and a pre-release into a folder.
+// publish writes the charts of two releases and a pre-release to a directory.
 func publish(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -73,8 +73,8 @@ func serveRegistry(t *testing.T, dir string) string {
 	return base
 }
 
-// One chart, the same from a folder, a file, a chart repository and a registry.
-func TestChartFromEverywhere(t *testing.T) {
+// Loading the chart from a directory, a file, a chart repository and a registry gives the same chart.
+func TestChartFromAllSources(t *testing.T) {
 	t.Parallel()
 	dir := publish(t)
 	repository := serveChartRepository(t, dir)
@@ -122,7 +122,7 @@ func TestChartFromEverywhere(t *testing.T) {
 	}
 }
 
-func TestChartThatIsNotThere(t *testing.T) {
+func TestChartNotFound(t *testing.T) {
 	t.Parallel()
 	dir := publish(t)
 	repository := serveChartRepository(t, dir)
@@ -146,7 +146,7 @@ func TestChartThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestChartThatWasTamperedWith(t *testing.T) {
+func TestChartWithWrongDigest(t *testing.T) {
 	t.Parallel()
 	dir := publish(t)
 	repository := serveChartRepository(t, dir)
@@ -169,7 +169,7 @@ func TestPasswordOfARepositoryIsNotShown(t *testing.T) {
 	assert.NotContains(t, err.Error(), "geheim")
 }
 
-func TestIndexNeedsThePublishedOne(t *testing.T) {
+func TestIndexNeedsExistingMergeFile(t *testing.T) {
 	t.Parallel()
 	dir := publish(t)
 	_, err := release(t, "index", "--dir", dir, "--merge", filepath.Join(dir, "nothing.yaml"))
@@ -206,8 +206,8 @@ func TestCertificatesCommand(t *testing.T) {
 	assert.Contains(t, string(raw), "-----BEGIN CERTIFICATE-----")
 }
 
-// Each image has a binary, and the Dockerfile builds the same three.
-func TestImagesAreThoseOfTheDockerfile(t *testing.T) {
+// The images are those of the Dockerfile, and each has a program in cmd/.
+func TestImagesMatchDockerfile(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../Dockerfile")
 	require.NoError(t, err)

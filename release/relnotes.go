@@ -10,19 +10,19 @@ import (
 	"github.com/csccm/csccm/release/internal/notes"
 )
 
-// releaseNotes are what changed, what there is and how to verify it, in Markdown. section may be nil.
+// releaseNotes returns the release notes in Markdown: changes, artefacts and how to verify them. section may be nil.
 func releaseNotes(m *made, registry string, section *notes.Section) []byte {
 	var out strings.Builder
-	tag := strings.ReplaceAll("v"+m.Version, "+", "_") // as registries have it
+	tag := strings.ReplaceAll("v"+m.Version, "+", "_") // tags in registries cannot contain "+"
 	fmt.Fprintf(&out, "# csccm v%s\n\n", m.Version)
 	if strings.Contains(m.Version, "-") {
-		out.WriteString("This is a pre-release: Helm takes it only when it is asked for (`--version` or `--devel`).\n\n")
+		out.WriteString("This is a pre-release: Helm uses it only with `--version` or `--devel`.\n\n")
 	}
 	if section != nil {
-		// The headings of the changelog are one level below its versions, as here.
+		// In the notes, "##" is the level of these headings, not of versions as in the changelog.
 		out.WriteString(strings.ReplaceAll("\n"+section.Text, "\n### ", "\n## ")[1:] + "\n\n")
 	}
-	fmt.Fprintf(&out, "## What there is\n\nKubernetes %s or newer; built on Kubernetes %s, %s.\n\n", m.Kubernetes.Minimum, m.Kubernetes.Built, m.Go)
+	fmt.Fprintf(&out, "## Artefacts\n\nFor Kubernetes %s or newer; built with Kubernetes %s and %s.\n\n", m.Kubernetes.Minimum, m.Kubernetes.Built, m.Go)
 	out.WriteString("| image | digest | platforms |\n|---|---|---|\n")
 	for _, i := range m.Images {
 		var platforms []string
@@ -31,8 +31,8 @@ func releaseNotes(m *made, registry string, section *notes.Section) []byte {
 		}
 		fmt.Fprintf(&out, "| `%s/%s:%s` | `%s` | %s |\n", registry, i.Name, tag, i.Digest, strings.Join(platforms, ", "))
 	}
-	fmt.Fprintf(&out, "\nChart: `oci://%s/charts/cloudstack-ccm`, version %s. Archives of the programs, bills of materials (`*.cdx.json`),\n"+
-		"`SHA256SUMS` and `%s` are beside these notes.\n", registry, m.Version, "provenance.sigstore.json")
+	fmt.Fprintf(&out, "\nChart: `oci://%s/charts/cloudstack-ccm`, version %s. Archives of the programs, SBOMs (`*.cdx.json`),\n"+
+		"`SHA256SUMS` and `%s` are published with these notes.\n", registry, m.Version, "provenance.sigstore.json")
 	if m.Vulnerability == unchecked {
 		out.WriteString("\nKnown vulnerabilities were not checked when this release was made.\n")
 	}

@@ -21,20 +21,20 @@ func newServeCommand() *cobra.Command {
 	var listen, site string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve an empty registry and the folder of a web site, to try a release",
-		Long: "Serve a registry in memory (at /v2) and the folder of `release publish --site` (the rest) until interrupted. The\n" +
-			"address is printed first. It is for tests and trials: no TLS, no login.",
+		Short: "Serve an empty registry and the directory of a web site, to try a release",
+		Long: "Serve an in-memory registry (at /v2) and the directory of `release publish --site` (all other paths) until\n" +
+			"interrupted. The first line of output is the address. For tests only: no TLS, no authentication.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), listen, site, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address; port 0 takes a free one")
-	cmd.Flags().StringVar(&site, "site", "dist/site", "folder of the web site")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address; port 0 means a free port")
+	cmd.Flags().StringVar(&site, "site", "dist/site", "directory of the web site")
 	return cmd
 }
 
-// trialHandler is a registry in memory and a web site.
+// trialHandler serves an in-memory registry and a web site.
 func trialHandler(site string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v2/", ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0)), ocireg.WithReferrersSupport(true)))

@@ -16,13 +16,13 @@ import (
 	"github.com/csccm/csccm/release/internal/sign"
 )
 
-// Variables of the environment with passwords, named as cosign and Helm name them.
+// Environment variables with passwords. cosign and Helm use the same names.
 const (
 	passwordVariable = "COSIGN_PASSWORD"
 	pgpVariable      = "HELM_KEY_PASSPHRASE"
 )
 
-// signing says with which keys a release is signed.
+// signing holds the flags that select the signing keys.
 type signing struct {
 	key         string
 	unsigned    bool
@@ -31,7 +31,7 @@ type signing struct {
 }
 
 func (s *signing) addKey(flags *pflag.FlagSet) {
-	flags.StringVar(&s.key, "key", "", "private key, as cosign generate-key-pair writes it; its password is in "+passwordVariable)
+	flags.StringVar(&s.key, "key", "", "private key in the format of cosign generate-key-pair; its password is in "+passwordVariable)
 	flags.BoolVar(&s.unsigned, "unsigned", false, "do not sign")
 }
 
@@ -40,15 +40,15 @@ func (s *signing) addPGP(flags *pflag.FlagSet) {
 	flags.StringVar(&s.pgpIdentity, "pgp-identity", "", "a part of the PGP key's user ID")
 }
 
-// open returns the key; nil for --unsigned.
+// open returns the private key; nil for --unsigned.
 func (s *signing) open() (*sign.Key, error) {
 	switch {
 	case s.key != "" && s.unsigned:
-		return nil, errors.New("--key and --unsigned contradict each other")
+		return nil, errors.New("--key and --unsigned cannot be combined")
 	case s.unsigned:
-		return nil, nil //nolint:nilnil // none is what was asked for
+		return nil, nil //nolint:nilnil // --unsigned means no key
 	case s.key == "":
-		return nil, errors.New("--key names the private key to sign with; --unsigned goes on without")
+		return nil, errors.New("--key names the private key to sign with; use --unsigned to continue without signatures")
 	}
 	text, err := os.ReadFile(s.key)
 	if err != nil {
@@ -56,12 +56,12 @@ func (s *signing) open() (*sign.Key, error) {
 	}
 	key, err := sign.Decrypt(text, []byte(os.Getenv(passwordVariable)))
 	if err != nil {
-		return nil, fmt.Errorf("--key %s: %w (its password is taken from %s)", s.key, err, passwordVariable)
+		return nil, fmt.Errorf("--key %s: %w (the password is read from %s)", s.key, err, passwordVariable)
 	}
 	return key, nil
 }
 
-// openPGP returns the chart's key; nil if none is named.
+// openPGP returns the PGP key for the chart; nil without --pgp-keyring.
 func (s *signing) openPGP() (*chartpkg.PGP, error) {
 	if s.pgpKeyring == "" {
 		return nil, nil //nolint:nilnil // the chart's own signature is optional
@@ -73,14 +73,14 @@ func newKeyCommand() *cobra.Command {
 	var prefix string
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make a key pair to sign with, as cosign generate-key-pair does",
-		Long: "Make a key pair to sign with: PREFIX.key, encrypted with the password in " + passwordVariable + ", and PREFIX.pub,\n" +
-			"which users verify with. cosign reads both, and its own keys serve here.",
+		Short: "Generate a key pair for signing, as cosign generate-key-pair does",
+		Long: "Generate a key pair for signing: PREFIX.key, encrypted with the password in " + passwordVariable + ", and PREFIX.pub,\n" +
+			"with which users verify. The format is that of cosign, whose keys can be used here too.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			password, ok := os.LookupEnv(passwordVariable)
 			if !ok {
-				return fmt.Errorf("%s is not set: it has the password of the private key", passwordVariable)
+				return fmt.Errorf("%s is not set: set it to the password for the private key", passwordVariable)
 			}
 			key, err := sign.Generate()
 			if err != nil {
@@ -90,7 +90,7 @@ func newKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// O_EXCL: a key that is overwritten is lost.
+			// O_EXCL: never overwrite an existing key, which would be lost.
 			file, err := os.OpenFile(filepath.Clean(prefix+".key"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				return err
@@ -108,6 +108,6 @@ func newKeyCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&prefix, "prefix", "cosign", "path of the files, without their ends")
+	cmd.Flags().StringVar(&prefix, "prefix", "cosign", "path of the files without the suffixes .key and .pub")
 	return cmd
 }

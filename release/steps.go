@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// step is a part of a release that is said before it is done.
+// step is a step of a release. Its description is printed before it runs.
 type step struct {
 	what string
 	do   func(context.Context) error
 }
 
-// runSteps does the steps; a dry run only says them.
+// runSteps prints and runs the steps; a dry run only prints them.
 func runSteps(ctx context.Context, out io.Writer, dryRun bool, steps []step) error {
 	prefix := ""
 	if dryRun {

@@ -21,7 +21,8 @@ import (
 	"github.com/csccm/csccm/release/internal/chartpkg"
 )
 
-// unpublished makes sure that nothing else is published under this version, anywhere: half of a release helps nobody.
+// unpublished returns an error if anything different is already published under this version. It checks all targets
+// before anything is published, so that a release is not published partly.
 func (p *publisher) unpublished(ctx context.Context) error {
 	if p.registry != "" {
 		for _, i := range p.made.Images {
@@ -82,10 +83,10 @@ func (p *publisher) chartTag() (name.Tag, error) {
 	return tag, nil
 }
 
-// released is the folder of the release's files in the site.
+// released returns the directory of the release's files in the web site.
 func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.made.Tag) }
 
-// chartFiles are the packaged chart and, if there is one, its provenance file.
+// chartFiles returns the packaged chart and its provenance file, if there is one.
 func (p *publisher) chartFiles() []string {
 	files := []string{filepath.Join(p.dir, p.made.Chart)}
 	if slices.Contains(p.made.files, p.made.Chart+".prov") {
@@ -96,12 +97,13 @@ func (p *publisher) chartFiles() []string {
 
 func (p *publisher) indexFile() string { return filepath.Join(p.site, "charts", "index.yaml") }
 
-// index is the chart repository's index with this release's chart; another one of its version is an error.
+// index returns the chart repository's index with this release's chart added. A different chart with the same version
+// is an error.
 func (p *publisher) index() ([]byte, error) {
 	return chartpkg.Index(p.chartFiles()[:1], p.chartURL, p.indexFile(), p.tree.Time)
 }
 
-// publishedFile tells whether a file is in a folder already; another one of its name is an error.
+// publishedFile reports whether a file is already in a directory. A different file with the same name is an error.
 func publishedFile(file, dir string) (bool, error) {
 	target := filepath.Join(dir, filepath.Base(file))
 	have, err := os.ReadFile(target)

@@ -3,13 +3,14 @@
 
 package main
 
-// kubernetes are the versions that a release is for. Those of the chart and the programs are the tag's.
+// kubernetes holds the Kubernetes versions of a release. Chart and programs have the version of the tag.
 type kubernetes struct {
-	// Minimum is the oldest that the chart installs on.
+	// Minimum is the oldest version that the chart supports.
 	Minimum string `json:"minimum"`
 	// Built is the minor version of the Kubernetes libraries in go.mod.
 	Built string `json:"built"`
 }
 
-// supported is the one place for them: tests hold the chart's kubeVersion, go.mod, README and docs/support-policy.md to it.
+// supported defines these versions. Tests compare it with the chart's kubeVersion, go.mod, README and
+// docs/support-policy.md.
 var supported = kubernetes{Minimum: "1.33", Built: "1.37"}

@@ -103,12 +103,14 @@ func newExitCases(t *testing.T) *exitCases {
 	left, _, leftConfig := leftCluster(t)
 	e := &exitCases{dir: t.TempDir(), server: a.url, none: "http://127.0.0.1:1", lines: map[string]map[string][]string{}}
 	here, dry := []string{"--server", a.url, "--cloud-config", good}, []string{"--server", a.url, "--cloud-config", good, "--dry-run"}
+	there := []string{"--server", a.url, "--image", "example.org/ccm:v1"}
 	text, none := e.file(t, "text", "nothing\n"), filepath.Join(e.dir, "none")
 
 	// Fine.
 	e.each("fine", []string{"", "chart", "verify"})
 	e.each("fine", []string{"template", "images"}, "--server", a.url)
 	e.each("fine", []string{"migrate-rules", "adopt"}, dry...)
+	e.add("fine", "test", append(slices.Clone(there), "--dry-run")...)
 	e.add("fine", "install", append(dry, "--skip-check", "K8S-003,K8S-004,NODE-001", "--skip-taint")...)
 	e.add("fine", "taint", append(dry, "--skip-gate", strings.Join(taint.Gates(), ","))...)
 	e.add("fine", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--dry-run", "--accept", "all", "--record-dir", e.dir)
@@ -135,7 +137,7 @@ func newExitCases(t *testing.T) *exitCases {
 
 	// No server.
 	everywhere := []string{
-		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "plan", "cks", "doctor", "status", "template", "images",
+		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "plan", "cks", "doctor", "status", "template", "images", "test",
 	}
 	e.each("no cluster", everywhere, "--server", e.none)
 	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan", "cks", "doctor", "status"}
@@ -172,6 +174,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("unknown domain", "install", append(admin, "--account", "k8s", "--domain", "ROOT/nosuch")...)
 	e.each("no credentials", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan"}, "--server", a.url)
 	e.each("no release", []string{"upgrade", "rollback"}, "--server", a.url, "--yes")
+	e.add("no release", "test", "--server", a.url, "--yes")
 	e.add("no release", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", password, "--yes")
 	e.add("to do", "plan", here...)
 	registry := newRegistry(t)
@@ -218,6 +221,7 @@ func (e *exitCases) undecided(t *testing.T, here, left []string) {
 	undo, _, undoConfig := undoneCluster(t)
 	for _, name := range []string{"no terminal", "no"} {
 		e.each(name, []string{"migrate-rules", "adopt"}, here...)
+		e.add(name, "test", "--server", e.server, "--image", "example.org/ccm:v1")
 		e.add(name, "taint", append(slices.Clone(here), "--skip-gate", strings.Join(taint.Gates(), ","))...)
 		e.add(name, "takeover", append(slices.Clone(left), "--accept", "all")...)
 		e.add(name, "taint --undo", append(slices.Clone(here), "--snapshot", snapshot)...)

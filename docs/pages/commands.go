@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Command is one command line of a page, without what the shell does around it.
+// Command is one command line of a page, without shell operators.
 type Command struct {
 	Page string
 	Text string
-	Args []string // the program's name first
+	Args []string // Args[0] is the program's name
 }
 
-// shells are the languages of blocks that hold commands; a block without a language may hold some.
+// shells are the languages of code blocks with commands; a block without a language may contain commands too.
 var shells = []string{"", "sh", "bash", "console", "shell"}
 
-// Commands are the command lines that start a program of one of the names, in blocks and in the text.
+// Commands returns the command lines that run a program with one of the names, in code blocks and in the text.
 func Commands(all []Page, names ...string) ([]Command, error) {
 	var out []Command
 	for _, p := range all {
@@ -50,7 +50,7 @@ func Commands(all []Page, names ...string) ([]Command, error) {
 	return out, nil
 }
 
-// between is what ends one command of a line; a comment ends the line.
+// between matches the shell operators between two commands of a line.
 var (
 	between = regexp.MustCompile(`\s(?:\|\|?|&&?|;)(?:\s|$)|;\s|\$\(`)
 	comment = regexp.MustCompile(`\s#\s.*$|^#.*$`)
@@ -67,16 +67,18 @@ func pieces(line string) []string {
 	return out
 }
 
-// assignment is a variable before a command.
+// assignment matches a variable assignment before a command.
 var assignment = regexp.MustCompile(`^[A-Z_]+=\S*$`)
 
-// startsWith looks at the words as they stand: what follows need not be a shell's.
+// startsWith splits at white space only, without shell quoting: a piece that runs no such program need not be valid
+// shell syntax.
 func startsWith(piece string, names []string) bool {
 	words := program(strings.Fields(piece))
 	return len(words) > 0 && slices.Contains(names, words[0])
 }
 
-// program drops what stands before the program, and its folder: ./release of `go run ./release` is one too.
+// program removes the words before the program (assignments, sudo, kubectl of a plugin, go run) and the program's
+// directory: `go run ./release` runs the program release.
 func program(words []string) []string {
 	for len(words) > 0 && (assignment.MatchString(words[0]) || words[0] == "sudo") {
 		words = words[1:]
@@ -93,7 +95,7 @@ func program(words []string) []string {
 	return append([]string{path.Base(words[0])}, words[1:]...)
 }
 
-// Problem says which subcommand or flag of a command line root does not have; "" when it has all of them.
+// Problem names the first subcommand or flag of the command line that root does not have; "" if it has all of them.
 func (c Command) Problem(root *cobra.Command) string {
 	cmd, rest := root, c.Args[1:]
 	for len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
@@ -119,7 +121,7 @@ func (c Command) Problem(root *cobra.Command) string {
 
 func (c Command) where() string { return c.Page + ": `" + c.Text + "`" }
 
-// notation is an ellipsis or an upper-case placeholder, not a word that is typed.
+// notation reports whether a word is an ellipsis or an upper-case placeholder, not a literal argument.
 func notation(word string) bool {
 	return word == "..." || word == "…" || strings.ToUpper(word) == word
 }
@@ -133,7 +135,7 @@ func subcommand(cmd *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// flagOf is the flag that an argument sets: --name or -n; "" for any other word.
+// flagOf returns the flag that an argument sets: --name or -n; "" for any other word.
 func flagOf(arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	name = strings.TrimRight(name, ",.:;)")

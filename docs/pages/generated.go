@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Part is a part of a page that code decides: the lines between <!-- NAME --> and <!-- /NAME -->, where the closing
-// name ends before a colon.
+// Part is a generated part of a page: the lines between <!-- NAME --> and <!-- /NAME -->. The closing comment omits
+// a colon in the name and what follows it.
 type Part struct {
 	Name string
 	Want string
 }
 
-// Refresh compares the parts of a page with what they should be, and writes them when update says so. It returns the
-// names of those that differ.
+// Refresh compares the generated parts of a page with their wanted text. If update is true, it writes the parts that
+// differ; otherwise it returns their names.
 func Refresh(path string, parts []Part, update bool) (stale []string, err error) {
 	raw, err := os.ReadFile(path) // #nosec G304 -- a page of the repository
 	if err != nil {
@@ -29,7 +29,7 @@ func Refresh(path string, parts []Part, update bool) (stale []string, err error)
 		head, rest, ok := strings.Cut(text, "<!-- "+p.Name+" -->\n")
 		end := strings.Index(rest, "<!-- /"+word+" -->")
 		if !ok || end < 0 {
-			return nil, fmt.Errorf("%s: it lacks a part from <!-- %s --> to <!-- /%s -->", path, p.Name, word)
+			return nil, fmt.Errorf("%s: no part between <!-- %s --> and <!-- /%s -->", path, p.Name, word)
 		}
 		want := strings.TrimSpace(p.Want) + "\n"
 		if rest[:end] == want {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages reads the Markdown files of the repository for the tests that hold them to the truth: links,
-// anchors, and the commands that a reader would type.
+// Package pages parses the Markdown files of the repository for tests that check their links, their anchors and the
+// commands that a reader would run.
 package pages
 
 import (
@@ -22,26 +22,26 @@ import (
 
 // Page is one Markdown file.
 type Page struct {
-	Path    string // from the repository's root, with slashes
+	Path    string // relative to the repository's root, with slashes
 	Links   []Link
 	Anchors map[string]bool
 	Code    []Code
 }
 
-// Link is one link or image as it is written.
+// Link is one link or image, with its target as written in the page.
 type Link struct {
 	Target string
 	Text   string
 }
 
-// Code is a block of code, or a span of code in a line.
+// Code is a code block or an inline code span.
 type Code struct {
-	Language string // of a fenced block
+	Language string // of a fenced code block
 	Inline   bool
 	Text     string
 }
 
-// Root finds the repository's root above the working directory: the folder of the product's go.mod.
+// Root returns the repository's root: the closest parent of the working directory that contains the product's go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -60,7 +60,7 @@ func Root() (string, error) {
 	}
 }
 
-// ReadAll reads every Markdown file below root, but for what is built, hidden, or test data.
+// ReadAll parses every Markdown file below root, except in build output, hidden and testdata directories.
 func ReadAll(root string) ([]Page, error) {
 	var out []Page
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func ReadAll(root string) ([]Page, error) {
 	return out, err
 }
 
-// Parse reads one file's text.
+// Parse parses one Markdown file.
 func Parse(path string, source []byte) Page {
 	p := Page{Path: path, Anchors: map[string]bool{}}
 	doc := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
@@ -104,7 +104,7 @@ func Parse(path string, source []byte) Page {
 	return p
 }
 
-// namedAnchor is an anchor that is written as HTML.
+// namedAnchor matches an anchor that is written as HTML.
 var namedAnchor = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
 
 func (p *Page) take(n ast.Node, source []byte) {
@@ -139,7 +139,7 @@ func (p *Page) html(raw []byte) {
 	}
 }
 
-// addAnchor numbers headings of the same text, as GitHub does.
+// addAnchor adds a number to repeated anchors, as GitHub does for headings with the same text.
 func (p *Page) addAnchor(slug string) {
 	name := slug
 	for i := 1; p.Anchors[name]; i++ {
@@ -148,7 +148,7 @@ func (p *Page) addAnchor(slug string) {
 	p.Anchors[name] = true
 }
 
-// content is the text below a node, without its marks.
+// content returns the text of a node without markup.
 func content(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -169,7 +169,7 @@ func content(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// Slug is the anchor that GitHub gives a heading.
+// Slug returns the anchor that GitHub generates for a heading.
 func Slug(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -33,6 +33,8 @@ var (
 	Working    = Test{"TestCSCCM", "test/e2e"}
 	Mirror     = Test{"TestImagesSaveAndLoad", "cmd/csccm"}
 	Release    = Test{"TestReleaseIntoACluster", "test/release"}
+
+	LoadBalancers = Test{"TestLoadBalancerTestEnds", "test/e2e"}
 )
 
 // The commands, by what they need.
@@ -47,11 +49,13 @@ var (
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
 	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
+	// testing uses a controller that is there.
+	testing = []string{"test"}
 )
 
 // Talking are the commands that talk to a cluster and wait for it.
 func Talking() []string {
-	return slices.Concat([]string{"install", "template", "images"}, releases, looking, cloud)
+	return slices.Concat([]string{"install", "template", "images"}, releases, looking, cloud, testing)
 }
 
 // Commands are all commands.
@@ -71,7 +75,7 @@ func Rows() []Row { //nolint:funlen // a table
 		blankKey   = "a key has a blank inside"
 		badCA      = "the `ca-file` does not exist or holds no PEM certificate"
 		noProject  = "the project does not exist, or the user does not see it"
-		noCreds    = "there are no credentials, and nobody can be asked"
+		noCreds    = "there are no credentials, and nobody can be asked" //nolint:gosec // a text
 		noCluster  = "no API server answers"
 		noCloud    = "no CloudStack answers, or it refuses the login or the keys"
 		noYes      = "something would be changed, nobody can be asked (no terminal, or `-o json` and `yaml`), and `--yes` is missing"
@@ -79,13 +83,13 @@ func Rows() []Row { //nolint:funlen // a table
 	)
 	undo := []string{"takeover --undo", "taint --undo", "migrate-rules --undo"}
 	return []Row{
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images")...), Program},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images", "test")...), Program},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"images save", "images load"}, Mirror},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"verify image"}, Release},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", releases, OnACluster},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"status"}, Working},
 
-		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images")...), Program},
+		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images", "test")...), Program},
 		{"no CloudStack", report.ExitFailure, noCloud, with(cloud, "install", "plan", "cks"), Program},
 		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files"}, Program},
 		{"login refused", report.ExitFailure, noCloud, []string{"install"}, Program},
@@ -108,14 +112,15 @@ func Rows() []Row { //nolint:funlen // a table
 		{"unknown account", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"unknown domain", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"no credentials", report.ExitUsage, noCreds, with(cloud, "install"), Program},
-		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys"}, Program},
-		{"no terminal", report.ExitUsage, noYes, with(cloud, undo...), Program},
+		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys", "test"}, Program},
+		{"no terminal", report.ExitUsage, noYes, with(cloud, append(undo, testing...)...), Program},
 		{"no terminal", report.ExitUsage, noYes, with(releases, "install"), OnACluster},
-		{"no", report.ExitUsage, saidNo, with(cloud, undo...), Program},
+		{"no", report.ExitUsage, saidNo, with(cloud, append(undo, testing...)...), Program},
 		{"no", report.ExitUsage, saidNo, with(releases, "install"), OnACluster},
 		{"to do", report.ExitUsage, "something is to do, or a Service is refused (`plan` alone: whoever wants to know must be able to tell)", []string{"plan"}, Program},
 
 		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", []string{"doctor", "status", "cks", "verify files"}, Program},
+		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", testing, LoadBalancers},
 		{"no cluster", report.ExitCheckFailed, noCluster, []string{"doctor", "status"}, Program},
 		{"no CloudStack", report.ExitCheckFailed, noCloud, []string{"doctor", "status"}, Program},
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},

@@ -14,20 +14,21 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// ApplyRequest says what a release shall be.
+// ApplyRequest is the desired state of a release.
 type ApplyRequest struct {
 	// Name of the release.
 	Name  string
 	Chart *Chart
-	// Values go over those of the deployed revision, which go over the chart's defaults.
+	// Values override those of the deployed revision, which override the chart's defaults.
 	Values map[string]any
-	// ResetValues forgets the values of the deployed revision.
+	// ResetValues ignores the values of the deployed revision.
 	ResetValues bool
-	// TakeOwnership adopts objects that exist and belong to no release or to another one.
+	// TakeOwnership adopts existing objects that belong to no release or to another release.
 	TakeOwnership bool
-	// Description is kept with the revision; empty for Helm's own.
+	// Description is stored with the revision; empty means Helm's default description.
 	Description string
-	// KubeVersion is what Template renders for (v1.37.1); empty asks the cluster. Apply always asks.
+	// KubeVersion is the version that Template renders for (v1.37.1); empty means the cluster's version. Apply
+	// always uses the cluster's version.
 	KubeVersion string
 }
 
@@ -41,12 +42,12 @@ func (r *ApplyRequest) check() error {
 	return nil
 }
 
-// Apply installs the release or upgrades it, and repairs what a crash left behind: a revision that is
-// pending for over a minute is marked as failed and an uninstall is finished. It returns as soon as the API
+// Apply installs or upgrades the release. It first repairs an interrupted operation: it marks a revision that has been
+// pending for more than a minute as failed, and completes an interrupted uninstall. It returns as soon as the API
 // server has accepted the objects and does not wait for Pods.
 //
-// Once Helm has begun it is not interrupted, because it would go on in the background and say afterwards
-// that all went well: a cancelled ctx ends Apply before that, never in between.
+// A cancelled ctx ends Apply only before Helm has started, never later: Helm would continue in the background and
+// report success.
 func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) {
 	if err := req.check(); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A context that ends neither with ctx nor with a deadline, see above.
+	// Do not interrupt Helm, neither by ctx nor by its deadline; see the comment of Apply.
 	uncancelled := context.WithoutCancel(ctx)
 	var rel *release.Release
 	restore := redirectStdLog(c.log)
@@ -86,7 +87,7 @@ func (c *Client) install(ctx context.Context, cfg *action.Configuration, req App
 	install.TakeOwnership = req.TakeOwnership
 	install.Description = req.Description
 	install.Timeout = actionTimeout
-	// A release that was uninstalled with its history kept holds its name otherwise.
+	// Allow the name of a release that was uninstalled with --keep-history.
 	install.Replace = true
 	return install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 }
@@ -99,15 +100,15 @@ func (c *Client) upgrade(ctx context.Context, cfg *action.Configuration, req App
 	upgrade.Description = req.Description
 	upgrade.Timeout = actionTimeout
 	upgrade.MaxHistory = maxHistory
-	// The values of a revision that never worked may be what was wrong with it.
+	// Do not reuse the values of a revision that was never deployed: they may be the cause of its failure.
 	reuse := deployed && !req.ResetValues
 	upgrade.ResetThenReuseValues = reuse
 	upgrade.ResetValues = !reuse
 	return upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 }
 
-// settle returns the latest revision (nil if there is none) and whether any revision is deployed, after it
-// has repaired what an operation that did not end has left.
+// settle repairs an interrupted operation. It returns the latest revision (nil if there is none) and whether any
+// revision is deployed.
 func (c *Client) settle(ctx context.Context, name string) (last *release.Release, deployed bool, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -144,12 +145,12 @@ func (c *Client) settle(ctx context.Context, name string) (last *release.Release
 	}
 }
 
-// settlePending waits while the operation may still be at work, and marks its revision as failed after that.
+// settlePending waits while the operation may still be running, and then marks its revision as failed.
 func (c *Client) settlePending(ctx context.Context, cfg *action.Configuration, last *release.Release) error {
 	age := c.clock.Since(last.Info.LastDeployed.Time)
-	// A time in the future is another clock's: it says nothing.
+	// Ignore a time in the future: it comes from a machine whose clock is wrong.
 	if age >= 0 && age < pendingGrace {
-		c.log("release %s: revision %d is %s since %s, another helm or csccm may be at work; waiting",
+		c.log("release %s: revision %d has been %s for %s, another helm or csccm may be running; waiting",
 			last.Name, last.Version, last.Info.Status, age.Round(time.Second))
 		timer := c.clock.NewTimer(min(pendingPoll, pendingGrace-age))
 		defer timer.Stop()
@@ -179,8 +180,8 @@ func operation(s release.Status) string {
 	}
 }
 
-// Uninstall removes the objects of a release and its history; ErrReleaseNotFound if there is none. Once
-// begun it is not interrupted.
+// Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such
+// release. Once Helm has started, a cancelled ctx has no effect.
 func (c *Client) Uninstall(ctx context.Context, name string) error {
 	last, _, err := c.settle(ctx, name)
 	if err != nil {
@@ -207,8 +208,8 @@ func (c *Client) uninstall(cfg *action.Configuration, name string) error {
 	return nil
 }
 
-// Rollback makes a new revision with the content of an earlier one; revision 0 is the one before the
-// latest. It does not wait for Pods. Once begun it is not interrupted.
+// Rollback creates a new revision with the content of an earlier one; revision 0 means the one before the
+// latest. It does not wait for Pods. Once Helm has started, a cancelled ctx has no effect.
 func (c *Client) Rollback(ctx context.Context, name string, revision int) (*Release, error) {
 	last, _, err := c.settle(ctx, name)
 	if err != nil {

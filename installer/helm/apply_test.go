@@ -114,7 +114,7 @@ func TestApplyRepairs(t *testing.T) {
 			[]string{"1 superseded", "2 deployed"},
 			"installing release",
 		},
-		"pending in the future, by another clock": {
+		"pending with a time in the future": {
 			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, -time.Hour, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"marking it as failed",
@@ -133,7 +133,7 @@ func TestApplyRepairs(t *testing.T) {
 	}
 }
 
-func TestApplyForgetsValuesThatNeverWorked(t *testing.T) {
+func TestApplyIgnoresValuesThatWereNeverDeployed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(t, 1, release.StatusFailed, time.Hour, map[string]any{"clusterName": "wrong"})
@@ -152,7 +152,7 @@ func TestApplyWaitsForAnotherOperation(t *testing.T) {
 		_, err := f.Apply(context.WithoutCancel(t.Context()), req)
 		done <- err
 	}()
-	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond, "waits while the other may be at work")
+	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond, "waits while the other operation may be running")
 
 	other, err := f.store.Last(testName)
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
 	assert.Equal(t, []string{"1 pending-install"}, f.statuses(t))
 }
 
-// blockingKube ends the caller's context while Helm creates objects.
+// blockingKube cancels the caller's context while Helm creates objects.
 type blockingKube struct {
 	*kubefake.FailingKubeClient
 	during func()
@@ -234,7 +234,7 @@ func TestApplyFailureIsStoredAndRetried(t *testing.T) {
 	rel, err = f.Apply(t.Context(), request(t, nil))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t))
-	assert.Equal(t, map[string]any{"clusterName": "one"}, rel.Values, "those of the deployed revision, not of the failed one")
+	assert.Equal(t, map[string]any{"clusterName": "one"}, rel.Values, "the values of the deployed revision, not of the failed one")
 }
 
 func TestApplyRefusesAnIncompleteRequest(t *testing.T) {
@@ -281,7 +281,7 @@ func TestGetHistoryUninstallRollback(t *testing.T) {
 	require.ErrorIs(t, err, ErrReleaseNotFound)
 }
 
-//nolint:paralleltest // the standard logger is the process's
+//nolint:paralleltest // the standard logger is global
 func TestStdLogIsRedirected(t *testing.T) {
 	var console bytes.Buffer
 	writer, flags := log.Writer(), log.Flags()
@@ -291,10 +291,10 @@ func TestStdLogIsRedirected(t *testing.T) {
 	var inner []string
 	sink := func(format string, v ...any) { inner = append(inner, format) }
 	outer := redirectStdLog(sink)
-	nested := redirectStdLog(func(string, ...any) { t.Error("the first user decides") })
+	nested := redirectStdLog(func(string, ...any) { t.Error("the sink of the first call is used") })
 	log.Print("from helm")
 	nested()
-	nested() // twice does no harm
+	nested() // calling it twice is allowed
 	log.Print("still from helm")
 	outer()
 	assert.Len(t, inner, 2)

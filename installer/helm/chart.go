@@ -20,26 +20,26 @@ import (
 // Chart is a loaded chart.
 type Chart struct {
 	chart *chart.Chart
-	// Source is where it came from: "embedded", a path or a URL.
+	// Source is where the chart was loaded from: "embedded", a path or a URL.
 	Source string
 }
 
-// Name is the name in Chart.yaml.
+// Name returns the name in Chart.yaml.
 func (c *Chart) Name() string { return c.chart.Metadata.Name }
 
-// Version is the chart's version, without a leading v.
+// Version returns the chart's version, without a leading v.
 func (c *Chart) Version() string { return c.chart.Metadata.Version }
 
-// AppVersion is the version of the controller that the chart installs.
+// AppVersion returns the version of the controller that the chart installs.
 func (c *Chart) AppVersion() string { return c.chart.Metadata.AppVersion }
 
 // DefaultValues returns a copy of values.yaml.
 func (c *Chart) DefaultValues() map[string]any { return copyValues(c.chart.Values) }
 
-// Schema is the JSON schema of the values; empty if the chart has none.
+// Schema returns the JSON schema of the values; empty if the chart has none.
 func (c *Chart) Schema() []byte { return c.chart.Schema }
 
-// copy gives an action its own chart: actions write the values into it.
+// copy returns a copy for one action: actions write the values into their chart.
 func (c *Chart) copy() *chart.Chart {
 	dup := *c.chart
 	metadata := *c.chart.Metadata
@@ -48,7 +48,7 @@ func (c *Chart) copy() *chart.Chart {
 	return &dup
 }
 
-// copyValues is a deep copy, never nil.
+// copyValues returns a deep copy, which is never nil.
 func copyValues(values map[string]any) map[string]any {
 	out := make(map[string]any, len(values))
 	for key, value := range values {
@@ -72,8 +72,8 @@ func copyValue(value any) any {
 	}
 }
 
-// Embedded is the chart that this binary carries, stamped with the binary's version if that is a release's
-// or a build's of a tag, so that csccm installs the controller of its own version.
+// Embedded returns the chart embedded in this binary. If the binary's version is semantic, as in builds of releases and
+// of commits after a tag, the chart gets the same version, so that csccm installs the controller of its own version.
 func Embedded() (*Chart, error) {
 	loaded, err := loadFS(charts.FS())
 	if err != nil {
@@ -129,7 +129,7 @@ func validate(c *chart.Chart) error {
 	return nil
 }
 
-// Files lists the chart's files by slash path, for comparisons.
+// Files returns the content of the chart's files by slash-separated path.
 func (c *Chart) Files() map[string][]byte {
 	out := make(map[string][]byte, len(c.chart.Raw))
 	for _, f := range c.chart.Raw {
@@ -138,5 +138,5 @@ func (c *Chart) Files() map[string][]byte {
 	return maps.Clone(out)
 }
 
-// Annotation is one of Chart.yaml; "" when it is not there.
+// Annotation returns an annotation in Chart.yaml; "" if it is not set.
 func (c *Chart) Annotation(name string) string { return c.chart.Metadata.Annotations[name] }

@@ -50,7 +50,7 @@ func TestLoadWrong(t *testing.T) {
 	garbage := filepath.Join(dir, "x.tgz")
 	require.NoError(t, os.WriteFile(garbage, []byte("no archive"), 0o644))
 	for name, tc := range map[string]struct{ ref, want string }{
-		"empty":   {"", "no chart: want a folder"},
+		"empty":   {"", "no chart: want a directory"},
 		"missing": {filepath.Join(dir, "nothing"), "no such file"},
 		"library": {library, "is of type library and cannot be installed"},
 		"garbage": {garbage, "x.tgz: "},

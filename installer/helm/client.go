@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helm installs, upgrades and inspects Helm releases. It is the one package of the product that
-// knows the Helm SDK, so that another version of Helm is a change of this package alone.
+// Package helm installs, upgrades and inspects Helm releases. It is the only package of the product that
+// uses the Helm SDK, so that a new version of Helm affects only this package.
 package helm
 
 import (
@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// maxHistory is how many revisions of a release are kept.
+	// maxHistory is the number of revisions that are kept for a release.
 	maxHistory = 10
-	// actionTimeout bounds what an action waits for by itself: hooks and deletions.
+	// actionTimeout limits what an action waits for: hooks and deletions.
 	actionTimeout = 5 * time.Minute
-	// pendingGrace is how long a revision that is being written belongs to whoever began it. Without a
-	// wait for the rollout an operation takes seconds, so after that its writer has died.
+	// pendingGrace is how long a pending revision is considered to be in progress. An operation that does not wait
+	// for the rollout takes seconds, so the process that wrote an older one is dead.
 	pendingGrace = time.Minute
-	// pendingPoll is how often a pending revision is read again within that time.
+	// pendingPoll is the interval at which a pending revision is read again within that time.
 	pendingPoll = 2 * time.Second
 )
 
-// ErrReleaseNotFound says that no release of that name is in the namespace.
+// ErrReleaseNotFound means that the namespace has no release with that name.
 var ErrReleaseNotFound = errors.New("release not found")
 
-// Client works on the releases of one namespace. Its methods may be called concurrently for different
+// Client manages the releases of one namespace. Its methods may be called concurrently for different
 // releases.
 type Client struct {
 	namespace string
 	log       func(format string, v ...any)
 	clock     clock.Clock
-	// configuration makes a fresh configuration for each action: actions change it.
+	// configuration returns a new configuration for each action: actions change it.
 	configuration func() (*action.Configuration, error)
 }
 
-// New makes a client for the releases of a namespace. It makes no call. The getter, usually the same
-// *genericclioptions.ConfigFlags as for client-go, says which cluster and as whom; environment variables of
-// the helm command have no influence. log gets Helm's debug lines; nil drops them.
+// New returns a client for the releases of a namespace. It makes no API call. The getter, usually the same
+// *genericclioptions.ConfigFlags as for client-go, determines cluster and user; environment variables of
+// the helm command have no effect. log receives Helm's debug lines; nil discards them.
 func New(getter genericclioptions.RESTClientGetter, namespace string, log func(format string, v ...any)) (*Client, error) {
 	if getter == nil {
 		return nil, errors.New("helm: no connection to a cluster")
@@ -62,7 +62,7 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 			return nil, fmt.Errorf("helm: %w", err)
 		}
 		if k, ok := cfg.KubeClient.(*kube.Client); ok {
-			// Not the namespace of the kubeconfig's context.
+			// Override the namespace of the kubeconfig's context.
 			k.Namespace = namespace
 		}
 		return cfg, nil
@@ -77,7 +77,7 @@ func newClient(namespace string, log func(format string, v ...any)) *Client {
 	return &Client{namespace: namespace, log: log, clock: clock.RealClock{}}
 }
 
-// quietGetter hands the API server's warnings to the log instead of the terminal.
+// quietGetter sends the API server's warnings to the log instead of the terminal.
 type quietGetter struct {
 	genericclioptions.RESTClientGetter
 	log func(format string, v ...any)
@@ -97,7 +97,7 @@ type warnings func(format string, v ...any)
 
 func (w warnings) HandleWarningHeader(_ int, _, text string) { w("API server: %s", text) }
 
-// Get returns the latest revision of a release, whatever its status; ErrReleaseNotFound if there is none.
+// Get returns the latest revision of a release, regardless of its status; ErrReleaseNotFound if there is none.
 func (c *Client) Get(ctx context.Context, name string) (*Release, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

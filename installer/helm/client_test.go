@@ -24,10 +24,10 @@ func TestNewWantsAConnectionAndANamespace(t *testing.T) {
 	require.EqualError(t, err, "helm: no namespace")
 }
 
-// What the helm command takes from its environment, and the kubeconfig's own namespace, are not asked.
+// Environment variables of the helm command and the namespace of the kubeconfig have no effect.
 //
 //nolint:paralleltest // sets environment variables
-func TestEnvironmentOfHelmHasNoInfluence(t *testing.T) {
+func TestEnvironmentOfHelmHasNoEffect(t *testing.T) {
 	t.Setenv("HELM_DRIVER", "memory")
 	t.Setenv("HELM_NAMESPACE", "elsewhere")
 	t.Setenv("HELM_KUBETOKEN", "leaked")

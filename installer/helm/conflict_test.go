@@ -23,7 +23,7 @@ import (
 	restfake "k8s.io/client-go/rest/fake"
 )
 
-// clusterRoleKube says that the release consists of one ClusterRole, and that it exists.
+// clusterRoleKube reports one existing ClusterRole as the only object of the release.
 type clusterRoleKube struct {
 	*kubefake.FailingKubeClient
 	existing metav1.ObjectMeta
@@ -69,14 +69,14 @@ func (f *fixture) withClusterRole(existing metav1.ObjectMeta) {
 	}
 }
 
-// Helm's own check and its own text, not a copy of it.
-func TestApplyMeetsAnObjectOfOthers(t *testing.T) {
+// The error comes from Helm's own check, so that a change of its text is noticed.
+func TestApplyWithForeignObject(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		existing metav1.ObjectMeta
 		want     string
 	}{
-		"of nobody": {
+		"of no release": {
 			metav1.ObjectMeta{Name: "r"},
 			"release cloudstack-ccm: ClusterRole r exists and belongs to no Helm release",
 		},
@@ -118,7 +118,7 @@ func TestApplyAfterAFailedFirstInstall(t *testing.T) {
 		Labels:      map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 		Annotations: map[string]string{"meta.helm.sh/release-name": testName, "meta.helm.sh/release-namespace": testNamespace},
 	})
-	f.kube.UpdateError = assert.AnError // an object that is the release's already is updated
+	f.kube.UpdateError = assert.AnError // Helm updates an object that already belongs to the release
 	_, err := f.Apply(t.Context(), request(t, map[string]any{"clusterName": "wrong"}))
 	require.ErrorIs(t, err, assert.AnError)
 	assert.Equal(t, []string{"1 failed"}, f.statuses(t))
@@ -127,5 +127,5 @@ func TestApplyAfterAFailedFirstInstall(t *testing.T) {
 	rel, err := f.Apply(t.Context(), request(t, nil))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1 superseded", "2 deployed"}, f.statuses(t))
-	assert.NotContains(t, rel.Manifest, "--cluster-name", "the values of the attempt that failed are forgotten")
+	assert.NotContains(t, rel.Manifest, "--cluster-name", "the values of the failed attempt are ignored")
 }

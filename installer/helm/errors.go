@@ -14,10 +14,10 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// LoadError says that there is no chart where one was named, or none that can be used.
+// LoadError means that a chart was not found or cannot be used.
 type LoadError struct {
 	Ref string // without a password
-	// Remote: a server was asked for it.
+	// Remote is true if the chart was requested from a server.
 	Remote bool
 	Err    error
 }
@@ -26,7 +26,7 @@ func (e *LoadError) Error() string { return fmt.Sprintf("chart %s: %v", e.Ref, e
 
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// cause leaves out the path, which the message names already.
+// cause removes the path, which the message already contains.
 func (e *LoadError) cause() error {
 	var p *os.PathError
 	if errors.As(e.Err, &p) && p.Path == e.Ref {
@@ -35,16 +35,16 @@ func (e *LoadError) cause() error {
 	return e.Err
 }
 
-// Remedy says what would be a chart.
+// Remedy returns how to name a chart.
 func (e *LoadError) Remedy() string {
-	const without = "; without --chart the chart that csccm carries is taken"
+	const without = "; without --chart csccm uses its embedded chart"
 	if e.Remote {
-		return "correct --chart and --version, and see that this machine reaches the server" + without
+		return "correct --chart and --version, and check that this machine can reach the server" + without
 	}
 	return "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart" + without
 }
 
-// ExitCode is that of wrong usage for a path: nothing but the command line is wrong.
+// ExitCode returns the exit code of wrong usage for a path, because the command line is the only possible cause.
 func (e *LoadError) ExitCode() int {
 	if e.Remote {
 		return report.ExitFailure
@@ -52,14 +52,14 @@ func (e *LoadError) ExitCode() int {
 	return report.ExitUsage
 }
 
-// OwnershipError says that an object of the chart exists already and is not this release's.
+// OwnershipError means that an object of the chart already exists and does not belong to this release.
 type OwnershipError struct {
 	Kind, Name string
 	// Namespace of the object; empty for cluster-scoped kinds.
 	Namespace string
-	// Release that Apply was called for, and its namespace.
+	// Release and ReleaseNamespace are those that Apply was called for.
 	Release, ReleaseNamespace string
-	// Owner is the release that owns the object, as namespace/name; empty if none does.
+	// Owner is the release that owns the object, as namespace/name; empty if no release owns it.
 	Owner string
 	Err   error
 }
@@ -80,7 +80,7 @@ func (e *OwnershipError) Error() string {
 
 func (e *OwnershipError) Unwrap() error { return e.Err }
 
-// Remedy says how to go on, as commands.
+// Remedy returns the commands that resolve the conflict.
 func (e *OwnershipError) Remedy() string {
 	object := fmt.Sprintf("%s %s", strings.ToLower(e.Kind), e.Name)
 	if e.Namespace != "" {
@@ -91,7 +91,7 @@ func (e *OwnershipError) Remedy() string {
 		return fmt.Sprintf("use that release's name and namespace, or remove it first: helm -n %s uninstall %s", namespace, name)
 	}
 	if e.Kind == "Deployment" {
-		// Its selector is immutable, so an adopted one could not be changed to ours.
+		// The selector is immutable, so an adopted Deployment could not get the chart's selector.
 		return fmt.Sprintf("remove it (kubectl delete %s); a Deployment cannot be adopted, its selector is fixed", object)
 	}
 	return fmt.Sprintf("remove it (kubectl delete %[1]s) or give it to the release: "+
@@ -100,9 +100,9 @@ func (e *OwnershipError) Remedy() string {
 		object, e.Release, e.ReleaseNamespace)
 }
 
-// ValuesError says that the chart refuses the values.
+// ValuesError means that the values do not match the chart's schema, or that a template of the chart rejects them.
 type ValuesError struct {
-	// Problems are one line each: which value, what is wrong.
+	// Problems has one line for each problem: the value and what is wrong with it.
 	Problems []string
 	Err      error
 }
@@ -113,15 +113,15 @@ func (e *ValuesError) Error() string {
 
 func (e *ValuesError) Unwrap() error { return e.Err }
 
-// Remedy says where the values are described.
+// Remedy returns where the values are documented.
 func (e *ValuesError) Remedy() string {
 	return "correct the values; the chart's README.md and values.schema.json list them all"
 }
 
-// ExitCode is that of input that must be corrected first.
+// ExitCode returns the exit code of wrong input.
 func (e *ValuesError) ExitCode() int { return report.ExitUsage }
 
-// KubeVersionError says that the chart does not support the cluster's version.
+// KubeVersionError means that the chart does not support the cluster's Kubernetes version.
 type KubeVersionError struct {
 	Want, Have string
 	Err        error
@@ -133,7 +133,7 @@ func (e *KubeVersionError) Error() string {
 
 func (e *KubeVersionError) Unwrap() error { return e.Err }
 
-// Remedy says how to go on.
+// Remedy returns how to get a supported combination.
 func (e *KubeVersionError) Remedy() string {
 	return "upgrade the cluster, or install a release of csccm that supports its version"
 }
@@ -141,19 +141,19 @@ func (e *KubeVersionError) Remedy() string {
 func (c *Client) explain(name string, err error) error { return explain(name, c.namespace, err) }
 
 var (
-	// Helm has no types for these, only texts.
+	// Helm has no types for these errors, only texts.
 	ownershipText = regexp.MustCompile(`([A-Za-z]+) "([^"]+)" in namespace "([^"]*)" exists and cannot be imported into the current release: (.*)`)
 	ownerName     = regexp.MustCompile(`key "meta\.helm\.sh/release-name" must equal "[^"]*": current value is "([^"]*)"`)
 	ownerSpace    = regexp.MustCompile(`key "meta\.helm\.sh/release-namespace" must equal "[^"]*": current value is "([^"]*)"`)
 	guardText     = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
 	kubeText      = regexp.MustCompile(`chart requires kubeVersion: (.+) which is incompatible with Kubernetes (\S+)`)
-	// Lines that only hold others together.
+	// groupText matches lines that only introduce more specific lines.
 	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
 	unknownText = regexp.MustCompile(`^additional properties (.+) not allowed$`)
 	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
 )
 
-// explain turns the errors of Helm that users can do something about into typed ones with a remedy.
+// explain converts Helm's errors that users can resolve to typed errors with a remedy.
 func explain(name, namespace string, err error) error {
 	text := err.Error()
 	if m := ownershipText.FindStringSubmatch(text); m != nil {
@@ -175,7 +175,7 @@ func explain(name, namespace string, err error) error {
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }
 
-// owner reads whose the object is out of Helm's list of what it misses; only differing values are listed.
+// owner returns the release that owns the object, from Helm's list of labels and annotations that differ.
 func owner(complaint, name, namespace string) string {
 	ownerN, ownerNS := ownerName.FindStringSubmatch(complaint), ownerSpace.FindStringSubmatch(complaint)
 	if ownerN == nil && ownerNS == nil {
@@ -190,7 +190,7 @@ func owner(complaint, name, namespace string) string {
 	return namespace + "/" + name
 }
 
-// schemaProblems makes lines such as "replicaCount: got string, want integer" of Helm's list.
+// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer".
 func schemaProblems(text string) []string {
 	var problems []string
 	for line := range strings.Lines(text) {
@@ -211,6 +211,6 @@ func schemaProblems(text string) []string {
 		}
 		problems = append(problems, strings.TrimPrefix(path+": "+m[2], ": "))
 	}
-	slices.Sort(problems) // the validator goes through maps
+	slices.Sort(problems) // the validator's order is random
 	return problems
 }

@@ -28,7 +28,7 @@ const (
 	testNamespace = "kube-system"
 )
 
-// fixture is a Client on a memory store and a kube client that can fail.
+// fixture is a Client with an in-memory store and a kube client that can fail.
 type fixture struct {
 	*Client
 	kube  *kubefake.FailingKubeClient
@@ -70,7 +70,7 @@ func (f *fixture) logged() string {
 	return strings.Join(f.said, "\n")
 }
 
-// put stores a revision as an operation that went before has left it.
+// put stores a revision of an earlier operation.
 func (f *fixture) put(t *testing.T, revision int, status release.Status, age time.Duration, values map[string]any) {
 	t.Helper()
 	when := helmtime.Time{Time: f.clock.Now().Add(-age)}

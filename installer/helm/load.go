@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// loadTimeout bounds Load.
+	// loadTimeout limits Load.
 	loadTimeout = 2 * time.Minute
-	// downloadTimeout bounds one download, answer and all.
+	// downloadTimeout limits one download, including the response body.
 	downloadTimeout = time.Minute
-	// maxDownload bounds what a server may send, in bytes.
+	// maxDownload is the maximum size of a download, in bytes.
 	maxDownload = 32 << 20
 )
 
-// Load is LoadContext with a limit of two minutes, and with TLS.
+// Load is LoadContext with a time-out of two minutes, and with TLS.
 func Load(ref, chartVersion string) (*Chart, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 	defer cancel()
@@ -48,16 +48,16 @@ func Load(ref, chartVersion string) (*Chart, error) {
 
 // LoadContext loads a chart from
 //
-//   - a folder or a packaged chart (path/to/cloudstack-ccm, cloudstack-ccm-0.1.0.tgz),
+//   - a directory or a packaged chart (path/to/cloudstack-ccm, cloudstack-ccm-0.1.0.tgz),
 //   - the URL of a packaged chart (https://host/path/cloudstack-ccm-0.1.0.tgz),
 //   - a chart repository (https://host/charts: the chart cloudstack-ccm; https://host/charts/NAME: another),
 //   - an OCI registry (oci://host/path/cloudstack-ccm, with or without :TAG or @DIGEST).
 //
-// chartVersion selects among several, as a version or a range (^0.1); empty is the latest release. What a
-// repository's index gives a digest for is checked against it. plainHTTP is for an OCI registry without TLS.
+// chartVersion is a version or a range (^0.1); empty means the latest release. If a repository's index has a
+// digest for the chart, LoadContext verifies it. plainHTTP is for an OCI registry without TLS.
 func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	if ref == "" {
-		return nil, errors.New("no chart: want a folder, a .tgz file, a URL or an oci:// reference")
+		return nil, errors.New("no chart: want a directory, a .tgz file, a URL or an oci:// reference")
 	}
 	var data []byte
 	var err error
@@ -101,7 +101,7 @@ func loadPath(name string) (*Chart, error) {
 	return &Chart{chart: loaded, Source: name}, nil
 }
 
-// redact drops a password from a URL.
+// redact hides a password in a URL.
 func redact(ref string) string {
 	u, err := url.Parse(ref)
 	if err != nil || u.User == nil {
@@ -110,13 +110,13 @@ func redact(ref string) string {
 	return u.Redacted()
 }
 
-// errNotFound is an answer 404 or 410.
+// errNotFound means HTTP status 404 or 410.
 var errNotFound = errors.New("not found")
 
 func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	base, err := url.Parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("no URL: %w", err)
+		return nil, fmt.Errorf("not a URL: %w", err)
 	}
 	if strings.HasSuffix(base.Path, ".tgz") {
 		return get(ctx, base)
@@ -124,7 +124,7 @@ func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	name := charts.Name
 	index, err := get(ctx, base.JoinPath("index.yaml"))
 	if errors.Is(err, errNotFound) && strings.Trim(base.Path, "/") != "" {
-		// The last part may be the chart's name instead of the repository's.
+		// The last part may be the name of a chart instead of a part of the repository's URL.
 		name = path.Base(base.Path)
 		base = base.JoinPath("..")
 		index, err = get(ctx, base.JoinPath("index.yaml"))
@@ -139,7 +139,7 @@ func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	if len(entry.URLs) == 0 {
 		return nil, fmt.Errorf("index.yaml has no URL for %s %s", name, entry.Version)
 	}
-	// An archive's URL may be relative to the repository, which is a folder.
+	// An archive's URL may be relative to the repository's URL, which then needs a trailing slash.
 	folder := *base
 	folder.Path = strings.TrimSuffix(folder.Path, "/") + "/"
 	archive, err := folder.Parse(entry.URLs[0])
@@ -184,10 +184,10 @@ func find(index []byte, name, chartVersion string) (*repo.ChartVersion, error) {
 	return entry, nil
 }
 
-// downloads gets charts and their index. It waits for a silent server no longer than downloadTimeout.
+// downloads is the HTTP client for charts and repository indexes.
 var downloads = &http.Client{Timeout: downloadTimeout, CheckRedirect: keepTLS}
 
-// keepTLS refuses a redirect from https to http: whoever can change the traffic would choose the chart.
+// keepTLS rejects a redirect from https to http: without TLS, an attacker on the network could replace the chart.
 func keepTLS(req *http.Request, via []*http.Request) error {
 	const most = 10 // as net/http
 	switch {
@@ -231,7 +231,7 @@ func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
 	return data, nil
 }
 
-// pull gets a chart from an OCI registry. Credentials are those of `helm registry login` or `docker login`.
+// pull downloads a chart from an OCI registry, with the credentials of `helm registry login` or `docker login`.
 func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte, error) {
 	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
 	options := []registry.ClientOption{
@@ -241,15 +241,15 @@ func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte
 	case plainHTTP:
 		options = append(options, registry.ClientOptPlainHTTP())
 	case !loopback(host):
-		// Helm's own transport tries again without TLS when what answers speaks none: who can answer in the registry's place
-		// would get the login, and choose the chart.
+		// Helm's default transport retries without TLS if the server does not support TLS. An attacker who impersonates
+		// the registry would get the credentials and could replace the chart.
 		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false), CheckRedirect: keepTLS}))
 	}
 	client, err := registry.NewClient(options...)
 	if err != nil {
 		return nil, err
 	}
-	// The registry client takes no context, so it works beside us.
+	// The registry client does not support a context, so it runs in a goroutine.
 	type answer struct {
 		data []byte
 		err  error
@@ -291,7 +291,7 @@ func pullWith(client *registry.Client, ref, chartVersion string) ([]byte, error)
 	return result.Chart.Data, nil
 }
 
-// RegistryConfig is the file that `helm registry login` writes.
+// RegistryConfig returns the path of the file that `helm registry login` writes.
 func RegistryConfig() string {
 	if file := os.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
 		return file
@@ -299,10 +299,10 @@ func RegistryConfig() string {
 	return helmpath.ConfigPath(registry.CredentialsFileBasename)
 }
 
-// findTag returns the registry's tag for a version; an exact one needs no list of the tags.
+// findTag returns the registry's tag for a version. Only a range or an empty version needs the list of tags.
 func findTag(client *registry.Client, name, chartVersion string) (string, error) {
 	if exact, err := semver.StrictNewVersion(strings.TrimPrefix(chartVersion, "v")); err == nil {
-		// Tags have no plus sign; Helm writes an underscore.
+		// Tags cannot contain a plus sign; Helm replaces it by an underscore.
 		return strings.ReplaceAll(exact.String(), "+", "_"), nil
 	}
 	tags, err := client.Tags(name)
@@ -319,7 +319,7 @@ func findTag(client *registry.Client, name, chartVersion string) (string, error)
 	return strings.ReplaceAll(tag, "+", "_"), nil
 }
 
-// loopback tells whether a registry is on this machine, where plain HTTP is fine.
+// loopback reports whether a registry is on this machine, where plain HTTP is safe.
 func loopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

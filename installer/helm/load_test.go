@@ -18,10 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who answers without TLS in the place of a registry gets no request, and so no login, and does not choose the chart.
+// A server without TLS that impersonates a registry gets no request and therefore no credentials, and cannot provide
+// the chart.
 //
 //nolint:paralleltest // sets environment variables
-func TestRegistryWithoutTLSIsNotAsked(t *testing.T) {
+func TestRegistryWithoutTLSIsRejected(t *testing.T) {
 	var asked, logins atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -32,7 +33,7 @@ func TestRegistryWithoutTLSIsNotAsked(t *testing.T) {
 		http.Error(w, "{}", http.StatusUnauthorized)
 	}))
 	t.Cleanup(server.Close)
-	// The unspecified address leads to this machine, and is none of loopback.
+	// The unspecified address reaches this machine, but is not a loopback address.
 	host := strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "0.0.0.0", 1)
 	config := filepath.Join(t.TempDir(), "config.json")
 	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("me:geheim")))
@@ -52,7 +53,7 @@ func TestRegistryWithoutTLSIsNotAsked(t *testing.T) {
 	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
 }
 
-// A server that answers over TLS cannot send the download elsewhere without it.
+// A server with TLS cannot redirect a download to a URL without TLS.
 func TestRedirectKeepsTLS(t *testing.T) {
 	t.Parallel()
 	via := func(urls ...string) (out []*http.Request) {

@@ -11,22 +11,22 @@ import (
 	"github.com/csccm/csccm/charts"
 )
 
-// ManifestFile is the name that a release gives the manifest.
+// ManifestFile is the name of the manifest among the files of a release.
 const ManifestFile = charts.Name + ".yaml"
 
-// manifestNamespace is where the manifest's objects go; it is where upstream's are.
+// manifestNamespace is the namespace of the manifest's objects; upstream's manifest uses the same.
 const manifestNamespace = "kube-system"
 
-// helmLabel are lines of labels that say that Helm manages an object, or which chart is it.
+// helmLabel matches the lines of labels that name Helm as the manager and the chart.
 var helmLabel = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by: Helm|helm\.sh/chart: .*)\n`)
 
-// Manifest renders a chart with its defaults, for kubectl: without the labels that are Helm's, and without the tests.
+// Manifest renders a chart with its defaults for kubectl, without Helm's labels and without the chart's tests.
 func Manifest(ctx context.Context, c *Chart, kubeVersion string) ([]byte, error) {
 	rendered, err := Template(ctx, manifestNamespace, ApplyRequest{Name: c.Name(), Chart: c, KubeVersion: kubeVersion})
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Sprintf(`# %s %s: what the chart renders with its defaults, for those who do not use Helm.
+	head := fmt.Sprintf(`# %s %s: the chart rendered with its default values, for users without Helm.
 #
 #   kubectl -n %s create secret generic cloudstack-secret --from-file=cloud-config
 #   kubectl apply -f %s

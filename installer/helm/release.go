@@ -15,12 +15,12 @@ import (
 // Release is one revision of a release.
 type Release struct {
 	Name, Namespace string
-	// Revision counts from 1.
+	// Revision starts at 1.
 	Revision int
-	// Status is Helm's word: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
+	// Status is Helm's status: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
 	// pending-upgrade, pending-rollback.
 	Status string
-	// Description says how the revision came to be, or why it failed.
+	// Description is Helm's description of the operation, or why it failed.
 	Description              string
 	ChartName                string
 	ChartVersion, AppVersion string
@@ -29,16 +29,16 @@ type Release struct {
 	// Tests are the manifests of the chart's tests, which helm test runs.
 	Tests []string
 	Notes string
-	// Values are those that were given, without the chart's defaults.
+	// Values are the user's values, without the chart's defaults.
 	Values map[string]any
-	// Updated is when the revision was begun.
+	// Updated is when the operation on the revision started.
 	Updated time.Time
 }
 
-// Deployed tells whether this revision is the one that runs.
+// Deployed reports whether this revision is deployed.
 func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
 
-// Pending tells whether an operation on this revision was begun and not ended.
+// Pending reports whether an operation on this revision has started and not ended.
 func (r *Release) Pending() bool { return strings.HasPrefix(r.Status, "pending-") }
 
 func toRelease(rel *release.Release) *Release {

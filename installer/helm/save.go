@@ -19,17 +19,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// archiveTime is what all files of an archive are dated by: the same chart is
-// the same bytes, whenever it is packed.
+// archiveTime is the modification time of all files in an archive, so that packing the same chart
+// always gives the same bytes.
 var archiveTime = time.Unix(0, 0).UTC()
 
-// Archive packs the chart as helm package does, reproducibly. name is that of the file.
+// Archive packs the chart as helm package does, but reproducibly. name is the name of the file.
 func (c *Chart) Archive() (name string, data []byte, err error) {
 	metadata, err := yaml.Marshal(c.chart.Metadata)
 	if err != nil {
 		return "", nil, fmt.Errorf("chart %s: %w", c.Name(), err)
 	}
-	files := []*chart.File{{Name: "Chart.yaml", Data: metadata}} // with the version of the binary
+	files := []*chart.File{{Name: "Chart.yaml", Data: metadata}} // with the version of this binary
 	for _, f := range c.chart.Raw {
 		if f.Name != "Chart.yaml" {
 			files = append(files, f)
@@ -59,7 +59,7 @@ func (c *Chart) Archive() (name string, data []byte, err error) {
 	return c.Name() + "-" + c.Version() + ".tgz", out.Bytes(), nil
 }
 
-// Save packs the chart into a folder and returns the file's path.
+// Save packs the chart into a directory and returns the file's path.
 func (c *Chart) Save(dir string) (string, error) {
 	name, data, err := c.Archive()
 	if err != nil {

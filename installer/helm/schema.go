@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// valueSchema is the part of a JSON schema that says what a value should be.
+// valueSchema is the part of a JSON schema that messages about a value use.
 type valueSchema struct {
-	// Want is what a pattern stands for, in words; the keyword is that of editors.
+	// Want describes the pattern in words; editors use the same keyword.
 	Want       string                 `json:"patternErrorMessage"`
-	WriteOnly  bool                   `json:"writeOnly"` // may hold a secret: it is not repeated
+	WriteOnly  bool                   `json:"writeOnly"` // the value may be a secret and must not be printed
 	Properties map[string]valueSchema `json:"properties"`
 	Items      *valueSchema           `json:"items"`
 	Additional json.RawMessage        `json:"additionalProperties"` // false, or a schema
 	Ref        string                 `json:"$ref"`                 // "#/$defs/NAME"
-	Defs       map[string]valueSchema `json:"$defs"`                // of the root
+	Defs       map[string]valueSchema `json:"$defs"`                // only in the root
 }
 
-// at finds the schema of a value by its path.
+// at returns the schema of the value with the path.
 func (s valueSchema) at(path string) valueSchema {
 	defs := s.Defs
 	for key := range strings.SplitSeq(path, ".") {
@@ -47,7 +47,7 @@ func (s valueSchema) at(path string) valueSchema {
 
 var patternProblem = regexp.MustCompile(`^(\S+): ('.*') does not match pattern '.*'$`)
 
-// inWords replaces patterns, which few people read, in the problems of a ValuesError by what the schema says in words.
+// inWords replaces regular expressions in the problems of a ValuesError by their description in the schema.
 func inWords(err error, schema []byte) error {
 	var values *ValuesError
 	var root valueSchema

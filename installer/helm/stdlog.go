@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Helm writes some warnings with the standard library's logger, which would land between a command's
-// output. While an action runs they go where its debug lines go.
+// Helm writes some warnings to the standard library's logger, where they would appear in a command's
+// output. While an action runs, redirectStdLog sends them to the client's debug log.
 var stdLog struct {
 	sync.Mutex
 	users int
@@ -24,8 +24,8 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// redirectStdLog sends the standard logger to log until the returned function is called. The first of
-// several users decides where to.
+// redirectStdLog redirects the standard logger to sink until the returned function is called. With several concurrent
+// calls, the sink of the first one is used.
 func redirectStdLog(sink func(format string, v ...any)) (restore func()) {
 	stdLog.Lock()
 	defer stdLog.Unlock()

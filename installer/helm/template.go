@@ -14,8 +14,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// Template renders the release's manifest as it would be installed, without a change to the cluster. With
-// req.KubeVersion it makes no call at all.
+// Template renders the release's manifest as it would be installed, without changing the cluster. With
+// req.KubeVersion it makes no API call.
 func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -47,8 +47,8 @@ func clusterVersion(cfg *action.Configuration) (string, error) {
 	return info.GitVersion, nil
 }
 
-// Template renders a release's manifest, without its tests, and without any cluster. req.KubeVersion is needed: charts decide by it
-// and Helm's own default is long out of support.
+// Template renders a release's manifest without its tests. It does not need a cluster. req.KubeVersion is required:
+// charts depend on it, and Helm's default is a version that is out of support.
 func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
 	return render(ctx, namespace, req, false)
 }
@@ -84,7 +84,7 @@ func render(ctx context.Context, namespace string, req ApplyRequest, tests bool)
 	out.WriteString("\n")
 	for _, hook := range rel.Hooks {
 		if !tests && slices.Contains(hook.Events, release.HookTest) {
-			continue // runs when somebody asks for it, not at an install
+			continue // helm test runs it, not the installation
 		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))
 	}

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxValuesFile bounds a values file, in bytes.
+// maxValuesFile is the maximum size of a values file, in bytes.
 const maxValuesFile = 4 << 20
 
-// ParseValues reads values as helm's own flags do: files (-f) first, then set
-// (--set, types guessed), then setString (--set-string); the later wins.
+// ParseValues parses values as helm's flags do: files (-f) first, then set
+// (--set, with type detection), then setString (--set-string); later ones override earlier ones.
 func ParseValues(files, set, setString []string) (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range files {
@@ -28,7 +28,7 @@ func ParseValues(files, set, setString []string) (map[string]any, error) {
 		}
 		var more map[string]any
 		if err := yaml.Unmarshal(data, &more); err != nil {
-			return nil, fmt.Errorf("values file %s is no YAML mapping: %w", file, err)
+			return nil, fmt.Errorf("values file %s is not a YAML mapping: %w", file, err)
 		}
 		values = MergeValues(values, more)
 	}
@@ -45,8 +45,8 @@ func ParseValues(files, set, setString []string) (map[string]any, error) {
 	return values, nil
 }
 
-// MergeValues lays over on base, mapping by mapping; neither is changed. A null
-// in over stays, so that it removes a chart's default as with helm.
+// MergeValues returns base with the values of over merged into it, mapping by mapping; neither is changed. A null
+// in over is kept, so that it removes a chart's default as with helm.
 func MergeValues(base, over map[string]any) map[string]any {
 	out := copyValues(base)
 	for key, value := range over {

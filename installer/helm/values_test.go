@@ -29,10 +29,10 @@ func TestParseValues(t *testing.T) {
 	}{
 		"none":       {want: map[string]any{}},
 		"later wins": {files: []string{a, b}, set: []string{"replicaCount=2"}, want: map[string]any{"image": map[string]any{"tag": "v2", "repository": "r"}, "replicaCount": int64(2)}},
-		"the demo's": {set: []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, want: map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)"}},
+		"demo":       {set: []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, want: map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)"}},
 		"strings":    {setString: []string{"image.tag=20260101"}, want: map[string]any{"image": map[string]any{"tag": "20260101"}}},
 		"no file":    {files: []string{dir + "/none"}, err: "values file: open"},
-		"no mapping": {files: []string{bad}, err: "is no YAML mapping"},
+		"no mapping": {files: []string{bad}, err: "is not a YAML mapping"},
 		"no value":   {set: []string{"replicaCount"}, err: "--set replicaCount"},
 	}
 	for name, tc := range tests {

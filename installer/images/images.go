@@ -22,12 +22,12 @@ type Image struct {
 	Repository string `json:"repository"` // without the registry
 	Tag        string `json:"tag,omitempty"`
 	Digest     string `json:"digest,omitempty"`
-	// Mirror is the image's name in the mirror; "" when none is named.
+	// Mirror is the image's name in the mirror; "" if List was called without a mirror.
 	Mirror string `json:"mirror,omitempty"`
 }
 
-// List finds the images of a manifest. mirror is a registry, optionally with a
-// path, that the images' own is replaced by; "" = none.
+// List returns the images of a manifest. mirror is a registry, optionally with a
+// path, that replaces the images' registry; "" means no mirror.
 func List(manifest, mirror string) ([]Image, error) {
 	objects, err := diff.Parse(manifest)
 	if err != nil {
@@ -52,7 +52,7 @@ func List(manifest, mirror string) ([]Image, error) {
 	return out, nil
 }
 
-// podImages are the images of a Pod, or of a kind with a Pod template.
+// podImages returns the images of a Pod or of an object with a Pod template.
 func podImages(o *unstructured.Unstructured) []string {
 	var out []string
 	for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
@@ -69,7 +69,7 @@ func podImages(o *unstructured.Unstructured) []string {
 	return out
 }
 
-// parse takes an image's name apart as container runtimes do.
+// parse splits an image's name as container runtimes do.
 func parse(name string) Image {
 	out := Image{Image: name, Registry: "docker.io"}
 	rest, digest, _ := strings.Cut(name, "@")

@@ -33,7 +33,7 @@ apiVersion: v1
 	}, got)
 }
 
-// The chart's image is found, and the mirror's name works as the chart's value.
+// The chart's image is listed, and its name in the mirror is a valid value of the chart.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	chart, err := helm.Embedded()

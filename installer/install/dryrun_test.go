@@ -4,7 +4,6 @@
 package install
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,7 +73,7 @@ func TestDryRunPromisesWhatTheRunDoes(t *testing.T) {
 				ExitCode() int
 				Remedy() string
 			}
-			require.True(t, errors.As(promised, &coder))
+			require.ErrorAs(t, promised, &coder)
 			require.Equal(t, tc.code, coder.ExitCode())
 			require.NotEmpty(t, coder.Remedy())
 			require.EqualError(t, b.installer(t, o).Run(t.Context()), promised.Error())

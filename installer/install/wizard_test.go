@@ -4,7 +4,6 @@
 package install
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,7 +131,7 @@ func TestWizardDeclined(t *testing.T) {
 			err := b.wizard(t, append([]string{"1", b.url, "", "", "password", "k8s"}, tc.answers...)...).Run(t.Context())
 			require.EqualError(t, err, tc.says)
 			var e *report.Error
-			require.True(t, errors.As(err, &e))
+			require.ErrorAs(t, err, &e)
 			require.Equal(t, report.ExitUsage, e.ExitCode())
 			require.Equal(t, tc.made > 0, strings.Contains(e.Remedy(), "csccm uninstall --delete-user"))
 			require.Equal(t, tc.made, b.sim.Ledger().Count("createUser"))

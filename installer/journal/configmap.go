@@ -16,16 +16,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ConfigMap holds the last run of each command under the command's name.
+// ConfigMap is the name of the ConfigMap that holds the last run of each command; the keys are the commands' names.
 const ConfigMap = "csccm-journal"
 
-// copyTimeout bounds one write of the copy: the command's own work goes first.
+// copyTimeout limits one write of the copy, so that it does not delay the command for long.
 const copyTimeout = 10 * time.Second
 
 const fieldManager = "csccm"
 
-// copy brings the ConfigMap up to date. It is a help, not a need: who may not
-// write ConfigMaps installs all the same.
+// copy updates the ConfigMap. An error is only a warning: commands must also
+// work for users who may not write ConfigMaps.
 func (j *Journal) copy(ctx context.Context) {
 	if !j.publish || j.o.Kube == nil {
 		return
@@ -41,13 +41,13 @@ func (j *Journal) copy(ctx context.Context) {
 		text.Write(append(line, '\n'))
 	}
 	if err := j.write(ctx, text.String()); err != nil {
-		j.warn("the journal's copy in ConfigMap %s/%s cannot be kept: %v", j.o.Namespace, ConfigMap, err)
+		j.warn("the journal's copy in ConfigMap %s/%s cannot be written: %v", j.o.Namespace, ConfigMap, err)
 	}
 }
 
 func (j *Journal) write(ctx context.Context, text string) error {
 	maps := j.o.Kube.CoreV1().ConfigMaps(j.o.Namespace)
-	const tries = 3 // somebody else's run may write its own key
+	const tries = 3 // another run may write its own key at the same time
 	var err error
 	for range tries {
 		var current *corev1.ConfigMap
@@ -76,8 +76,8 @@ func (j *Journal) write(ctx context.Context, text string) error {
 	return err
 }
 
-// Last is the last run of a command that the cluster knows of; nil when there
-// is none or it cannot be read, which is no reason not to begin another.
+// Last returns the last run of a command from the cluster's ConfigMap. It returns nil if there is
+// none, or if it cannot be read, which must not prevent a new run.
 func Last(ctx context.Context, kube kubernetes.Interface, namespace, command string) *Run {
 	m, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if err != nil || m.Data[command] == "" {
@@ -90,7 +90,7 @@ func Last(ctx context.Context, kube kubernetes.Interface, namespace, command str
 	return r
 }
 
-// Describe says how a run ended, for the next one; "" when it went through.
+// Describe returns how a run ended, as a message of the next run; "" if it succeeded.
 func (r *Run) Describe() string {
 	if r == nil || r.Step() == "" {
 		return ""

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal records what a command is about to do and did, so that after
+// Package journal records the steps of a command before and after they run, so that after
 // ^C, a crash or a lost connection the next run and the operator know where it
-// ended. The record is in a file of the operator's machine, written before each
-// step, and as a copy in a ConfigMap of the cluster, for another machine. It
-// holds names of steps and objects, never a secret.
+// stopped. The journal is a file on the operator's machine, written before each
+// step, with a copy in a ConfigMap of the cluster for runs from another machine. It
+// contains names of steps and objects, never secrets.
 package journal
 
 import (
@@ -29,40 +29,40 @@ import (
 // Events of an Entry.
 const (
 	EventRun    = "run"    // a run begins
-	EventBegin  = "begin"  // a step begins; without an end after it, the step may be half done
-	EventDone   = "done"   // a step ended well
+	EventBegin  = "begin"  // a step begins; without a later done or failed, the step may be partly done
+	EventDone   = "done"   // a step succeeded
 	EventFailed = "failed" // a step ended with an error
-	EventEnd    = "end"    // the run ended, with an error or without
+	EventEnd    = "end"    // the run ended, with or without an error
 )
 
 // Entry is one line of a journal.
 type Entry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
-	Command string    `json:"command,omitempty"` // of EventRun
-	Version string    `json:"version,omitempty"` // of csccm, with EventRun
+	Command string    `json:"command,omitempty"` // only in EventRun
+	Version string    `json:"version,omitempty"` // version of csccm; only in EventRun
 	Step    string    `json:"step,omitempty"`
-	// Detail says what was changed, one thing a line.
+	// Detail lists what was changed, one change per line.
 	Detail []string `json:"detail,omitempty"`
 	Error  string   `json:"error,omitempty"`
 }
 
-// Options say where a journal is kept.
+// Options are the settings of a journal.
 type Options struct {
-	// Path of the file, which is appended to; "" keeps none.
+	// Path is the file to append to; "" means no file.
 	Path string
-	// Kube and Namespace are where Publish puts the copy.
+	// Kube and Namespace are where Publish writes the copy.
 	Kube      kubernetes.Interface
 	Namespace string
 	Clock     clock.PassiveClock
 	Command   string // install, uninstall ...
 	// Scrub removes secrets from the text of errors; may be nil.
 	Scrub func(string) string
-	// Warn says that the copy cannot be kept; may be nil.
+	// Warn prints a warning, for example that the copy cannot be written; may be nil.
 	Warn func(format string, args ...any)
 }
 
-// Journal is the record of one run. It is for one goroutine.
+// Journal is the journal of one run. It must be used by one goroutine only.
 type Journal struct {
 	o       Options
 	file    *os.File
@@ -71,10 +71,10 @@ type Journal struct {
 	warned  bool
 }
 
-// Error is a journal that cannot be written.
+// Error means that the journal cannot be written.
 type Error struct {
 	Path    string
-	Changed bool // something was changed before
+	Changed bool // the run has already changed something
 	Err     error
 }
 
@@ -88,7 +88,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remedy says what to do about the file.
+// Remedy returns what to do about the file.
 func (e *Error) Remedy() string {
 	again := "run the command again"
 	if e.Changed {
@@ -102,10 +102,10 @@ func (e *Error) Remedy() string {
 	}
 }
 
-// ExitCode is that of a failure.
+// ExitCode returns the exit code of a failure.
 func (e *Error) ExitCode() int { return report.ExitFailure }
 
-// cause leaves out the path, which the message names already.
+// cause removes the path, which the message already contains.
 func cause(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -114,7 +114,7 @@ func cause(err error) error {
 	return err
 }
 
-// Open begins the record of a run. Its error means that nothing was changed.
+// Open starts the journal of a run. If it returns an error, the run has changed nothing yet.
 func Open(o Options) (*Journal, error) {
 	j := &Journal{o: o}
 	if o.Path != "" {
@@ -128,23 +128,23 @@ func Open(o Options) (*Journal, error) {
 		j.file = file
 	}
 	if err := j.append(Entry{Event: EventRun, Command: o.Command, Version: version.Version}); err != nil {
-		_ = j.file.Close() // the first error is the one to tell
+		_ = j.file.Close() // report only the first error
 		return nil, &Error{Path: o.Path, Err: err}
 	}
 	return j, nil
 }
 
-// Path is the journal's file; "" when there is none.
+// Path returns the journal's file; "" if there is none.
 func (j *Journal) Path() string { return j.o.Path }
 
-// Publish keeps a copy in the cluster from now on: a command does not change a
-// cluster by its journal before it changes anything else.
+// Publish writes the copy in the cluster, now and after each later entry. Commands call it with their first change:
+// the journal must not change a cluster that the command has not changed.
 func (j *Journal) Publish(ctx context.Context) {
 	j.publish = true
 	j.copy(ctx)
 }
 
-// Begin is called before a step, which may not begin when there is an error.
+// Begin records that a step begins. If it returns an error, the step must not run.
 func (j *Journal) Begin(ctx context.Context, step string, detail ...string) error {
 	changed := len(j.entries) > 1
 	if err := j.append(Entry{Event: EventBegin, Step: step, Detail: detail}); err != nil {
@@ -154,8 +154,8 @@ func (j *Journal) Begin(ctx context.Context, step string, detail ...string) erro
 	return nil
 }
 
-// Finish records how a step ended. What happened has happened, so a journal
-// that cannot be written is only said.
+// Finish records how a step ended. The step cannot be undone any more, so an error of the
+// journal is only a warning.
 func (j *Journal) Finish(ctx context.Context, step string, err error, detail ...string) {
 	e := Entry{Event: EventDone, Step: step, Detail: detail}
 	if err != nil {
@@ -181,7 +181,7 @@ func (j *Journal) Close(ctx context.Context, err error) {
 	}
 	j.copy(ctx)
 	if j.file != nil {
-		_ = j.file.Close() // each line was synced
+		_ = j.file.Close() // each line is already synced
 	}
 }
 
@@ -199,7 +199,7 @@ func (j *Journal) warn(format string, args ...any) {
 	}
 }
 
-// append writes a line and waits for the disk.
+// append writes a line and syncs the file.
 func (j *Journal) append(e Entry) error {
 	e.Time = j.o.Clock.Now().UTC()
 	line, err := json.Marshal(e)
@@ -210,7 +210,7 @@ func (j *Journal) append(e Entry) error {
 		if _, err := j.file.Write(append(line, '\n')); err != nil {
 			return err
 		}
-		// A pipe or a terminal cannot be synced, and need not.
+		// Pipes and terminals do not support sync and do not need it.
 		if err := j.file.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 			return err
 		}
@@ -219,19 +219,19 @@ func (j *Journal) append(e Entry) error {
 	return nil
 }
 
-// Run is what a journal says of a run.
+// Run is one run as read from a journal.
 type Run struct {
 	Command string
 	Began   time.Time
 	Entries []Entry
 }
 
-// Ended tells whether the run came to its end by itself, well or with an error.
+// Ended reports whether the run ended by itself, successfully or with an error, and was not killed.
 func (r *Run) Ended() bool {
 	return len(r.Entries) > 0 && r.Entries[len(r.Entries)-1].Event == EventEnd
 }
 
-// Failure is the error that the run ended with; "" when it went through or was killed.
+// Failure returns the error that the run ended with; "" if it succeeded or was killed.
 func (r *Run) Failure() string {
 	if !r.Ended() {
 		return ""
@@ -239,7 +239,7 @@ func (r *Run) Failure() string {
 	return r.Entries[len(r.Entries)-1].Error
 }
 
-// Step is the step that was begun last.
+// Step returns the step that began last.
 func (r *Run) Step() string {
 	for i := len(r.Entries) - 1; i >= 0; i-- {
 		if r.Entries[i].Event == EventBegin {
@@ -249,7 +249,7 @@ func (r *Run) Step() string {
 	return ""
 }
 
-// Did is the detail of the last entry of a step with that event, and whether there is one.
+// Did returns the detail of the last entry with this step and event, and whether there is one.
 func (r *Run) Did(step, event string) ([]string, bool) {
 	if r == nil {
 		return nil, false
@@ -262,7 +262,7 @@ func (r *Run) Did(step, event string) ([]string, bool) {
 	return nil, false
 }
 
-// Parse reads the last run of a journal. A last line that was cut off is left out.
+// Parse returns the last run of a journal. It ignores an incomplete last line.
 func Parse(text string) (*Run, error) {
 	var r *Run
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -279,7 +279,7 @@ func Parse(text string) (*Run, error) {
 			continue
 		}
 		if r == nil {
-			return nil, errors.New("no journal of csccm: the first line begins no run")
+			return nil, errors.New("not a journal of csccm: the first line does not begin a run")
 		}
 		r.Entries = append(r.Entries, e)
 	}

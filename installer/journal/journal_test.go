@@ -41,7 +41,7 @@ func TestJournal(t *testing.T) {
 	j.Publish(t.Context())
 	require.NoError(t, j.Begin(t.Context(), "Secret", "create kube-system/cloudstack-secret"))
 
-	// As after kill -9: neither end nor close.
+	// As after kill -9: the journal has no end and is not closed.
 	killed := Last(t.Context(), o.Kube, o.Namespace, "install")
 	require.False(t, killed.Ended())
 	require.Equal(t, "Secret", killed.Step())
@@ -65,7 +65,7 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, "the *** died", r.Failure())
 	require.Equal(t, r, Last(t.Context(), o.Kube, o.Namespace, "install"))
 
-	// The next run is appended, and is the last.
+	// The next run is appended and becomes the last run.
 	o.Command = "uninstall"
 	j, err = Open(o)
 	require.NoError(t, err)
@@ -75,13 +75,13 @@ func TestJournal(t *testing.T) {
 	text, err = os.ReadFile(o.Path)
 	require.NoError(t, err)
 	r, err = Parse(string(text) + `{"time":"2023-`)
-	require.NoError(t, err, "a line that was cut off")
+	require.NoError(t, err, "an incomplete last line")
 	require.Equal(t, "uninstall", r.Command)
 	require.Empty(t, r.Describe())
 	require.Nil(t, Last(t.Context(), o.Kube, o.Namespace, "uninstall"), "never published")
 }
 
-// A full disk is an error before anything is changed, and names the way out.
+// A full disk is an error before anything is changed, and the message says what to do.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
@@ -110,7 +110,7 @@ func TestDiskFillsUp(t *testing.T) {
 	var said string
 	j.o.Warn = func(format string, _ ...any) { said = format }
 	j.Finish(t.Context(), "one", nil)
-	require.Contains(t, said, "cannot be written", "what happened has happened")
+	require.Contains(t, said, "cannot be written", "Finish only warns")
 	err = j.Begin(t.Context(), "two")
 	var e *Error
 	require.ErrorAs(t, err, &e)
@@ -118,7 +118,7 @@ func TestDiskFillsUp(t *testing.T) {
 	require.Contains(t, e.Remedy(), "it continues where it stopped")
 }
 
-func TestNoFolder(t *testing.T) {
+func TestNoDirectory(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	o.Path = filepath.Join(os.DevNull, "journal")
@@ -126,7 +126,7 @@ func TestNoFolder(t *testing.T) {
 	require.ErrorContains(t, err, "nothing has been changed")
 }
 
-func TestNoRightToKeepACopy(t *testing.T) {
+func TestNoPermissionForConfigMap(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	kube := fake.NewClientset()

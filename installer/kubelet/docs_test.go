@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the remedies into docs/distributions.md")
 
-// TestRemediesOfTheDocs: the page for each distribution says what doctor says there.
+// The page for each distribution contains the remedy that csccm doctor prints for it.
 func TestRemediesOfTheDocs(t *testing.T) {
 	t.Parallel()
 	var parts []pages.Part

@@ -18,17 +18,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Failure is why a kubelet's flags could not be read.
+// Failure is the reason why a kubelet's flags could not be read.
 type Failure string
 
-// Failures. Each has another remedy.
+// Failures. They differ in their remedy.
 const (
 	FailureForbidden   Failure = "forbidden"         // the caller lacks get nodes/proxy
 	FailureKubeletAuth Failure = "kubelet-forbidden" // the kubelet refuses the API server
-	FailureGateOff     Failure = "gate-off"          // no /flagz: before 1.36, or ComponentFlagz is off
+	FailureGateOff     Failure = "gate-off"          // no /flagz: Kubernetes before 1.36, or feature gate ComponentFlagz is off
 	FailureNoAddress   Failure = "no-address"        // the Node has no address yet
 	FailureUnreachable Failure = "unreachable"       // the API server does not reach the kubelet
-	FailureNoNode      Failure = "no-node"           // the Node is gone
+	FailureNoNode      Failure = "no-node"           // the Node does not exist
 	FailureTimeout     Failure = "timeout"
 	FailureOther       Failure = "other"
 )
@@ -52,7 +52,7 @@ func (f Failure) text(detail string) string {
 	case FailureUnreachable:
 		return with("the API server does not reach the kubelet")
 	case FailureNoNode:
-		return "the node is gone"
+		return "the node does not exist any more"
 	case FailureTimeout:
 		return with("no answer in time")
 	case FailureOther:
@@ -77,31 +77,31 @@ func (f Failure) remedy() string {
 	return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
 }
 
-// The forms of /flagz, newest first: v1beta1 since 1.36, v1alpha1 in 1.35, text in 1.32 to 1.34.
+// Media types of /flagz, newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35, text in 1.32 to 1.34.
 const (
 	formV1Beta1  = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz"
 	formV1Alpha1 = "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
 	formText     = "text/plain"
 )
 
-// Answer is what a kubelet said of its flags.
+// Answer holds a kubelet's flags, or why they could not be read.
 type Answer struct {
 	Flags   map[string]string
-	Form    string  // one of the forms above, or the probe's
-	Failure Failure // "" when Flags are there
-	Detail  string  // of a failure
+	Form    string  // one of the media types above, or formProbe
+	Failure Failure // "" if Flags is set
+	Detail  string  // details of the failure
 }
 
-// maxBody bounds what is read of an answer; all flags of a kubelet are some 10 kB.
+// maxBody limits the size of an answer, in bytes; all flags of a kubelet are about 10 kB.
 const maxBody = 1 << 20
 
-// prober asks kubelets through the API server's node proxy.
+// prober requests flags from kubelets through the API server's node proxy.
 type prober struct {
 	client *http.Client
 	base   *url.URL
 }
 
-// ask reads the flags of one kubelet.
+// ask requests the flags of one kubelet.
 func (p *prober) ask(ctx context.Context, node string) Answer {
 	var a Answer
 	for _, form := range []string{formV1Beta1, formV1Alpha1, formText} {
@@ -151,13 +151,13 @@ func failed(err error) Answer {
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err // without the URL, which says nothing new
+		err = u.Err // the URL is not useful to the reader
 	}
 	return Answer{Failure: FailureOther, Detail: err.Error()}
 }
 
-// classify names the failure of an answer that is no 200. The API server answers with a Status,
-// the kubelet behind it with plain text.
+// classify returns the failure for an HTTP status other than 200. The API server's own errors are Status objects, the
+// kubelet's errors are plain text.
 func classify(code int, body []byte) Answer {
 	var s metav1.Status
 	fromServer := json.Unmarshal(body, &s) == nil && s.Kind == "Status"
@@ -207,16 +207,16 @@ func parse(form string, body []byte) (map[string]string, error) {
 		Flags map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("answer is not the JSON of a Flagz: %w", err)
+		return nil, fmt.Errorf("answer is not a Flagz object in JSON: %w", err)
 	}
 	if answer.Kind != "Flagz" || len(answer.Flags) == 0 {
-		return nil, fmt.Errorf("answer is no Flagz but kind %q with %d flags", answer.Kind, len(answer.Flags))
+		return nil, fmt.Errorf("answer is not a Flagz object: kind %q with %d flags", answer.Kind, len(answer.Flags))
 	}
 	return answer.Flags, nil
 }
 
-// textFlag matches the flags of interest in the text form. Its delimiter is chosen at random, on
-// purpose, so that nobody parses it: the names are fixed, what follows is one of four.
+// textFlag matches the relevant flags in the text format. The kubelet chooses the delimiter at random among these
+// four, to discourage parsing; the names of the flags are fixed.
 var textFlag = regexp.MustCompile(`(?m)^(cloud-provider|node-ip|hostname-override|provider-id|register-with-taints)(?:: |:|=| )(.*)$`)
 
 func parseText(body string) (map[string]string, error) {
@@ -225,7 +225,7 @@ func parseText(body string) (map[string]string, error) {
 		flags[m[1]] = strings.Trim(strings.TrimSpace(m[2]), `"`)
 	}
 	if len(flags) == 0 {
-		return nil, errors.New("answer is no text form of Flagz")
+		return nil, errors.New("answer is not Flagz in text format")
 	}
 	return flags, nil
 }

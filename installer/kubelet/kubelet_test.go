@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 )
 
-// kubelet137 is the real /flagz of Kubernetes 1.37, with the given --cloud-provider.
+// kubelet137 serves the real /flagz of Kubernetes 1.37, with the given --cloud-provider.
 func kubelet137(cloudProvider string) http.Handler {
 	fs := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
 	fs.String("cloud-provider", cloudProvider, "")
@@ -43,7 +43,7 @@ func notAcceptable(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"only the following media types are accepted","reason":"NotAcceptable","code":406}`))
 }
 
-// kubelet135 knows v1alpha1 and text, as 1.35 with the gate on.
+// kubelet135 serves v1alpha1 and text, as Kubernetes 1.35 with the feature gate.
 func kubelet135(cloudProvider string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch accept := r.Header.Get("Accept"); {
@@ -61,7 +61,7 @@ func kubelet135(cloudProvider string) http.Handler {
 	})
 }
 
-// kubelet132 knows text alone, as 1.32 to 1.34 with the gate on.
+// kubelet132 serves only text, as Kubernetes 1.32 to 1.34 with the feature gate.
 func kubelet132(cloudProvider, delimiter string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
@@ -78,7 +78,7 @@ func text(w http.ResponseWriter, cloudProvider, delimiter string) {
 		"cgroup-root%[1]s\ncloud-provider%[1]s%[2]s\nhostname-override%[1]sworker-1\nv%[1]s2\n", delimiter, cloudProvider)
 }
 
-// apiServer is an API server's node proxy in front of kubelets, by node name.
+// apiServer serves an API server's node proxy for kubelets by node name.
 func apiServer(t *testing.T, kubelets map[string]http.Handler) *rest.Config {
 	t.Helper()
 	status := func(w http.ResponseWriter, code int, reason, message string) {
@@ -166,8 +166,8 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"refuses", Unknown, FailureKubeletAuth, "refuses the API server"},
 		{"no-address", Unknown, FailureNoAddress, "no address yet"},
 		{"down", Unknown, FailureUnreachable, "connection refused"},
-		{"gone", Unknown, FailureNoNode, "gone"},
-		{"nonsense", Unknown, FailureOther, "no text form"},
+		{"gone", Unknown, FailureNoNode, "not exist"},
+		{"nonsense", Unknown, FailureOther, "not Flagz in text format"},
 	}
 	var nodes []corev1.Node
 	for _, tt := range tests {
@@ -186,8 +186,8 @@ func TestVerifyReadsFlags(t *testing.T) {
 	}
 }
 
-// The text form is made with a delimiter chosen at random: whatever the real code chooses, it is read.
-func TestRealTextForm(t *testing.T) {
+// The text format has a random delimiter: every one that the real code chooses is parsed.
+func TestRealTextFormat(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		w := httptest.NewRecorder()
@@ -228,7 +228,7 @@ func TestUnauthorised(t *testing.T) {
 	require.Equal(t, FailureForbidden, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").Failure)
 }
 
-// addressesBy is a node whose addresses were written by managers, one after the other.
+// addressesBy returns the managedFields of a node whose addresses were written by managers, one after the other.
 func addressesBy(managers ...string) []metav1.ManagedFieldsEntry {
 	var out []metav1.ManagedFieldsEntry
 	for i, m := range managers {
@@ -260,8 +260,8 @@ func TestJudgeLadder(t *testing.T) {
 		want  Verdict
 		by    string
 	}{
-		{"nothing to go by", Facts{Node: plain, Flagz: off}, Unknown, ""},
-		{"flags beat what the node shows", Facts{
+		{"no evidence", Facts{Node: plain, Flagz: off}, Unknown, ""},
+		{"flags win over the Node object", Facts{
 			Node:  with(func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }),
 			Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": ""}},
 		}, NotExternal, "/flagz"},
@@ -275,7 +275,7 @@ func TestJudgeLadder(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 			}), Flagz: off,
 		}, External, "taint"},
-		{"our own taint proves nothing", Facts{
+		{"a taint set by csccm proves nothing", Facts{
 			Node: with(func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectPreferNoSchedule}}
 			}), Flagz: off,
@@ -299,12 +299,12 @@ func TestJudgeLadder(t *testing.T) {
 		{"RKE2 with its own option", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name", "external"), Flagz: off, CloudControllerDisabled: true}, External, "--cloud-provider-name=external"},
 		{"RKE2 with another provider's name", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name=harvester"), Flagz: off}, Unknown, ""},
 		{"managedFields: the kubelet writes the addresses", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet") }), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: k3s is kubelet and all", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("cloudstack-ccm", "k3s") }), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: the program k3s contains the kubelet", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("cloudstack-ccm", "k3s") }), Flagz: off}, NotExternal, "managedFields"},
 		{"managedFields: k3s with its own controller", Facts{Node: with(func(n *corev1.Node) {
 			n.ManagedFields = addressesBy("k3s")
 			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
 		}), Flagz: off}, External, "provided-node-ip"},
-		{"managedFields: k3s told to start the kubelet as external says more", Facts{Node: with(func(n *corev1.Node) {
+		{"managedFields: k3s's --kubelet-arg wins", Facts{Node: with(func(n *corev1.Node) {
 			n.ManagedFields = addressesBy("k3s")
 			n.Annotations["k3s.io/node-args"] = `["agent","--kubelet-arg","cloud-provider=external"]`
 		}), Flagz: off}, External, "--kubelet-arg"},
@@ -319,7 +319,7 @@ func TestJudgeLadder(t *testing.T) {
 			n.ManagedFields = addressesBy("kubelet")
 			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
 		}), Flagz: off}, External, "host name only"},
-		{"annotation that is no JSON", Facts{Node: with(func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }), Flagz: off}, Unknown, ""},
+		{"annotation that is not JSON", Facts{Node: with(func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }), Flagz: off}, Unknown, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestRunsCloudController(t *testing.T) {
 	require.False(t, RunsCloudController(&n))
 }
 
-// silence is a network that swallows what is sent.
+// silence is a transport that never answers, as behind a firewall that drops packets.
 type silence struct{}
 
 func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -376,7 +376,8 @@ func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// Kubelets behind a firewall: a thousand of them cost no more than the bound, and what the nodes show still speaks.
+// Kubelets behind a firewall: even a thousand of them take no longer than the limit, and the verdicts are based on the
+// Node objects.
 func TestSilentKubeletsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,24 +19,24 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 )
 
-// DefaultProbeImage has the few programs that a probe needs.
+// DefaultProbeImage contains the programs that probeScript needs.
 const DefaultProbeImage = "docker.io/library/busybox:1.37"
 
-// ProbeOptions allow a Pod on each node whose kubelet's flags show nowhere else.
+// ProbeOptions are the settings of probe Pods, which run on nodes whose kubelet's flags cannot be found otherwise.
 type ProbeOptions struct {
 	Image string
-	Clock clock.Clock // nil for the real one
+	Clock clock.Clock // nil means the real clock
 }
 
-// Evidence that a probe brings.
+// Source and format of the evidence from a probe.
 const (
 	probeSource = "probe Pod"
 	formProbe   = "command line"
 )
 
-// The probe reads the command line of the process named kubelet, and writes what it finds of the flags
-// that matter where the Pod's status shows it. /proc/PID/cmdline may be read by everybody, so the Pod needs
-// the node's process table and no privilege.
+// probeScript reads the command line of the process named kubelet and writes the relevant flags to the termination
+// message, which the Pod's status shows. Every user may read /proc/PID/cmdline, so the Pod needs hostPID but no
+// privileges.
 const probeScript = `found=no
 for p in /proc/[0-9]*; do
   [ "$(cat $p/comm 2>/dev/null)" = kubelet ] || continue
@@ -47,13 +47,13 @@ echo "kubelet found: $found" >>/dev/termination-log`
 
 const (
 	probePrefix  = "csccm-kubelet-probe-"
-	probeLimit   = 60 * time.Second // of one Pod, image pull included
+	probeLimit   = 60 * time.Second // for one Pod, including the image pull
 	probePoll    = 500 * time.Millisecond
 	probesAtOnce = 8
 	nobody       = int64(65534)
 )
 
-// probePod is the Pod for one node.
+// probePod returns the probe Pod for one node.
 func probePod(namespace, node, image string) *corev1.Pod {
 	no, yes, user, seconds, zero := false, true, nobody, int64(probeLimit/time.Second), int64(0)
 	return &corev1.Pod{
@@ -77,7 +77,7 @@ func probePod(namespace, node, image string) *corev1.Pod {
 	}
 }
 
-// probeAll answers for the nodes that names holds, many at once.
+// probeAll probes the named nodes, up to probesAtOnce at the same time.
 func probeAll(ctx context.Context, c *cluster.Cluster, o ProbeOptions, names []string) map[string]Answer {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -103,7 +103,7 @@ func probeAll(ctx context.Context, c *cluster.Cluster, o ProbeOptions, names []s
 	return out
 }
 
-// probe runs one Pod and removes it, also when ctx ends meanwhile.
+// probe runs one Pod and deletes it, even if ctx ends before the Pod.
 func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Answer {
 	pods := c.Kube.CoreV1().Pods(c.Namespace)
 	pod, err := pods.Create(ctx, probePod(c.Namespace, node, o.Image), metav1.CreateOptions{})
@@ -130,7 +130,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	}
 }
 
-// removeProbe works after ^C too.
+// removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
 func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod) {
 	const enough = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
@@ -146,7 +146,7 @@ func readProbe(pod *corev1.Pod) (Answer, bool) {
 			continue
 		}
 		if t.ExitCode != 0 {
-			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with %d (%s)", t.ExitCode, t.Reason), Form: formProbe}, true
+			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with exit code %d (%s)", t.ExitCode, t.Reason), Form: formProbe}, true
 		}
 		return parseProbe(t.Message), true
 	}
@@ -165,12 +165,12 @@ func waitingFor(pod *corev1.Pod) string {
 	return "phase " + string(pod.Status.Phase)
 }
 
-// parseProbe reads what the script wrote: flags as --name=value, or --name and value on two lines. A
-// kubelet without --cloud-provider has none, and that is what its absence says.
+// parseProbe parses the output of probeScript: flags as --name=value, or --name and value on two lines. A missing
+// --cloud-provider means that the kubelet runs without a cloud provider.
 func parseProbe(text string) Answer {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if lines[len(lines)-1] != "kubelet found: yes" {
-		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs it inside its own)", Form: formProbe}
+		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs the kubelet in its own process)", Form: formProbe}
 	}
 	flags := map[string]string{flagCloudProvider: ""}
 	for i, line := range lines[:len(lines)-1] {

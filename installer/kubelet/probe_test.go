@@ -27,7 +27,7 @@ func ended(message string, code int32) corev1.PodStatus {
 	}}}
 }
 
-// runs makes a clientset whose Pods get the status of their node at once.
+// runs returns a clientset that gives each new Pod the status for its node.
 func runs(t *testing.T, status map[string]corev1.PodStatus) *fake.Clientset {
 	t.Helper()
 	kube := fake.NewClientset()
@@ -64,7 +64,7 @@ func TestProbePods(t *testing.T) {
 		{"without", NotExternal, `probe Pod: --cloud-provider=""`},
 		{"other", NotExternal, `probe Pod: --cloud-provider="aws"`},
 		{"k3s", Unknown, "no process is named kubelet"},
-		{"broken", Unknown, "ended with 127"},
+		{"broken", Unknown, "ended with exit code 127"},
 		{"evicted", Unknown, "Evicted disk pressure"},
 		{"refused", Unknown, "PodSecurity"},
 	}
@@ -76,7 +76,7 @@ func TestProbePods(t *testing.T) {
 	kube := runs(t, status)
 	c := cluster.NewForTest(kube)
 	verdicts := VerifyWith(t.Context(), c, nodes, &ProbeOptions{Image: "busybox:1"})
-	require.Equal(t, External, verdicts[0].Verdict, "what is known is not probed")
+	require.Equal(t, External, verdicts[0].Verdict, "nodes with a verdict are not probed")
 	for i, tt := range tests {
 		v := verdicts[i+1]
 		require.Equal(t, tt.want, v.Verdict, "%+v", v)
@@ -84,7 +84,7 @@ func TestProbePods(t *testing.T) {
 	}
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	require.Empty(t, left.Items, "no Pod is left behind")
+	require.Empty(t, left.Items, "all probe Pods are deleted")
 }
 
 func TestProbeThatNeverEnds(t *testing.T) {
@@ -96,7 +96,7 @@ func TestProbeThatNeverEnds(t *testing.T) {
 	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
 	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image", Form: formProbe}, a)
 
-	// ^C: the Pod is removed all the same.
+	// After ^C the Pod is deleted too.
 	ctx, cancel := context.WithCancel(t.Context())
 	a = probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
 	require.Equal(t, Answer{Failure: FailureTimeout, Form: formProbe}, a)
@@ -105,7 +105,7 @@ func TestProbeThatNeverEnds(t *testing.T) {
 	require.Empty(t, left.Items)
 }
 
-// The Pod asks for the node's process table and for no privilege.
+// The Pod uses hostPID and no privileges.
 func TestProbePodIsHarmless(t *testing.T) {
 	t.Parallel()
 	p := probePod("kube-system", "n", "busybox:1")
@@ -120,7 +120,7 @@ func TestProbePodIsHarmless(t *testing.T) {
 	require.Equal(t, []corev1.Capability{"ALL"}, s.Capabilities.Drop)
 }
 
-// The script itself, on this machine: a process that calls itself kubelet is found with its flags alone.
+// The script runs on this machine: it finds a process named kubelet and only its relevant flags.
 func TestProbeScript(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")

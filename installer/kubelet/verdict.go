@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet finds out whether kubelets run with --cloud-provider=external, from the API
-// server alone: it asks each kubelet for its flags and falls back to what its Node shows.
+// Package kubelet finds out whether kubelets run with --cloud-provider=external. It uses only the API server: it
+// requests each kubelet's flags through the node proxy and falls back to evidence in the Node object.
 package kubelet
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Verdict says how a kubelet runs.
+// Verdict is whether a kubelet runs with --cloud-provider=external.
 type Verdict string
 
 // Verdicts.
@@ -29,7 +29,7 @@ const (
 	Unknown     Verdict = "unknown"
 )
 
-// Evidence is one observation. Says is what it proves, Unknown when it proves nothing by itself.
+// Evidence is one observation. Says is the verdict that it proves, or Unknown if it proves nothing.
 type Evidence struct {
 	Source string  `json:"source"` // /flagz, probe Pod, annotation ..., managedFields, taint ...
 	Detail string  `json:"detail"`
@@ -40,15 +40,15 @@ type Evidence struct {
 type NodeVerdict struct {
 	Node    string  `json:"node"`
 	Verdict Verdict `json:"verdict"`
-	// Evidence is ordered from strong to weak; the first that says something decides.
+	// Evidence is ordered from strong to weak; the first entry that is not Unknown decides.
 	Evidence []Evidence `json:"evidence"`
-	// Failure is why the kubelet's flags could not be read; "" when they were.
+	// Failure is why the kubelet's flags could not be read; "" if they were read.
 	Failure Failure `json:"failure,omitempty"`
-	// Remedy says what to do; empty when the verdict is External.
+	// Remedy is what to do; empty if the verdict is External.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Reason is the decisive evidence in one line.
+// Reason returns the decisive evidence in one line.
 func (v NodeVerdict) Reason() string {
 	for _, e := range v.Evidence {
 		if e.Says == v.Verdict {
@@ -58,18 +58,18 @@ func (v NodeVerdict) Reason() string {
 	return "no evidence"
 }
 
-// Facts is what Judge decides by.
+// Facts is the input of Judge.
 type Facts struct {
 	Node  *corev1.Node
 	Flagz Answer
-	// Distribution chooses the remedy.
+	// Distribution determines the remedy.
 	Distribution cluster.Distribution
-	// CloudControllerDisabled: a k3s or RKE2 server of the cluster runs with
-	// --disable-cloud-controller, so no agent gets --cloud-provider by itself.
+	// CloudControllerDisabled is true if a k3s or RKE2 server of the cluster runs with
+	// --disable-cloud-controller: then the distribution sets --cloud-provider on no agent.
 	CloudControllerDisabled bool
 }
 
-// Judge decides about one kubelet.
+// Judge returns the verdict on one kubelet.
 func Judge(f Facts) NodeVerdict {
 	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
 	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
@@ -77,7 +77,7 @@ func Judge(f Facts) NodeVerdict {
 	return v
 }
 
-// settle takes the first evidence that says something.
+// settle sets verdict and remedy by the first evidence that is not Unknown.
 func (v *NodeVerdict) settle(d cluster.Distribution) {
 	v.Verdict, v.Remedy = Unknown, ""
 	for _, e := range v.Evidence {
@@ -120,10 +120,10 @@ func fromFlags(a Answer) []Evidence {
 
 const flagCloudProvider = "cloud-provider"
 
-// argsAnnotations are where k3s and RKE2 keep a node's own command line.
+// argsAnnotations are the annotations in which k3s and RKE2 store the command line of a node's agent or server.
 var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
 
-// nodeArgs reads the command line annotation, a JSON array.
+// nodeArgs parses the command line annotation, which is a JSON array.
 func nodeArgs(n *corev1.Node) (annotation string, args []string) {
 	for _, key := range argsAnnotations {
 		raw, ok := n.Annotations[key]
@@ -134,7 +134,7 @@ func nodeArgs(n *corev1.Node) (annotation string, args []string) {
 	return "", nil
 }
 
-// DisablesCloudController tells whether a node's k3s or RKE2 was started with
+// DisablesCloudController reports whether a node's k3s or RKE2 was started with
 // --disable-cloud-controller.
 func DisablesCloudController(n *corev1.Node) bool {
 	_, args := nodeArgs(n)
@@ -161,7 +161,7 @@ func fromNodeArgs(f Facts) []Evidence {
 		}
 		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
 	}
-	if name, ok := option(args, "--cloud-provider-name"); ok { // RKE2's own, which reaches the kubelet too
+	if name, ok := option(args, "--cloud-provider-name"); ok { // RKE2 passes its value to the kubelet too
 		e := Evidence{source, "--cloud-provider-name=" + name, Unknown}
 		if name == string(External) {
 			e.Says = External
@@ -203,7 +203,7 @@ func kubeletArg(args []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// fromNode reads what a kubelet leaves on its Node.
+// fromNode returns the evidence in the Node object.
 func fromNode(n *corev1.Node) []Evidence {
 	var out []Evidence
 	if ip, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
@@ -232,10 +232,10 @@ func fromNode(n *corev1.Node) []Evidence {
 	return out
 }
 
-// fromManagedFields reads who wrote the addresses last; status.addresses is an atomic list, so it has one
-// owner. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with --node-ip,
-// which the annotation would show. In k3s the kubelet and the built-in cloud controller are one process with one
-// name; where that controller runs, kubelets are external and have a --node-ip.
+// fromManagedFields returns evidence from the last writer of the addresses; status.addresses is an atomic list, so
+// it has one manager. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with
+// --node-ip, which the annotation shows. In k3s the kubelet and the built-in cloud controller are one process and use
+// the same manager name; if that controller runs, kubelets are external and have a --node-ip.
 func fromManagedFields(n *corev1.Node) []Evidence {
 	if !WritesAddresses(n) || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
 		return nil
@@ -246,8 +246,8 @@ func fromManagedFields(n *corev1.Node) []Evidence {
 	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
 }
 
-// WritesAddresses tells whether the kubelet wrote the node's addresses last. A manager is named after the program:
-// k3s, servers and agents alike, is one with the kubelet in it; RKE2 starts the kubelet itself.
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the
+// name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
 	switch lastWriter(n, `"f:addresses"`) {
 	case "kubelet", "k3s":
@@ -256,8 +256,8 @@ func WritesAddresses(n *corev1.Node) bool {
 	return false
 }
 
-// lastWriter is the manager that wrote a field last, by the node's managedFields; "" where they do not say.
-// field is as managedFields write it, in quotes: "f:addresses".
+// lastWriter returns the manager that wrote a field last, or "" if managedFields has no entry for it. field
+// is the name in managedFields with its quotes: "f:addresses".
 func lastWriter(n *corev1.Node, field string) string {
 	manager, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
@@ -284,7 +284,7 @@ func onlyHostname(addresses []corev1.NodeAddress) bool {
 	return len(addresses) > 0
 }
 
-// Remedy says how kubelets of a distribution are started with --cloud-provider=external.
+// Remedy returns how to start kubelets of a distribution with --cloud-provider=external.
 func Remedy(d cluster.Distribution) string {
 	switch d {
 	case cluster.Kubeadm:
@@ -308,7 +308,7 @@ func Remedy(d cluster.Distribution) string {
 	return "start the kubelet with --cloud-provider=external and restart it"
 }
 
-// RunsCloudController tells whether a node is a k3s or RKE2 server that runs the distribution's own
+// RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in
 // cloud controller.
 func RunsCloudController(n *corev1.Node) bool {
 	_, args := nodeArgs(n)

@@ -15,35 +15,37 @@ import (
 	"github.com/csccm/csccm/installer/cluster"
 )
 
-// A kubelet answers within milliseconds. Where a firewall swallows what the API server sends to all of them,
-// the whole must end before the check that waits for it gives up (20 s), so that the nodes themselves can speak.
+// Limits of Verify. A kubelet normally answers within milliseconds. If a firewall drops the API server's packets to all
+// kubelets, Verify must still end before the time-out of the check that calls it (20 s), so that the verdicts can be
+// based on the Node objects.
 const (
 	workers     = 32
 	perKubelet  = 5 * time.Second
 	allKubelets = 15 * time.Second
 )
 
-// Verify judges the kubelets of nodes, in their order. It asks each kubelet through the API
-// server, many at once; one that does not answer costs 5 s, all of them 15 s, and makes no error.
+// Verify returns the verdicts on the kubelets of nodes, in the same order. It requests the flags of many kubelets at
+// the same time through the API server. It waits at most 5 s for one kubelet and 15 s for all of them; a kubelet that
+// does not answer is not an error.
 func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []NodeVerdict {
 	return VerifyWith(ctx, c, nodes, nil)
 }
 
-// VerifyWith is Verify that, with options, runs a Pod on each node whose verdict would be Unknown.
+// VerifyWith is like Verify, but if o is not nil, it also runs a probe Pod on each node whose verdict is Unknown.
 func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
-	// The distribution only chooses the words of the remedy: an error here is the generic one.
+	// Ignore the error: the distribution only determines the remedy, and there is a generic one.
 	distribution, _, _ := c.Distribution(ctx, nodes)
 	verdicts := verify(ctx, newProber(c), distribution, nodes)
 	if o == nil {
 		return verdicts
 	}
-	var dark []string
+	var unknown []string
 	for i := range verdicts {
 		if verdicts[i].Verdict == Unknown {
-			dark = append(dark, nodes[i].Name)
+			unknown = append(unknown, nodes[i].Name)
 		}
 	}
-	answers := probeAll(ctx, c, *o, dark)
+	answers := probeAll(ctx, c, *o, unknown)
 	for i := range verdicts {
 		if a, probed := answers[nodes[i].Name]; probed {
 			verdicts[i].Evidence = append(fromFlags(a), verdicts[i].Evidence...)
@@ -53,8 +55,8 @@ func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o 
 	return verdicts
 }
 
-// disabled tells whether a server of k3s or RKE2 runs without its own cloud controller.
-func disabled(nodes []corev1.Node) bool {
+// builtinDisabled reports whether a server of k3s or RKE2 runs without its built-in cloud controller.
+func builtinDisabled(nodes []corev1.Node) bool {
 	return slices.ContainsFunc(nodes, func(n corev1.Node) bool { return DisablesCloudController(&n) })
 }
 
@@ -74,7 +76,7 @@ func newProber(c *cluster.Cluster) *prober {
 }
 
 func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
-	withoutOwn := disabled(nodes)
+	controllerDisabled := builtinDisabled(nodes)
 	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
 	defer cancelAll()
 	out := make([]NodeVerdict, len(nodes))
@@ -84,7 +86,7 @@ func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []core
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: withoutOwn}
+			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
 			f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
 			if p != nil {
 				actx, cancel := context.WithTimeout(ctx, perKubelet)

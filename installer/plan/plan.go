@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan shows what the controller would do in CloudStack for the Services of a live cluster. It reads only.
+// Package plan shows what the controller would do in CloudStack for the Services of a live cluster. It is read-only.
 package plan
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// workers is how many Services are looked at at once, as many as in the controller's own loop.
+// workers is the number of Services that are planned at the same time, as in the controller.
 const workers = 4
 
-// SchemaVersion is that of Report in JSON.
+// SchemaVersion is the version of Report's JSON format.
 const SchemaVersion = 1
 
-// Report is the plan for all Services that were selected.
+// Report is the plan for all selected Services.
 type Report struct {
 	SchemaVersion int        `json:"schemaVersion"`
 	Settings      Settings   `json:"settings"`
@@ -34,56 +34,56 @@ type Report struct {
 	Summary       Summary    `json:"summary"`
 }
 
-// Settings are those of the controller that the plan depends on.
+// Settings are the controller's settings that affect the plan.
 type Settings struct {
 	ClusterID string `json:"clusterID"`
 	Policy    string `json:"policy"`
 	ACLs      bool   `json:"manageNetworkACLs"`
-	// From is where they were found.
+	// From names the source of the settings.
 	From string `json:"from"`
 }
 
 // Service is the plan for one Service.
 type Service struct {
 	loadbalancer.Preview
-	// Address is what the Service's status shows.
+	// Address is the address in the Service's status.
 	Address string   `json:"address,omitempty"`
 	Actions []Action `json:"actions"`
-	// Error says why there is no plan: a read failed.
+	// Error is the read error because of which there is no plan.
 	Error string `json:"error,omitempty"`
 
-	cause error // of Error
+	cause error // the error in Error
 }
 
-// Action is a step towards what the Service asks for.
+// Action is an action that the controller would do for a Service.
 type Action struct {
 	loadbalancer.Action
-	// Held is set when the controller's policy keeps the action from being done.
+	// Held is true if the controller's policy does not allow the action.
 	Held bool `json:"heldByPolicy,omitempty"`
 }
 
-// Summary counts Services, and the actions of all.
+// Summary counts Services and their actions.
 type Summary struct {
 	Services int `json:"services"`
-	Settled  int `json:"settled"` // nothing to do
+	Settled  int `json:"settled"` // without actions
 	Changing int `json:"changing"`
 	Refused  int `json:"refused"`
-	Failed   int `json:"failed"` // not known
+	Failed   int `json:"failed"` // no plan because of an error
 	Actions  int `json:"actions"`
 	Held     int `json:"heldByPolicy"`
 }
 
-// ToDo tells whether anything is not as the Services ask for: there are actions, or refusals that somebody has to
-// resolve.
+// ToDo reports whether CloudStack differs from what the Services specify: there are actions, or refusals that somebody
+// has to resolve.
 func (r *Report) ToDo() bool { return r.Summary.Changing+r.Summary.Refused > 0 }
 
-// Previewer makes the plan for one Service; *provider.Previewer is one.
+// Previewer plans one Service; *provider.Previewer implements it.
 type Previewer interface {
 	Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error)
 }
 
-// Make plans for the Services that the controller works on and that were selected. What fails for one Service is in
-// its plan; the error is of the whole: the cluster cannot be read, or a name names nothing.
+// Make plans the selected Services that the controller handles. An error for one Service is in its plan. Make returns
+// an error only if the cluster cannot be read or if a name selects nothing.
 func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings Settings, selected Selection) (*Report, error) {
 	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -130,7 +130,7 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy loadba
 	return out
 }
 
-// Cause is the first error of a Service that could not be looked at; nil where all could.
+// Cause returns the error of the first Service that could not be planned, or nil.
 func (r *Report) Cause() error {
 	for _, s := range r.Services {
 		if s.cause != nil {
@@ -140,10 +140,10 @@ func (r *Report) Cause() error {
 	return nil
 }
 
-// mark notes which actions the policy holds back.
+// mark marks the actions that the policy holds back.
 func mark(actions []loadbalancer.Action, policy loadbalancer.Policy) []Action {
 	out := make([]Action, 0, len(actions))
-	done := policy.Filter(actions) // keeps the order
+	done := policy.Filter(actions) // in the same order
 	for i := range actions {
 		a := Action{Action: actions[i], Held: true}
 		if len(done) > 0 && done[0].Kind == a.Kind && done[0].Label == a.Label && done[0].RuleID == a.RuleID && done[0].FirewallID == a.FirewallID {
@@ -177,14 +177,15 @@ func sum(services []*Service) Summary {
 	return s
 }
 
-// todo tells whether the controller would do anything for the Service. An acquisition whose outcome it does not know
-// it would ask for.
+// todo reports whether the controller would do anything for the Service. That includes looking up the outcome of a
+// pending address acquisition.
 func (s *Service) todo() bool { return len(s.Actions) > 0 || s.Pending > 0 }
 
-// Selection is what the command line names.
+// Selection holds the names from the command line.
 type Selection []string
 
-// Select takes NAMESPACE/NAME, and NAMESPACE/ for all of a namespace. None means all. Its error is a *SelectionError.
+// Select parses names of the form NAMESPACE/NAME, or NAMESPACE/ for all Services of a namespace. No name means all
+// Services. The error is a *SelectionError.
 func Select(names []string) (Selection, error) {
 	for _, n := range names {
 		if namespace, name, ok := strings.Cut(n, "/"); !ok || namespace == "" || strings.Contains(name, "/") {
@@ -194,17 +195,17 @@ func Select(names []string) (Selection, error) {
 	return names, nil
 }
 
-// SelectionError is a name that selects nothing.
+// SelectionError means that a name is malformed or selects no Service.
 type SelectionError struct {
 	Name, What, Fix string
 }
 
 func (e *SelectionError) Error() string { return fmt.Sprintf("%s %s", e.Name, e.What) }
 
-// Remedy says what would be right.
+// Remedy returns how to find the right name.
 func (e *SelectionError) Remedy() string { return e.Fix }
 
-// of returns the selected Services that the controller works on, sorted.
+// of returns the selected Services that the controller handles, sorted by namespace and name.
 func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 	byName := map[string]*corev1.Service{}
 	var concerned []*corev1.Service
@@ -222,7 +223,7 @@ func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 		case !found:
 			return nil, &SelectionError{Name: name, What: "is no Service of the cluster", Fix: "kubectl get services --all-namespaces"}
 		case !provider.Handles(svc):
-			return nil, &SelectionError{Name: name, What: "is none of the controller's: " + whyNot(svc)}
+			return nil, &SelectionError{Name: name, What: "is not handled by the controller: " + whyNot(svc)}
 		}
 	}
 	wanted := func(svc *corev1.Service) bool {
@@ -242,5 +243,5 @@ func whyNot(svc *corev1.Service) string {
 	case svc.Spec.LoadBalancerClass != nil:
 		return fmt.Sprintf("its loadBalancerClass is %s", *svc.Spec.LoadBalancerClass)
 	}
-	return "it is being deleted, and no load balancer of it is known"
+	return "it is being deleted, and it has no known load balancer"
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// scripted answers by the Service's name.
+// scripted is a Previewer that answers by the Service's name.
 type scripted map[string]func() (loadbalancer.Preview, error)
 
 func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
@@ -96,14 +96,14 @@ func TestMake(t *testing.T) {
 			summary: Summary{Services: 3, Settled: 1, Changing: 1, Refused: 1, Actions: 3},
 		},
 		"one":                 {names: []string{"apps/idle"}, want: []string{"apps/idle"}, summary: Summary{Services: 1, Settled: 1}},
-		"refused alone":       {names: []string{"shop/api"}, want: []string{"shop/api"}, todo: true, summary: Summary{Services: 1, Refused: 1}},
+		"only a refused one":  {names: []string{"shop/api"}, want: []string{"shop/api"}, todo: true, summary: Summary{Services: 1, Refused: 1}},
 		"a namespace":         {names: []string{"shop/"}, want: []string{"shop/api", "shop/web"}, todo: true, summary: Summary{Services: 2, Changing: 1, Refused: 1, Actions: 3}},
 		"an empty one":        {names: []string{"none/"}},
 		"no-delete":           {names: []string{"shop/web"}, policy: "no-delete", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1}},
 		"dry-run":             {names: []string{"shop/web"}, policy: "dry-run", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3}},
 		"a failure":           {more: []runtime.Object{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
 		"an unknown outcome":  {more: []runtime.Object{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
-		"no form":             {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
+		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
 		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
 		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is ClusterIP"},
 		"of another balancer": {names: []string{"apps/classy"}, err: "its loadBalancerClass is other.example.org/lb"},

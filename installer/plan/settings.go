@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// Options finds the settings of the controller that runs as a Helm release: the flags of its Deployment or DaemonSet.
-// from says where they are from. Without a controller they are the defaults.
+// Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
+// from names their source. Without a controller they are the defaults.
 func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
 	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
 	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
@@ -47,7 +47,7 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 	return provider.DefaultOptions(), "the defaults", nil
 }
 
-// flagsOf are the flags of the container that is a cloud controller manager.
+// flagsOf returns the flags of the container that runs the cloud controller manager.
 func flagsOf(pod *corev1.PodSpec) ([]string, bool) {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -61,7 +61,7 @@ func flagsOf(pod *corev1.PodSpec) ([]string, bool) {
 	return nil, false
 }
 
-// parseFlags reads those of the controller's flags that make its settings. The framework's others are passed over.
+// parseFlags parses the controller's flags for its settings and ignores other flags of the cloud-provider framework.
 func parseFlags(args []string) (provider.Options, error) {
 	o := provider.DefaultOptions()
 	flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)

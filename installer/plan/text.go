@@ -12,14 +12,14 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// TextOptions say how a Report is written for people.
+// TextOptions are the options of WriteText.
 type TextOptions struct {
 	Style report.Style
-	// Verbose shows Services with nothing to do in lines of their own, and what the settings are.
+	// Verbose also shows the settings and the Services without actions.
 	Verbose bool
 }
 
-// WriteText writes the plan for people. A summary ends it.
+// WriteText writes the plan as text, with a summary at the end.
 func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	if o.Verbose {
@@ -42,7 +42,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// columns are the widths of names and addresses.
+// columns returns the widths of the columns of names and addresses.
 func (r *Report) columns() (names, addresses int) {
 	for _, s := range r.Services {
 		names, addresses = max(names, utf8.RuneCountInString(s.Service)), max(addresses, utf8.RuneCountInString(s.address()))
@@ -112,7 +112,7 @@ func (s *Service) verdict() (string, report.Paint) {
 	return "as asked for", report.Good
 }
 
-// String is a line for people.
+// String returns the summary as one line of text.
 func (s Summary) String() string {
 	if s.Services == 0 {
 		return "No Service of type LoadBalancer."

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlog reads the controller's log, in klog's text and JSON forms.
+// Package podlog parses the controller's log, in klog's text and JSON formats.
 package podlog
 
 import (
@@ -18,10 +18,10 @@ import (
 
 // Line is one entry of a log.
 type Line struct {
-	At     time.Time // zero where the line has none
+	At     time.Time // zero if the line has no valid time
 	Level  byte      // I, W, E or F
 	Source string    // file.go:123
-	// Message is the program's own constant text; what varies is in Values.
+	// Message is the constant text of the entry; variable data is in Values.
 	Message string
 	Values  []Value
 }
@@ -29,7 +29,7 @@ type Line struct {
 // Value is one key of a structured entry.
 type Value struct{ Key, Text string }
 
-// Get is the text of a key; "" without it.
+// Get returns the value of a key; "" if there is none.
 func (l *Line) Get(key string) string {
 	for _, v := range l.Values {
 		if v.Key == key {
@@ -39,14 +39,14 @@ func (l *Line) Get(key string) string {
 	return ""
 }
 
-// Error tells whether the entry reports a failure.
+// Error reports whether the entry is an error or a fatal error.
 func (l *Line) Error() bool { return l.Level == 'E' || l.Level == 'F' }
 
-// header is klog's: level, month and day, time, process, source.
+// header matches klog's header: level, month and day, time, process ID, source.
 var header = regexp.MustCompile(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d+)\s+\d+ ([\w.-]+:\d+)\] (.*)$`)
 
-// Parse reads one line; false for what no klog wrote (a stack trace, a library's own words). now tells
-// the year, which klog's text form leaves out.
+// Parse parses one line. It returns false for lines that klog did not write, such as stack traces. now determines
+// the year, which klog's text format omits.
 func Parse(text string, now time.Time) (Line, bool) {
 	if strings.HasPrefix(text, "{") {
 		return parseJSON(text)
@@ -71,16 +71,16 @@ func timeOf(text string, now time.Time) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	if at.After(now.Add(24 * time.Hour)) { // of last year
+	if at.After(now.Add(24 * time.Hour)) { // the line is from last year
 		at = at.AddDate(-1, 0, 0)
 	}
 	return at
 }
 
-// nextKey begins the next value after one without quotes.
+// nextKey matches the start of the next key after a value without quotes.
 var nextKey = regexp.MustCompile(` [A-Za-z][\w.-]*=`)
 
-// parseValues reads `key="quoted" other=bare`; a value without quotes ends at the next key.
+// parseValues parses `key="quoted" other=bare`; a value without quotes ends at the next key.
 func parseValues(rest string) []Value {
 	var out []Value
 	for {
@@ -104,7 +104,7 @@ func parseValues(rest string) []Value {
 	}
 }
 
-// parseJSON reads klog's JSON form: ts in milliseconds, msg, caller, v for what is no error.
+// parseJSON parses klog's JSON format: ts in milliseconds, msg, caller, and v, which error entries do not have.
 func parseJSON(text string) (Line, bool) {
 	var raw map[string]any
 	if json.Unmarshal([]byte(text), &raw) != nil {
@@ -143,7 +143,7 @@ func plain(v any) string {
 	return string(raw)
 }
 
-// ParseAll reads a log and says how many of its lines were none of klog's.
+// ParseAll parses a log. others is the number of lines that klog did not write.
 func ParseAll(text string, now time.Time) (lines []Line, others int) {
 	for raw := range strings.SplitSeq(text, "\n") {
 		if strings.TrimSpace(raw) == "" {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Part is the part of docs/security.md that the table is (docs/pages).
+// Part is the name of the generated part of docs/security.md (see docs/pages).
 const Part = "rights of csccm: written by go generate ./installer/rights"
 
-// Markdown is the table for docs/security.md. Rights that differ by their kinds of objects alone share a line.
+// Markdown returns the table for docs/security.md. Rights that differ only in their resource share a row.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| resource | verbs | where | commands | for | if missing |\n|---|---|---|---|---|---|\n")
@@ -28,7 +28,7 @@ func Markdown() string {
 		for j := i; j < len(table); j++ {
 			if o := &table[j]; !done[j] && alike(r, o) {
 				resources, done[j] = append(resources, strings.TrimPrefix(o.name(), group)), true
-				group = o.Group + " " // said once
+				group = o.Group + " " // name the API group only once
 			}
 		}
 		why := r.Why
@@ -41,7 +41,7 @@ func Markdown() string {
 	return b.String()
 }
 
-// alike tells whether two rights differ by their kind of object alone.
+// alike reports whether two rights differ only in their resource.
 func alike(a, b *Right) bool {
 	return slices.Equal(a.Verbs, b.Verbs) && slices.Equal(a.Commands, b.Commands) && a.Place == b.Place && a.Why == b.Why && a.Without == b.Without &&
 		a.Chart == b.Chart && (a.Chart || a.When == b.When)

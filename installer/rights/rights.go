@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights is the one table of what csccm asks of the API server: check K8S-003, docs/security.md and
-// docs/csccm-rights.yaml are made of it, and the system tests hold it against the API server's audit log.
+// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003, docs/security.md and
+// docs/csccm-rights.yaml are based on it, and the system tests compare it with the API server's audit log.
 package rights
 
 import (
@@ -12,24 +12,24 @@ import (
 
 //go:generate go run ./gen
 
-// Place is where a right must hold.
+// Place is the namespace in which a right is needed.
 type Place string
 
 // Places.
 const (
-	// Everywhere is for what has no namespace, and for what is read in all of them.
+	// Everywhere is for cluster-scoped resources and for resources that are needed in all namespaces.
 	Everywhere Place = ""
 	// Release is the namespace of the release.
 	Release Place = "release"
-	// System is where other providers, their lease and kubeadm's settings are.
+	// System is the namespace of other providers, their lease and kubeadm's settings.
 	System Place = "kube-system"
-	// Heartbeats is where kubelets renew their leases.
+	// Heartbeats is the namespace in which kubelets renew their leases.
 	Heartbeats Place = "kube-node-lease"
 	// Tested is the namespace in which csccm test works. No role of docs/csccm-rights.yaml grants it.
 	Tested Place = "namespace of csccm test"
 )
 
-// Namespace is the place as the API server knows it; "" for everywhere.
+// Namespace returns the name of the namespace; "" for Everywhere.
 func (p Place) Namespace(release string) string {
 	if p == Release {
 		return release
@@ -41,21 +41,21 @@ func (p Place) Namespace(release string) string {
 type Right struct {
 	Verbs []string
 	Group string
-	// Resource, with its subresource: pods/log.
+	// Resource includes the subresource, if any: pods/log.
 	Resource string
 	Place    Place
-	// Commands of csccm that ask for it.
+	// Commands are the commands of csccm that need the right.
 	Commands []string
 	Why      string
-	// Without says what csccm does where the right is missing; "" where it cannot go on.
+	// Without is what csccm does without the right; "" if it cannot continue.
 	Without string
-	// When says when it is needed; "" for always.
+	// When is the condition on which the right is needed; "" means always.
 	When string
-	// Chart marks a kind of object of the chart: needed where the rendered chart has one.
+	// Chart marks rights on objects of the chart, which are needed only if the rendered chart has such objects.
 	Chart bool
 }
 
-// Request is one verb of a right, as a subject access review names it.
+// Request is one verb of a right, with the attributes of a SubjectAccessReview.
 type Request struct{ Verb, Group, Resource, Namespace string }
 
 func (r Request) String() string {
@@ -72,8 +72,9 @@ func (r Request) String() string {
 // Kind is the group and resource of a kind of object.
 type Kind struct{ Group, Resource string }
 
-// Requests are what a command asks for in any case, the optional ones apart: more tells which kinds the chart has, by
-// default all that it has without further values; release is its namespace.
+// Requests returns the unconditional requests of a command; it can continue without the optional ones. release is the
+// namespace of the release. kinds are the kinds of objects in the rendered chart; nil means those of the default
+// values.
 func Requests(command, release string, kinds []Kind) (needed, optional []Request) {
 	add := func(to []Request, r Request) []Request {
 		if slices.Contains(to, r) {
@@ -106,7 +107,7 @@ func Requests(command, release string, kinds []Kind) (needed, optional []Request
 	return needed, slices.DeleteFunc(optional, func(x Request) bool { return slices.Contains(needed, x) })
 }
 
-// Allows tells whether a right lets a command make a request. An install may be a takeover too.
+// Allows reports whether a right permits a command's request. The command install may also do a takeover.
 func (r *Right) Allows(command string, x Request, release string) bool {
 	return r.Group == x.Group && r.Resource == x.Resource && slices.Contains(r.Verbs, x.Verb) &&
 		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&

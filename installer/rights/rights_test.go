@@ -46,9 +46,9 @@ func TestRequests(t *testing.T) {
 		"patch nodes", "list daemonsets.apps", "create secrets in infra", "get deployments.apps in kube-system", "create pods in infra", "delete pods in infra",
 		"get pods/log in infra", "create deployments.apps in infra", "create clusterroles.rbac.authorization.k8s.io", "list leases.coordination.k8s.io in kube-node-lease",
 	})
-	require.NotContains(t, all, "create namespaces", "only where there is none")
+	require.NotContains(t, all, "create namespaces", "only if the namespace does not exist")
 	require.NotContains(t, all, "create daemonsets.apps in infra", "not by default")
-	require.NotContains(t, all, "delete clusterroles.rbac.authorization.k8s.io", "a takeover's")
+	require.NotContains(t, all, "delete clusterroles.rbac.authorization.k8s.io", "only for takeover")
 	require.ElementsMatch(t, []string{
 		"get nodes/proxy", "get pods/proxy in infra", "list namespaces", "list validatingadmissionpolicies.admissionregistration.k8s.io",
 		"list validatingadmissionpolicybindings.admissionregistration.k8s.io",
@@ -57,7 +57,7 @@ func TestRequests(t *testing.T) {
 
 	needed, _ = Requests("install", "infra", []Kind{{"apps", "daemonsets"}})
 	require.Contains(t, text(needed), "create daemonsets.apps in infra")
-	require.NotContains(t, text(needed), "create deployments.apps in infra", "the chart has none")
+	require.NotContains(t, text(needed), "create deployments.apps in infra", "the chart has no Deployment")
 
 	needed, _ = Requests("takeover", "infra", nil)
 	require.Subset(t, text(needed), []string{"delete clusterroles.rbac.authorization.k8s.io", "patch deployments.apps in kube-system", "update leases.coordination.k8s.io in kube-system"})
@@ -74,12 +74,12 @@ func TestAllows(t *testing.T) {
 		want    bool
 	}{
 		{"doctor", Request{"list", "", "services", ""}, true},
-		{"doctor", Request{"list", "", "services", "default"}, true}, // everywhere is there too
+		{"doctor", Request{"list", "", "services", "default"}, true}, // Everywhere includes every namespace
 		{"doctor", Request{"list", "", "secrets", "infra"}, true},
 		{"doctor", Request{"list", "", "secrets", ""}, false},
 		{"doctor", Request{"list", "", "secrets", "default"}, false},
 		{"doctor", Request{"delete", "", "secrets", "infra"}, false},
-		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},       // by its values
+		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},       // with kind: DaemonSet
 		{"install", Request{"delete", "apps", "daemonsets", "kube-system"}, true}, // another provider's
 		{"upgrade", Request{"delete", "", "serviceaccounts", "kube-system"}, false},
 		{"install", Request{"create", "", "daemonsets", "infra"}, false},
@@ -102,9 +102,9 @@ func TestRoles(t *testing.T) {
 			return len(r.ResourceNames) == 0 && r.APIGroups[0] == group && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
 		})
 	}
-	require.True(t, can(all, "delete", "", "nodes"), "the controller's right, which the chart hands on")
+	require.True(t, can(all, "delete", "", "nodes"), "a permission of the controller, which the chart grants")
 	require.True(t, can(all, "patch", "", "nodes"))
-	require.False(t, can(all, "list", "", "secrets"), "not everywhere")
+	require.False(t, can(all, "list", "", "secrets"), "only in namespaces")
 	system := rules(everything, granted, System, Release)
 	require.True(t, can(system, "list", "", "secrets"))
 	require.False(t, can(system, "watch", "", "configmaps"))
@@ -119,7 +119,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// docs/security.md and the roles are what go generate writes; the roles' other half is the chart's.
+// docs/security.md is up to date. The test of gen checks docs/csccm-rights.yaml, which also depends on the chart.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	stale, err := pages.Refresh("../../docs/security.md", []pages.Part{{Name: Part, Want: Markdown()}}, false)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names of the roles, and of the groups that they are bound to.
+// Names of the roles and of the groups that they are bound to.
 const (
 	Operator = "csccm-operator"
 	Reader   = "csccm-reader"
@@ -22,19 +22,20 @@ const (
 
 const rolesHead = `# Written by go generate ./installer/rights. Do not edit.
 #
-# The least that csccm needs, for people who are no administrators of the cluster: group csccm-operator may run all of its
-# commands, group csccm-reader those that change nothing. Give your groups or users in the bindings.
+# The minimum permissions for users of csccm who are not cluster administrators: group csccm-operator may run all
+# commands, group csccm-reader those that change nothing. Replace the groups in the bindings by your groups or users.
 #
-# An operator holds the controller's own rights too, or Kubernetes would not let the chart grant them. Whoever may write
-# workloads and read Secrets in kube-system, or use nodes/proxy, can become more than this file says: docs/security.md.
+# An operator also needs the controller's permissions, because Kubernetes does not allow granting permissions that one does
+# not have. Users who may write workloads and read Secrets in kube-system, or use nodes/proxy, can obtain more permissions
+# than this file lists: see docs/security.md.
 #
-# For a release elsewhere than in kube-system, apply the roles and bindings of kube-system in its namespace as well.
+# If the release is not in kube-system, also apply the roles and bindings of kube-system in the namespace of the release.
 `
 
-// Granted are the rules that the chart gives the controller, by the place of their role.
+// Granted holds the rules that the chart grants to the controller, by the place of their role.
 type Granted map[Place][]rbacv1.PolicyRule
 
-// Roles is the manifest of docs/csccm-rights.yaml.
+// Roles returns the manifest docs/csccm-rights.yaml.
 func Roles(granted Granted) (string, error) {
 	reads := []string{"doctor", "status", "plan", "support-bundle"}
 	var objects []runtime.Object
@@ -72,7 +73,7 @@ func Roles(granted Granted) (string, error) {
 	return b.String(), nil
 }
 
-// rules are those of some places, as few as possible.
+// rules returns the rules for some places, combined into as few rules as possible.
 func rules(keep func(*Right, string) bool, granted Granted, places ...Place) []rbacv1.PolicyRule {
 	verbs := map[Kind][]string{}
 	var named []rbacv1.PolicyRule

@@ -11,24 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// state is what one look at the Deployment or DaemonSet says.
+// state is the progress of a rollout at one time.
 type state struct {
 	Done     bool
 	Text     string   // progress in a few words
-	Problems []string // of Pods, with their reasons
-	// Stuck are Pods that no node can take now.
+	Problems []string // problems of Pods, with their reasons
+	// Stuck is the number of Pods that cannot be scheduled.
 	Stuck     int
 	Available int
 	Wanted    int
-	GiveUp    bool // it will not become better by waiting
+	GiveUp    bool // waiting longer will not help
 	failing   *corev1.Pod
 }
 
-// judge is pure.
+// judge returns the state of a rollout. It is a pure function.
 func judge(o *Workload, pods []corev1.Pod) state {
 	s := state{Wanted: o.wanted, Available: o.available, Problems: slices.Clone(o.problems)}
 	s.Text = fmt.Sprintf("%d of %d Pods updated, %d available", o.updated, s.Wanted, s.Available)
-	// None wanted is a DaemonSet that no node is for, or a Deployment that somebody scaled to 0 and means it.
+	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
 	nowhere := o.Kind == "DaemonSet" && o.wanted == 0
 	s.Done = o.observed && o.updated >= s.Wanted && s.Available >= s.Wanted && o.old == 0 && !nowhere
 	s.GiveUp = o.observed && nowhere
@@ -42,7 +42,7 @@ func judge(o *Workload, pods []corev1.Pod) state {
 			ready++
 			continue
 		}
-		problem, unschedulable, hopelessPod := podProblem(p)
+		problem, unschedulable, failed := podProblem(p)
 		if unschedulable {
 			s.Stuck++
 		}
@@ -50,15 +50,15 @@ func judge(o *Workload, pods []corev1.Pod) state {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = p
 		}
-		s.GiveUp = s.GiveUp || hopelessPod
+		s.GiveUp = s.GiveUp || failed
 	}
-	// A working Pod means that the others' trouble is their node's.
+	// If one Pod works, the problems of the others are caused by their nodes.
 	s.GiveUp = s.GiveUp && ready == 0
 	slices.Sort(s.Problems)
 	return s
 }
 
-// podProblem says why a Pod is not ready yet; "" when it is merely young.
+// podProblem returns why a Pod is not ready; "" if it is just starting.
 func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -77,16 +77,16 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 		switch w := c.State.Waiting; {
 		case w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
 			problem = w.Reason
-			// The message of a back-off only says that there is one.
+			// The message of CrashLoopBackOff only repeats the reason.
 			if w.Message != "" && w.Reason != "CrashLoopBackOff" {
 				problem += ": " + w.Message
 			}
 			if last != nil {
 				problem += " (" + ended(last) + ")"
 			}
-			return problem, false, int(c.RestartCount) >= hopeless
+			return problem, false, int(c.RestartCount) >= maxRestarts
 		case last != nil && c.RestartCount > 0:
-			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, ended(last)), false, int(c.RestartCount) > hopeless
+			return fmt.Sprintf("restarted %d times, %s", c.RestartCount, ended(last)), false, int(c.RestartCount) > maxRestarts
 		case c.State.Running != nil && !c.Ready:
 			return "runs, but is not ready", false, false
 		}

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout waits for the controller's Deployment or DaemonSet. It judges without
-// Helm, whose --wait takes a Deployment for ready that has no Pod yet where
-// maxUnavailable equals the replicas.
+// Package rollout waits for the controller's Deployment or DaemonSet. It does not use
+// Helm's --wait, which considers a Deployment without any Pod ready if
+// maxUnavailable equals the number of replicas.
 package rollout
 
 import (
@@ -24,11 +24,11 @@ import (
 const (
 	DefaultTimeout = 5 * time.Minute
 	poll           = 500 * time.Millisecond
-	// settleTime is how long Pods that no node can take are waited for while
-	// another one works: a surplus replica of a small cluster.
+	// settleTime is how long to wait for Pods that cannot be scheduled while
+	// another Pod works, as with more replicas than nodes in a small cluster.
 	settleTime = 10 * time.Second
-	// hopeless is after how many restarts a Pod is given up that never became ready.
-	hopeless = 3
+	// maxRestarts is the number of restarts after which a Pod that never became ready has failed.
+	maxRestarts = 3
 )
 
 // Waiter waits for one release's Deployment or DaemonSet.
@@ -37,14 +37,14 @@ type Waiter struct {
 	Release  string
 	Clock    clock.WithTicker
 	Progress report.Progress
-	Limit    time.Duration // 0 = DefaultTimeout
-	// PodLogs returns the last lines of a container's log, for the cause of a failure; may be nil.
+	Limit    time.Duration // 0 means DefaultTimeout
+	// PodLogs returns the last lines of a container's log, which explain a failure; may be nil.
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-	// Scrub removes secrets from text of others; may be nil.
+	// Scrub removes secrets from Events and logs; may be nil.
 	Scrub func(string) string
 }
 
-// Error is a controller that does not come up.
+// Error means that the controller's Pods did not become ready.
 type Error struct {
 	Kind, Namespace, Name string // of the Deployment or DaemonSet
 
@@ -65,13 +65,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Remedy says where to look.
+// Remedy returns what to do and where to find the cause.
 func (e *Error) Remedy() string {
 	return fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
 		e.Namespace, strings.ToLower(e.Kind), e.Name)
 }
 
-// ExitCode tells a time-out from a failure.
+// ExitCode distinguishes a time-out from other failures.
 func (e *Error) ExitCode() int {
 	if e.TimedOut {
 		return report.ExitTimeout
@@ -79,7 +79,7 @@ func (e *Error) ExitCode() int {
 	return report.ExitFailure
 }
 
-// Wait waits until the controller's Pods run.
+// Wait waits until the controller's Pods are ready.
 func (w *Waiter) Wait(ctx context.Context) error {
 	limit := w.Limit
 	if limit == 0 {
@@ -135,7 +135,7 @@ func (w *Waiter) selector() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + w.Release}
 }
 
-// Read reads the release's Deployment or DaemonSet and its Pods.
+// Read returns the release's Deployment or DaemonSet and its Pods.
 func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
 	o, err := w.find(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
 	return o, pods.Items, nil
 }
 
-// failed gathers what explains the failure. The run may be out of time,
-// so it has its own.
+// failed reports Events and log lines that explain the failure, and returns the error. It has its own
+// time-out, because the one of ctx may have expired.
 func (w *Waiter) failed(ctx context.Context, o *Workload, s state, after time.Duration, timedOut bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -185,13 +185,13 @@ func (w *Waiter) scrub(text string) string {
 	return w.Scrub(text)
 }
 
-// NoWorkloadError is a release without a Deployment or DaemonSet of the controller.
+// NoWorkloadError means that the release has no Deployment or DaemonSet of the controller.
 type NoWorkloadError struct{ what, fix string }
 
 func (e *NoWorkloadError) Error() string { return e.what }
 
-// Remedy says what may be wrong.
+// Remedy returns what to check.
 func (e *NoWorkloadError) Remedy() string { return e.fix }
 
-// ExitCode is that of wrong input.
+// ExitCode returns the exit code for wrong input.
 func (e *NoWorkloadError) ExitCode() int { return report.ExitUsage }

@@ -24,7 +24,7 @@ import (
 
 var labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}
 
-// meta is an object of the release, made so many minutes after the first.
+// meta returns the metadata of an object of the release that was created at this minute.
 func meta(minute int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "ccm", Labels: labels, Generation: 2,
@@ -32,14 +32,14 @@ func meta(minute int) metav1.ObjectMeta {
 	}
 }
 
-// daemonSet is on its second template.
+// daemonSet returns a DaemonSet with its second template.
 func daemonSet(status appsv1.DaemonSetStatus) *appsv1.DaemonSet {
 	d := &appsv1.DaemonSet{ObjectMeta: meta(1), Status: status}
 	d.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}
 	return d
 }
 
-// pod is of a DaemonSet's template.
+// pod returns a Pod of a generation of the DaemonSet's template.
 func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: meta(1), Status: status}
 	p.Name, p.Labels = name, map[string]string{"pod-template-generation": generation}
@@ -93,7 +93,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", crashes), pod("new", "2", ready)},
 			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available",
 		},
-		"no node for it": {
+		"no matching node": {
 			objects: []kruntime.Object{daemonSet(appsv1.DaemonSetStatus{ObservedGeneration: 2})},
 			err: "the controller does not come up: 0 of 0 Pods updated, 0 available; no node is one that it may run on: " +
 				"see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations",
@@ -127,7 +127,8 @@ func TestWaitForDaemonSet(t *testing.T) {
 	}
 }
 
-// As kubectl rollout restart: the template's annotation, so the workload replaces its Pods by its own rules.
+// Restart sets the template's annotation as kubectl rollout restart does, so the Pods are replaced by the update
+// strategy.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w, _ := waiter(t, daemonSet(appsv1.DaemonSetStatus{}))

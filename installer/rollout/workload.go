@@ -16,18 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Workload is the controller's Deployment or DaemonSet, and how far it is.
+// Workload is the controller's Deployment or DaemonSet with its progress.
 type Workload struct {
 	Kind, Namespace, Name string
 
 	born      time.Time
-	observed  bool // the numbers are those of the newest template
+	observed  bool // the status is that of the current generation
 	wanted    int
 	updated   int
 	available int
-	old       int      // Pods of other templates that are still there
+	old       int      // Pods of older templates that still exist
 	problems  []string // why it has no Pods
-	// label has the value newest on Pods of the newest template; without newest all Pods count.
+	// Pods of the current template have the label with the value newest; if newest is empty, all Pods count.
 	label, newest string
 }
 
@@ -45,7 +45,7 @@ func ofDeployment(d *appsv1.Deployment, sets []appsv1.ReplicaSet) *Workload {
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			o.problems = append(o.problems, fmt.Sprintf("no Pod can be made: %s", c.Message))
+			o.problems = append(o.problems, fmt.Sprintf("no Pod can be created: %s", c.Message))
 		}
 	}
 	for i := range sets {
@@ -56,7 +56,8 @@ func ofDeployment(d *appsv1.Deployment, sets []appsv1.ReplicaSet) *Workload {
 	return o
 }
 
-// ofDaemonSet tells Pods by the generation of the template, as ControllerRevisions would need a right of their own.
+// ofDaemonSet identifies current Pods by the generation of the template: reading ControllerRevisions would need an
+// additional permission.
 func ofDaemonSet(d *appsv1.DaemonSet) *Workload {
 	o := &Workload{
 		Kind: "DaemonSet", Namespace: d.Namespace, Name: d.Name, born: d.CreationTimestamp.Time, observed: d.Status.ObservedGeneration >= d.Generation,
@@ -69,7 +70,7 @@ func ofDaemonSet(d *appsv1.DaemonSet) *Workload {
 	return o
 }
 
-// find is the release's Deployment or DaemonSet; the younger one while one takes the place of the other.
+// find returns the release's Deployment or DaemonSet; the younger one while an upgrade replaces one by the other.
 func (w *Waiter) find(ctx context.Context) (*Workload, error) {
 	apps, ns := w.Cluster.Kube.AppsV1(), w.Cluster.Namespace
 	deployments, err := apps.Deployments(ns).List(ctx, w.selector())
@@ -112,7 +113,7 @@ func (w *Waiter) find(ctx context.Context) (*Workload, error) {
 	return found, nil
 }
 
-// Restart replaces the Pods one by one, as kubectl rollout restart does.
+// Restart restarts the Pods as kubectl rollout restart does.
 func (w *Waiter) Restart(ctx context.Context, o *Workload) error {
 	body, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{"kubectl.kubernetes.io/restartedAt": w.Clock.Now().UTC().Format(time.RFC3339)},

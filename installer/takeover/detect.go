@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/seal"
 )
 
 // API is what a takeover asks of CloudStack. A *cloudstack.Client has it.
@@ -47,7 +48,10 @@ type Source struct {
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func Detect(ctx context.Context, s Source) (*Facts, error) {
-	f := &Facts{Own: Own{Lease: DefaultLease}}
+	f := &Facts{Own: Own{Lease: DefaultLease}, recordKeys: []string{seal.DeriveKey(s.Config.SecretKey)}}
+	if key := s.Config.PreviousRecordKey; key != "" {
+		f.recordKeys = append(f.recordKeys, key)
+	}
 	if err := FindControllers(ctx, s.Kube, s.Release, s.Namespace, f); err != nil {
 		return nil, err
 	}

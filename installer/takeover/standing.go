@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/seal"
 )
 
 // world is what stands in CloudStack, as it will be once the rules have their names. The controller's own
@@ -49,6 +50,7 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 	}
 	w.controller = loadbalancer.New(standingAPI{world: w}, loadbalancer.Options{
 		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
+		Seal:    seal.New(func() []string { return f.recordKeys }),
 		Project: func(_ context.Context, name string) (string, error) { return name, nil },
 		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
 			n, read := f.Networks[id]

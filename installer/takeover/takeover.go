@@ -107,6 +107,7 @@ type Facts struct {
 	Limits    loadbalancer.Limits
 
 	own         []Predecessor // the workloads of csccm's release
+	recordKeys  []string      // by which the controller proves its records on Services
 	aclsRefused error         // the role may not list ACL items
 }
 

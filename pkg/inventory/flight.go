@@ -14,22 +14,22 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// flight keeps the last complete result of a fetch and lets all who want a newer one share a single call.
+// flight caches the last complete result of a fetch. Callers that need a newer result share a single call.
 //
-// A caller that gives up leaves the call to the others; the call is cancelled when the last has left. A
-// failure is handed to those who waited for it and is kept nowhere.
+// A caller that gives up does not cancel the call for the others; the call is cancelled when its last caller
+// gives up. An error is returned to the callers that waited for the call and is not cached.
 type flight[T any] struct {
 	clock clock.PassiveClock
 	fetch func(context.Context) (T, error)
 
 	mu    sync.Mutex
-	seq   uint64 // number of calls begun
-	least uint64 // results of calls before this one are not kept
+	seq   uint64 // number of calls started
+	least uint64 // results of calls up to this number are not cached
 	last  *result[T]
 	calls *call[T] // in flight, or nil
 }
 
-// result is a value as of the moment when its call began.
+// result is a value as of the time at which its call started.
 type result[T any] struct {
 	value T
 	begun time.Time
@@ -50,8 +50,8 @@ func newFlight[T any](c clock.PassiveClock, fetch func(context.Context) (T, erro
 	return &flight[T]{clock: c, fetch: fetch}
 }
 
-// get returns a result whose call began no longer than maxAge ago. A maxAge of zero or less asks for a call
-// that begins after this one: what it returns was read from the server after get was called.
+// get returns a result whose call started at most maxAge ago. If maxAge is zero or less, the result comes from a call
+// that started after get was called.
 func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], error) {
 	f.mu.Lock()
 	oldest, after := f.clock.Now().Add(-maxAge), f.seq
@@ -69,7 +69,7 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 		}
 		if err := ctx.Err(); err != nil {
 			f.mu.Unlock()
-			return nil, gaveUp(err)
+			return nil, waitError(err)
 		}
 		c := f.calls
 		if c == nil {
@@ -82,7 +82,7 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 		case <-c.done:
 		case <-ctx.Done():
 			f.leave(c)
-			return nil, gaveUp(ctx.Err())
+			return nil, waitError(ctx.Err())
 		}
 		if fresh(c.begun, c.seq) {
 			return c.result, c.err
@@ -91,8 +91,8 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 	}
 }
 
-// gaveUp says that it was CloudStack whose answer a caller waited for, which a context's own error does not.
-func gaveUp(err error) error {
+// waitError wraps the error of a context as a CloudStack error, so that messages name CloudStack as the cause.
+func waitError(err error) error {
 	e := &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "no answer in time", Err: err}
 	if errors.Is(err, context.Canceled) {
 		e.Text = "cancelled"
@@ -100,7 +100,7 @@ func gaveUp(err error) error {
 	return e
 }
 
-// start begins a call; f.mu is held. The call outlives the caller that began it.
+// start starts a call, which ctx does not cancel: other callers may be waiting for it. f.mu is held.
 func (f *flight[T]) start(ctx context.Context) *call[T] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.seq++
@@ -127,7 +127,8 @@ func (f *flight[T]) start(ctx context.Context) *call[T] {
 	return c
 }
 
-// leave gives up one wait; the last to leave ends the call, and nobody joins it any more.
+// leave removes one waiter from a call. It cancels the call if there is no other waiter, and new callers do not join
+// it.
 func (f *flight[T]) leave(c *call[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +149,8 @@ func (f *flight[T]) peek() *result[T] {
 	return f.last
 }
 
-// amend changes the value of a result that peek has returned, unless it is no longer the last one.
+// amend changes the value of the last result. It does nothing if the last result is no longer the one that an earlier
+// peek returned, passed as old.
 func (f *flight[T]) amend(old *result[T], change func(T) T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,11 +159,11 @@ func (f *flight[T]) amend(old *result[T], change func(T) T) {
 	}
 }
 
-// expire makes the last result too old for everybody but peek, and so what calls under way will bring.
+// expire makes get ignore the last result and the results of calls in flight. peek still returns the last result.
 func (f *flight[T]) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = nil // who waits for it still gets it
+	f.calls = nil // its waiters still get the result
 	f.seq++
 	if f.last != nil {
 		f.last = &result[T]{value: f.last.value, seq: f.last.seq}

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// That the server did not find an id is known as long as the list of the same time is, and no longer.
+// A snapshot knows that the server did not find an ID, until the next list replaces the snapshot.
 func TestSnapshotLacks(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakePassiveClock(time.Now())
@@ -33,7 +33,7 @@ func TestSnapshotLacks(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
-	assert.False(t, ask("x"), "without a list there is nothing to note it in")
+	assert.False(t, ask("x"), "without a list the answer is not recorded")
 	before := list(time.Minute)
 	assert.False(t, before.Lacks("x"), "the answer is older than the list")
 
@@ -42,27 +42,27 @@ func TestSnapshotLacks(t *testing.T) {
 	s := list(time.Minute)
 	assert.True(t, s.Lacks("b"))
 	assert.True(t, s.Lacks("X"))
-	assert.False(t, s.Lacks("a"), "nobody asked for it")
-	assert.False(t, before.Lacks("b"), "a snapshot that was handed out does not change")
+	assert.False(t, s.Lacks("a"), "not requested")
+	assert.False(t, before.Lacks("b"), "a snapshot is immutable")
 	assert.Equal(t, 1, s.Len())
 
 	api.set(func() { api.vms = append(api.vms, machine("b", "w2", "zone-1")) })
 	assert.True(t, ask("b"))
 	s = list(time.Minute)
-	assert.False(t, s.Lacks("b"), "it was found since")
+	assert.False(t, s.Lacks("b"), "found by now")
 	assert.True(t, s.Lacks("x"))
 
 	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindAuth} })
 	_, _, err := i.VM(t.Context(), "y")
 	require.Error(t, err)
-	assert.False(t, list(time.Minute).Lacks("y"), "a refusal proves nothing")
+	assert.False(t, list(time.Minute).Lacks("y"), "an error proves nothing")
 	api.set(func() { api.err = nil })
 
 	assert.False(t, list(0).Lacks("x"), "a new list")
 }
 
-// An answer that was on its way while a new list was read may be older than that list.
-func TestLateAnswerIsNotNotedInANewerList(t *testing.T) {
+// An answer that arrives after a new list may be older than that list.
+func TestLateAnswerIsNotRecordedInNewerList(t *testing.T) {
 	t.Parallel()
 	api := &fakeAPI{}
 	i := New(api, Options{})
@@ -86,7 +86,7 @@ func TestForget(t *testing.T) {
 	c := clocktesting.NewFakePassiveClock(time.Now())
 	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}, networks: []cloudstack.Network{{ID: "n-1"}}}
 	i := New(api, Options{Clock: c})
-	i.Forget() // of nothing
+	i.Forget() // no effect on an empty inventory
 	everything := func() {
 		t.Helper()
 		_, err := i.VMs(t.Context(), time.Hour)
@@ -104,16 +104,16 @@ func TestForget(t *testing.T) {
 	assert.Equal(t, 4, api.count())
 
 	i.Forget()
-	assert.Equal(t, 1, i.LastVMs().Len(), "what was seen last can still be compared with")
+	assert.Equal(t, 1, i.LastVMs().Len(), "the last list is still available for comparison")
 	everything()
-	assert.Equal(t, 7, api.count(), "all is asked for anew")
+	assert.Equal(t, 7, api.count(), "everything is requested again")
 	s, err := i.VMs(t.Context(), time.Hour)
 	require.NoError(t, err)
 	assert.False(t, s.Lacks("x"))
 }
 
-// What was asked for with the old key must not be taken for what the new one sees.
-func TestForgetWhileACallIsUnderWay(t *testing.T) {
+// The result of a call with the old key must not be cached for the new key.
+func TestForgetDuringCall(t *testing.T) {
 	t.Parallel()
 	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
 	i := New(api, Options{})
@@ -125,7 +125,7 @@ func TestForgetWhileACallIsUnderWay(t *testing.T) {
 	go func() { _, err := i.VMs(t.Context(), time.Minute); second <- err }()
 	<-api.entered
 	close(api.gate)
-	require.NoError(t, <-first, "who waited gets the answer")
+	require.NoError(t, <-first, "the waiting caller gets the answer")
 	require.NoError(t, <-second)
 	assert.Equal(t, 2, api.count())
 }

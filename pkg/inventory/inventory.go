@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory holds what csccm knows of VMs, networks, zones and the project: snapshots that all
-// callers share, each complete or an error, each fetched once for all who want it.
+// Package inventory caches VMs, networks, zones and the project ID. All callers share its snapshots. A snapshot is
+// always complete, or an error is returned, and concurrent callers share a single fetch.
 package inventory
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// API is what an Inventory needs of a *cloudstack.Client.
+// API is the part of *cloudstack.Client that an Inventory uses.
 type API interface {
 	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
 	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
@@ -28,14 +28,14 @@ type API interface {
 
 // Options are the settings of an Inventory.
 type Options struct {
-	// ProjectID is the project's id or name; empty means the account's own resources. A name is resolved
-	// with listProjects once; an id is used as it is, so a role without listProjects will do.
+	// ProjectID is the project's ID or name; empty means the account's own resources. A name is resolved
+	// once with listProjects; an ID is used unchanged, so that a role without listProjects is sufficient.
 	ProjectID string
-	// Zone is the zone's name or id; empty means all. It decides between VMs of one name.
+	// Zone is the zone's name or ID; empty means all zones. It selects among VMs with the same name.
 	Zone string
-	// AffinityGroups asks for the VMs' affinity groups, too.
+	// AffinityGroups requests the VMs' affinity groups too.
 	AffinityGroups bool
-	// Clock is the real one when nil.
+	// Clock is the clock to use; nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -44,7 +44,7 @@ const (
 	// projectSeenAge is how long a list of the project's VMs proves that the project exists.
 	projectSeenAge = time.Minute
 
-	joinAge = time.Second // how far a call for one VM may be on its way for another caller to join it
+	joinAge = time.Second // a caller joins a call for the same VM that started at most this long ago
 )
 
 // Inventory answers questions about VMs, networks and zones from shared snapshots. It is safe for use by
@@ -60,11 +60,11 @@ type Inventory struct {
 	vms     *flight[*VMSnapshot]
 
 	mu       sync.Mutex
-	vm       map[string]*flight[*cloudstack.VirtualMachine] // by id; only while asked
-	networks map[string]*flight[cloudstack.Network]         // by id
+	vm       map[string]*flight[*cloudstack.VirtualMachine] // by ID; only while a call is in flight
+	networks map[string]*flight[cloudstack.Network]         // by ID
 }
 
-// New makes an empty inventory. It makes no call.
+// New returns an empty inventory. It makes no API call.
 func New(api API, o Options) *Inventory {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -82,8 +82,8 @@ func New(api API, o Options) *Inventory {
 	return i
 }
 
-// VMs returns a complete list of the project's VMs, with their service offerings, asked for no longer
-// than maxAge ago. A maxAge of zero asks the server now.
+// VMs returns a complete list of the project's VMs, with their service offerings, that was requested at most
+// maxAge ago. A maxAge of zero always requests a new list.
 func (i *Inventory) VMs(ctx context.Context, maxAge time.Duration) (*VMSnapshot, error) {
 	r, err := i.vms.get(ctx, maxAge)
 	if err != nil {
@@ -92,7 +92,8 @@ func (i *Inventory) VMs(ctx context.Context, maxAge time.Duration) (*VMSnapshot,
 	return r.value, nil
 }
 
-// LastVMs is the last complete list of VMs, however old; nil before the first. It makes no call.
+// LastVMs returns the last complete list of VMs regardless of its age, or nil if there is none yet. It makes no API
+// call.
 func (i *Inventory) LastVMs() *VMSnapshot {
 	if last := i.vms.peek(); last != nil {
 		return last.value
@@ -106,8 +107,8 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 		return nil, err
 	}
 	taken := i.clock.Now()
-	// All zones: a VM that is known by its id counts wherever it is, so that a wrong zone in the
-	// cloud-config can never make it look destroyed.
+	// List all zones: a VM found by its ID counts in any zone, so that a wrong zone in the cloud-config can
+	// never make a VM look destroyed.
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vms", err)
 	if err != nil {
@@ -116,8 +117,8 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	return NewVMSnapshot(taken, i.scope(project), vms), nil
 }
 
-// Forget makes everything be asked for anew: what was seen with one key says little of what another sees.
-// LastVMs still tells of the last list.
+// Forget invalidates all cached data, because an API key may see different resources than the key that was used
+// before. LastVMs still returns the last list.
 func (i *Inventory) Forget() {
 	i.vms.expire()
 	i.zones.expire()
@@ -127,9 +128,9 @@ func (i *Inventory) Forget() {
 	i.mu.Unlock()
 }
 
-// VM asks the server for one VM by its id, in whatever zone; found is false when the server's answer,
-// complete and without error, does not hold it. What is found also goes into the current snapshot, and what
-// is not is noted there (see VMSnapshot.Lacks). Several callers for one id share a call.
+// VM requests one VM by its ID, in any zone. found is false if the server's answer is complete, without error, and
+// does not contain the VM. VM also updates the current snapshot: it adds the VM, or records that the server
+// does not know the ID (see VMSnapshot.Lacks). Concurrent callers for the same ID share a call.
 func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMachine, found bool, err error) {
 	id = strings.ToLower(id)
 	i.mu.Lock()
@@ -142,7 +143,7 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 	r, err := f.get(ctx, joinAge)
 	i.mu.Lock()
 	if i.vm[id] == f {
-		delete(i.vm, id) // results are kept in the snapshot, not here; a late second call is merely a call
+		delete(i.vm, id) // the snapshot keeps the result; a second call for the same ID does no harm
 	}
 	i.mu.Unlock()
 	switch {
@@ -159,11 +160,11 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	if err != nil {
 		return nil, err
 	}
-	before := i.vms.peek() // an answer says nothing of a list that was asked for later
+	before := i.vms.peek() // the answer must not change a list that is requested after it
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.metrics.fetched("vm", err)
 	switch {
-	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the id: a complete answer
+	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the ID: a complete answer
 	case err != nil:
 		return nil, err
 	}
@@ -180,23 +181,23 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	return nil, nil //nolint:nilnil // an empty answer is a complete answer
 }
 
-// projectSeen tells whether an answer that something does not exist can only mean the VM: the server gives
-// the same answer for a project that does not exist, but then there is no list of its VMs either.
+// projectSeen reports whether a "not found" answer can only refer to the VM. The server gives the same answer for a
+// project that does not exist; a recent list of the project's VMs proves that the project exists.
 func (i *Inventory) projectSeen(project string) bool {
 	last := i.vms.peek()
 	return project == "" || last != nil && i.clock.Since(last.begun) < projectSeenAge
 }
 
-// networkIdle is how long the description of a network is kept that nobody asks for.
+// networkIdle is how long a network is cached that nobody requests.
 const networkIdle = time.Hour
 
-// Network returns one network of the project; a network that is not there is a *cloudstack.Error of
+// Network returns one network of the project. If the network does not exist, the error is a *cloudstack.Error of
 // KindNotFound.
 func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration) (cloudstack.Network, error) {
 	i.mu.Lock()
 	f, ok := i.networks[id]
 	if !ok {
-		// Networks come and go with the clusters' Services; those that nobody asks for are dropped.
+		// Drop networks that nobody requests any more: their Services may have been deleted.
 		maps.DeleteFunc(i.networks, func(_ string, other *flight[cloudstack.Network]) bool {
 			last := other.peek()
 			return last != nil && i.clock.Since(last.begun) > networkIdle
@@ -217,7 +218,7 @@ func (i *Inventory) fetchNetwork(ctx context.Context, id string) (cloudstack.Net
 	if err != nil {
 		return cloudstack.Network{}, err
 	}
-	// Root admins find a network by its id only with listall; for users it changes nothing.
+	// Root admins find a network by its ID only with listall; for other users listall has no effect.
 	list, err := i.api.ListNetworks(ctx, cloudstack.NetworkQuery{ID: id, ProjectID: project, ListAll: true})
 	i.metrics.fetched("network", err)
 	if err != nil {
@@ -235,7 +236,7 @@ func (i *Inventory) fetchNetwork(ctx context.Context, id string) (cloudstack.Net
 	}
 }
 
-// Zones returns the zones that the caller may use; they are at most ten minutes old.
+// Zones returns the zones that the API key's user may use; the list is at most ten minutes old.
 func (i *Inventory) Zones(ctx context.Context) ([]cloudstack.Zone, error) {
 	r, err := i.zones.get(ctx, zonesAge)
 	if err != nil {

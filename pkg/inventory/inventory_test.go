@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// fakeAPI answers from its fields and counts.
+// fakeAPI answers from its fields and records the calls.
 type fakeAPI struct {
 	mu       sync.Mutex
 	vms      []cloudstack.VirtualMachine
@@ -29,7 +29,7 @@ type fakeAPI struct {
 	projects []cloudstack.Project
 	err      error
 	calls    []string
-	// gate, if set, is received from before a list of VMs is answered; entered is told of each such call.
+	// gate, if set, blocks each call that lists VMs until it is closed; entered receives the context of each such call.
 	gate    chan struct{}
 	entered chan context.Context
 }
@@ -92,7 +92,7 @@ func machine(id, name, zone string) cloudstack.VirtualMachine {
 	return cloudstack.VirtualMachine{ID: id, Name: name, ZoneName: zone, ZoneID: "id-of-" + zone}
 }
 
-func TestSnapshotServesAllForItsAge(t *testing.T) {
+func TestSnapshotIsSharedUntilMaxAge(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakePassiveClock(time.Now())
 	api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}}
@@ -120,7 +120,7 @@ func TestSnapshotServesAllForItsAge(t *testing.T) {
 	assert.Equal(t, `vms id="" project="" zone="" offering=true`, api.calls[0])
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
+func TestErrorsAreNotCached(t *testing.T) {
 	t.Parallel()
 	api := &fakeAPI{}
 	i := New(api, Options{Zone: "zone-1"})
@@ -133,7 +133,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 	require.ErrorContains(t, err, `list the VMs of the API key's own account, zone "zone-1"`)
 	assert.True(t, cloudstack.IsKind(err, cloudstack.KindAuth))
 	old, err := i.VMs(t.Context(), time.Hour)
-	require.NoError(t, err, "the last complete list stays good for whom it is young enough")
+	require.NoError(t, err, "the last complete list is still used if it is recent enough")
 	assert.Zero(t, old.Len())
 
 	api.set(func() { api.err = nil; api.vms = []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")} })
@@ -173,12 +173,12 @@ func TestSingleFlight(t *testing.T) {
 
 	stop()
 	err := <-leaderErr
-	require.ErrorIs(t, err, context.Canceled, "who began the call may leave it")
+	require.ErrorIs(t, err, context.Canceled, "the caller that started the call may give up")
 	var unanswered *cloudstack.Error
-	require.ErrorAs(t, err, &unanswered, "and it was CloudStack that was asked")
+	require.ErrorAs(t, err, &unanswered, "the error names CloudStack")
 	close(api.gate)
 	group.Wait()
-	assert.Zero(t, failures.Load(), "the others get its answer")
+	assert.Zero(t, failures.Load(), "the other callers get the answer")
 	assert.Equal(t, 1, api.count())
 }
 
@@ -201,7 +201,7 @@ func TestAbandonedCallIsCancelledAndNotJoined(t *testing.T) {
 	assert.Equal(t, 2, api.count())
 }
 
-// A caller who wants an answer from now on must not get one that was on its way already.
+// A caller with a maxAge of zero must not get the result of a call that is already in flight.
 func TestMaxAgeZeroDoesNotJoinAnOlderCall(t *testing.T) {
 	t.Parallel()
 	api := &fakeAPI{gate: make(chan struct{}), entered: make(chan context.Context, 10)}
@@ -286,15 +286,15 @@ func TestVMByID(t *testing.T) {
 	assert.True(t, ok, "it is in the snapshot now")
 	assert.Equal(t, 1, after.Added())
 	_, ok = before.ByID("b")
-	assert.False(t, ok, "a snapshot that was handed out does not change")
+	assert.False(t, ok, "a snapshot is immutable")
 
 	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindNotFound} })
 	_, found, err = i.VM(t.Context(), "gone")
-	require.NoError(t, err, "an id that the server does not know is an answer")
+	require.NoError(t, err, "an ID that the server does not know is not an error")
 	assert.False(t, found)
 	c.SetTime(c.Now().Add(time.Hour))
 	_, _, err = i.VM(t.Context(), "gone")
-	require.Error(t, err, "it may as well be the project that the server does not know")
+	require.Error(t, err, "the project may be the one that the server does not know")
 	api.set(func() { api.err = &cloudstack.Error{Kind: cloudstack.KindNotPermitted} })
 	_, _, err = i.VM(t.Context(), "b")
 	require.ErrorContains(t, err, "look up VM b in project")
@@ -367,7 +367,7 @@ func TestNetwork(t *testing.T) {
 
 	c.SetTime(c.Now().Add(2 * time.Hour))
 	_, _ = i.Network(t.Context(), "n-3", time.Minute)
-	assert.NotContains(t, i.networks, "n-1", "nobody has asked for it since")
+	assert.NotContains(t, i.networks, "n-1", "not requested for an hour")
 }
 
 func TestZonesAndMetrics(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics counts fetches; the rest is read from the inventory when it is asked.
+// metrics counts fetches. Collect reads the other metrics directly from the inventory.
 type metrics struct {
 	mu      sync.Mutex
 	fetches map[fetchKey]float64
@@ -27,7 +27,7 @@ func (m *metrics) fetched(what string, err error) {
 	if m.fetches == nil {
 		m.fetches = map[fetchKey]float64{}
 	}
-	// Both from the start: a series that appears with its first error has no rate yet.
+	// Create both series together: rate() does not count the first error of a series that starts with it.
 	for _, r := range []string{"ok", "error"} {
 		if _, ok := m.fetches[fetchKey{what, r}]; !ok {
 			m.fetches[fetchKey{what, r}] = 0
@@ -45,14 +45,14 @@ var (
 		"Number of times something was read from CloudStack, by what it was and how it went.", []string{"what", "result"}, nil)
 )
 
-// Describe makes an Inventory a prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (i *Inventory) Describe(ch chan<- *prometheus.Desc) {
 	ch <- ageDesc
 	ch <- sizeDesc
 	ch <- fetchDesc
 }
 
-// Collect makes an Inventory a prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (i *Inventory) Collect(ch chan<- prometheus.Metric) {
 	if last := i.vms.peek(); last != nil {
 		ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, i.clock.Since(last.value.Taken).Seconds())

@@ -16,11 +16,11 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// ProjectError says that the configured project cannot be used.
+// ProjectError means that the configured project was not found or could not be looked up.
 type ProjectError struct {
 	Project string   // as in the cloud-config
 	Known   []string // names of the projects that the key's user belongs to
-	Err     error    // why the projects could not be listed, if so
+	Err     error    // the error of listProjects, if it failed
 }
 
 func (e *ProjectError) Error() string {
@@ -34,7 +34,7 @@ func (e *ProjectError) Error() string {
 	}
 }
 
-// Unwrap is why the projects could not be listed, or a *cloudstack.Error of KindNotFound: they could, and it is not there.
+// Unwrap returns the error of listProjects, or a *cloudstack.Error of KindNotFound if the list lacks the project.
 func (e *ProjectError) Unwrap() error {
 	if e.Err == nil {
 		return &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects", Text: "no project " + e.Project}
@@ -42,8 +42,8 @@ func (e *ProjectError) Unwrap() error {
 	return e.Err
 }
 
-// ProjectID is the id of the configured project; it is empty when none is configured. A failure is a
-// *ProjectError and is tried again at the next call.
+// ProjectID returns the ID of the configured project, or "" if none is configured. An error is a *ProjectError and
+// is not cached: the next call tries again.
 func (i *Inventory) ProjectID(ctx context.Context) (string, error) {
 	p := i.options.ProjectID
 	if p == "" {
@@ -72,7 +72,7 @@ func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
 		}
 		known = append(known, fmt.Sprintf("%q", projects[n].Name))
 	}
-	// The server compares names without case; so does this, when no name fits to the letter.
+	// Without an exact match ignore letter case, as the server does.
 	at := slices.IndexFunc(projects, func(p cloudstack.Project) bool { return strings.EqualFold(p.Name, i.options.ProjectID) })
 	if at >= 0 {
 		return projects[at].ID, nil
@@ -85,5 +85,5 @@ func (i *Inventory) scope(projectID string) Scope {
 	return Scope{Project: i.options.ProjectID, ProjectID: projectID, Zone: i.options.Zone}
 }
 
-// Scope is where this inventory looks, as configured.
+// Scope returns the configured project and zone.
 func (i *Inventory) Scope() Scope { return i.scope("") }

@@ -13,20 +13,20 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// pageSize is the server's largest page (default.page.size); it says what a whole list costs.
+// pageSize is the server's largest page (default.page.size); it determines the number of calls for a complete list.
 const pageSize = 500
 
-// Scope is where VMs are looked for.
+// Scope is the project and zone in which VMs are searched.
 type Scope struct {
-	Project   string // as in the cloud-config: name or id; empty means the account's own VMs
-	ProjectID string // resolved
-	Zone      string // name or id; empty means all zones
+	Project   string // as in the cloud-config: name or ID; empty means the account's own VMs
+	ProjectID string // resolved from Project
+	Zone      string // name or ID; empty means all zones
 }
 
-// VMSnapshot is a complete list of the VMs of one project, or of one account, at one time. It does not
-// change and may be shared; what it returns must not be changed.
+// VMSnapshot is a complete list of the VMs of one project, or of one account, at one time. It is immutable and may
+// be shared; callers must not change what its methods return.
 type VMSnapshot struct {
-	// Taken is when the list was asked for.
+	// Taken is when the list was requested.
 	Taken time.Time
 
 	scope  Scope
@@ -34,11 +34,11 @@ type VMSnapshot struct {
 	byID   map[string]int
 	byName map[string][]int // in scope.Zone only
 	inZone int
-	added  int             // VMs that came by id after the list was taken
-	lacks  map[string]bool // ids that were asked for on their own after the list was taken, and not found
+	added  int             // VMs that were requested by ID after the list was taken
+	lacks  map[string]bool // IDs that were requested after the list was taken, and not found
 }
 
-// NewVMSnapshot makes a snapshot of a complete list.
+// NewVMSnapshot returns a snapshot of a complete list.
 func NewVMSnapshot(taken time.Time, scope Scope, vms []cloudstack.VirtualMachine) *VMSnapshot {
 	s := &VMSnapshot{
 		Taken:  taken,
@@ -63,7 +63,7 @@ func (s *VMSnapshot) index(i int) {
 	}
 }
 
-// with is the snapshot with one VM replaced or added.
+// with returns a copy of the snapshot with one VM replaced or added.
 func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
 	vms := slices.Clone(s.vms)
 	if i, ok := s.byID[strings.ToLower(vm.ID)]; ok {
@@ -77,7 +77,7 @@ func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
 	return n
 }
 
-// without is the snapshot with the note that the server, asked for an id, did not find it.
+// without returns a copy of the snapshot which records that the server did not find an ID.
 func (s *VMSnapshot) without(id string) *VMSnapshot {
 	n := *s
 	n.lacks = maps.Clone(s.lacks)
@@ -88,23 +88,23 @@ func (s *VMSnapshot) without(id string) *VMSnapshot {
 	return &n
 }
 
-// Lacks tells whether the server was asked for this very id after the list was taken, and did not find it.
-// That is as old as the list at most, and is forgotten with it.
+// Lacks reports whether the server was asked for this ID after the list was taken and did not find it. The next
+// list starts without such records.
 func (s *VMSnapshot) Lacks(id string) bool { return s.lacks[strings.ToLower(id)] }
 
 // All returns every VM of the project, in all zones.
 func (s *VMSnapshot) All() []cloudstack.VirtualMachine { return s.vms }
 
-// Len is the number of VMs.
+// Len returns the number of VMs.
 func (s *VMSnapshot) Len() int { return len(s.vms) }
 
-// Pages is the number of calls that a new snapshot of this size costs.
+// Pages returns the number of API calls that a new snapshot of this size needs.
 func (s *VMSnapshot) Pages() int { return max(1, (len(s.vms)+pageSize-1)/pageSize) }
 
-// Added is the number of VMs that were fetched one by one since the list was taken.
+// Added returns the number of VMs that were requested by ID since the list was taken.
 func (s *VMSnapshot) Added() int { return s.added }
 
-// ByID finds a VM in any zone; letter case does not matter.
+// ByID returns the VM with the ID in any zone; it ignores letter case.
 func (s *VMSnapshot) ByID(id string) (cloudstack.VirtualMachine, bool) {
 	i, ok := s.byID[strings.ToLower(id)]
 	if !ok {
@@ -113,8 +113,8 @@ func (s *VMSnapshot) ByID(id string) (cloudstack.VirtualMachine, bool) {
 	return s.vms[i], true
 }
 
-// ByName finds the VMs of a host name in the configured zone; letter case does not matter. Display names
-// are not looked at: they are free text and need not be unique.
+// ByName returns the VMs with the host name in the configured zone; it ignores letter case. Display names do
+// not count: they are free text and need not be unique.
 func (s *VMSnapshot) ByName(name string) []cloudstack.VirtualMachine {
 	at := s.byName[strings.ToLower(name)]
 	if len(at) == 0 {
@@ -127,11 +127,11 @@ func (s *VMSnapshot) ByName(name string) []cloudstack.VirtualMachine {
 	return out
 }
 
-// mostNear is how many VMs an error names that were not meant for sure.
-const mostNear = 3
+// maxSuggestions is the maximum number of VMs that Near suggests.
+const maxSuggestions = 3
 
-// Near says which VMs ByName does not find and somebody may have meant by the name: those of another zone,
-// and those that bear it as their display name only.
+// Near suggests VMs that ByName does not find and that are probably meant by the name: VMs with that name in another
+// zone, and VMs that have it only as their display name.
 func (s *VMSnapshot) Near(name string) []string {
 	var out []string
 	for i := range s.vms {
@@ -143,14 +143,14 @@ func (s *VMSnapshot) Near(name string) []string {
 		case strings.EqualFold(vm.DisplayName, name) && !strings.EqualFold(vm.Name, name) && inZone:
 			out = append(out, fmt.Sprintf("VM %s (%s) has %s as its display name only, and its host name counts", vm.Name, vm.ID, vm.DisplayName))
 		}
-		if len(out) == mostNear {
+		if len(out) == maxSuggestions {
 			break
 		}
 	}
 	return out
 }
 
-// Scope says where the snapshot looked, for error messages.
+// Scope describes, for error messages, the project and zone of the snapshot and its number of VMs.
 func (s *VMSnapshot) Scope() string {
 	where := s.scope.String()
 	if s.scope.Zone == "" || s.inZone == len(s.vms) {
@@ -170,7 +170,7 @@ func (s *VMSnapshot) zones() []string {
 	return names
 }
 
-// String names project and zone.
+// String returns project and zone as text for messages.
 func (s Scope) String() string {
 	where := "the API key's own account"
 	switch {
@@ -185,7 +185,7 @@ func (s Scope) String() string {
 	return fmt.Sprintf("%s, zone %q", where, s.Zone)
 }
 
-// InZone tells whether a VM is in the zone of that name or id; an empty zone is any.
+// InZone reports whether a VM is in the zone with that name or ID; an empty zone matches every VM.
 func InZone(vm *cloudstack.VirtualMachine, zone string) bool {
 	return zone == "" || strings.EqualFold(vm.ZoneName, zone) || strings.EqualFold(vm.ZoneID, zone)
 }

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leader keeps a replica that does not lead, or no longer does, from writing, and hands the lease
-// over when the leader ends. Kubernetes' leader election alone does neither: a leader that was paused goes
-// on for seconds before it notices, and one that ends leaves its lease to run out.
+// Package leader prevents a replica that is not, or no longer, the leader from writing, and releases the lease when
+// the leader shuts down. Kubernetes' leader election alone does neither: a leader that was suspended continues for
+// seconds before it notices that it lost the lease, and a leader that exits leaves its lease to expire.
 package leader
 
 import (
@@ -18,10 +18,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrClosed is why nothing is written any more: this process is about to end.
+// ErrClosed is the error of writes after Close: this process is shutting down.
 var ErrClosed = errors.New("this replica is ending")
 
-// StaleError is why nothing is written: the lease is not, or no longer for sure, held by this process.
+// StaleError is the error of writes while this process does not hold the lease, or may no longer hold it.
 type StaleError struct {
 	Age time.Duration // since the last renewal; zero when there was none
 }
@@ -33,15 +33,15 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("this replica may no longer lead: its lease was renewed %s ago", e.Age.Round(time.Second))
 }
 
-// Lease says where the election takes place.
+// Lease identifies the Lease object of the leader election.
 type Lease struct {
 	Namespace, Name string
-	// Duration for which others leave a renewed lease alone.
+	// Duration is the time after a renewal during which other replicas do not take the lease over.
 	Duration time.Duration
 }
 
-// Fence lets writes pass as long as the process leads, which it learns from the renewals that pass through
-// its own transport. Before Guard everything passes, as it does without an election.
+// Fence allows writes only while the process is the leader. It learns that from the lease renewals that go through
+// its transport. Before Guard is called, as without leader election, it allows everything.
 type Fence struct {
 	clock clock.PassiveClock
 
@@ -53,7 +53,7 @@ type Fence struct {
 	idle    chan struct{} // closed when writers is zero after Close
 }
 
-// NewFence makes an open fence; a nil clock is the real one.
+// NewFence returns a fence that allows everything; a nil clock means the real clock.
 func NewFence(c clock.PassiveClock) *Fence {
 	if c == nil {
 		c = clock.RealClock{}
@@ -61,21 +61,21 @@ func NewFence(c clock.PassiveClock) *Fence {
 	return &Fence{clock: c, idle: make(chan struct{})}
 }
 
-// Guard makes the fence go by a lease.
+// Guard allows writes only while the process holds the lease.
 func (f *Fence) Guard(l Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lease = &l
 }
 
-// Leads tells whether the lease is certainly held by this process.
+// Leads reports whether this process certainly holds the lease.
 func (f *Fence) Leads() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lease != nil && f.stale() == nil
 }
 
-// Enter begins a write; leave must be called when it has ended. The error is ErrClosed or a *StaleError.
+// Enter starts a write; the caller must call leave when the write has ended. The error is ErrClosed or a *StaleError.
 func (f *Fence) Enter() (leave func(), err error) { return f.enter(false) }
 
 func (f *Fence) enter(renewal bool) (leave func(), err error) {
@@ -98,13 +98,14 @@ func (f *Fence) enter(renewal bool) (leave func(), err error) {
 	}), nil
 }
 
-// stale is called with f.mu held.
+// stale returns a *StaleError unless the last renewal is recent enough. f.mu is held.
 func (f *Fence) stale() error {
 	if f.renewed.IsZero() {
 		return &StaleError{}
 	}
 	now := f.clock.Now()
-	// The clock of the process may stand still in a suspended machine, the one on the wall may be set.
+	// Use the larger of both ages: the monotonic clock may stop while the machine is suspended, and somebody may
+	// set the wall clock back.
 	age := max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0)))
 	if age >= f.lease.Duration {
 		return &StaleError{Age: age}
@@ -112,7 +113,7 @@ func (f *Fence) stale() error {
 	return nil
 }
 
-// wake is called with f.mu held.
+// wake closes f.idle once the fence is closed and no write is in progress. f.mu is held.
 func (f *Fence) wake() {
 	if f.closed && f.writers == 0 {
 		select {
@@ -123,7 +124,7 @@ func (f *Fence) wake() {
 	}
 }
 
-// Close refuses all further writes, renewals of the lease among them, and waits for those under way.
+// Close rejects all further writes, including renewals of the lease, and waits for the writes in progress.
 func (f *Fence) Close(ctx context.Context) error {
 	f.mu.Lock()
 	f.closed = true
@@ -139,7 +140,7 @@ func (f *Fence) Close(ctx context.Context) error {
 	}
 }
 
-// Wrap puts the fence in front of a transport to the Kubernetes API.
+// Wrap returns a transport to the Kubernetes API whose writes pass through the fence.
 func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &fencedTransport{fence: f, next: next}
 }
@@ -149,7 +150,8 @@ type fencedTransport struct {
 	next  http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find the transport's connections.
+// WrappedRoundTripper implements k8s.io/apimachinery's net.RoundTripperWrapper, so that client-go can find the
+// transport's connections.
 func (t *fencedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -181,7 +183,8 @@ func (f *Fence) renew(at time.Time) {
 	}
 }
 
-// isRenewal recognises what the election writes: the lease is created in its namespace, or updated.
+// isRenewal reports whether the request is a write of the leader election: it creates a lease in the namespace of
+// f.lease, or updates f.lease.
 func (f *Fence) isRenewal(req *http.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,7 +29,7 @@ var theLease = Lease{Namespace: "kube-system", Name: "ccm", Duration: 15 * time.
 
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
-// api is an API server of which the test sees the requests.
+// api is an API server that records the requests.
 type api struct {
 	*httptest.Server
 	status int
@@ -58,21 +58,21 @@ func (a *api) do(t *testing.T, f *Fence, method, path string) error {
 	return err
 }
 
-func TestFenceGoesByRenewals(t *testing.T) {
+func TestFenceFollowsRenewals(t *testing.T) {
 	t.Parallel()
 	c, a := clocktesting.NewFakeClock(time.Now()), newAPI(t)
 	f := NewFence(c)
-	require.NoError(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), "without an election all passes")
+	require.NoError(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), "without leader election everything is allowed")
 	f.Guard(theLease)
 	assert.False(t, f.Leads())
 	var stale *StaleError
 	require.ErrorAs(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), &stale)
 	require.EqualError(t, stale, "this replica does not lead")
-	require.NoError(t, a.do(t, f, http.MethodGet, "/api/v1/nodes"), "reads always pass")
+	require.NoError(t, a.do(t, f, http.MethodGet, "/api/v1/nodes"), "reads are always allowed")
 
 	a.status = http.StatusConflict
 	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
-	assert.False(t, f.Leads(), "an update that lost")
+	assert.False(t, f.Leads(), "the update failed with a conflict")
 	a.status = http.StatusCreated
 	require.NoError(t, a.do(t, f, http.MethodPost, leases))
 	assert.True(t, f.Leads())
@@ -91,9 +91,9 @@ func TestFenceGoesByRenewals(t *testing.T) {
 	require.EqualError(t, stale, "this replica may no longer lead: its lease was renewed 15s ago")
 	_, err = f.Enter()
 	require.ErrorAs(t, err, &stale)
-	require.ErrorAs(t, a.do(t, f, http.MethodPut, leases+"/other"), &stale, "another lease is a write as any")
+	require.ErrorAs(t, a.do(t, f, http.MethodPut, leases+"/other"), &stale, "a write to another lease is not a renewal")
 	assert.Len(t, a.seen, seen)
-	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"), "renewals pass, or it could never lead again")
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"), "renewals are allowed, otherwise it could never lead again")
 	assert.True(t, f.Leads())
 }
 
@@ -139,13 +139,13 @@ func TestHandOver(t *testing.T) {
 		{name: "the leader", holder: "me_1", released: true},
 		{name: "a replica that waits", follower: true, holder: "other_1"},
 		{name: "another replica was faster", holder: "other_1"},
-		{name: "a host of a longer name", holder: "me2_1"},
+		{name: "a holder whose host name has ours as prefix", holder: "me2_1"},
 		{name: "a write does not end", holder: "me_1", busy: true, err: "1 writes have not ended"},
-		{name: "somebody writes in between", holder: "me_1", fails: conflict, err: "release lease kube-system/ccm"},
+		{name: "a concurrent write", holder: "me_1", fails: conflict, err: "release lease kube-system/ccm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), newAPI(t) // a slow machine leads no shorter
+			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), newAPI(t) // fake clock: the lease must not expire on a slow machine
 			f.Guard(theLease)
 			if !c.follower {
 				require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))

@@ -13,12 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// HandOver ends this process's leadership so that another replica need not wait for the lease to run out: it
-// closes the fence, waits until nothing is written any more, and then frees the lease. released is false
-// when the process did not lead. When writes do not end before the context does, the lease stays as it is and
-// runs out: a new leader must not begin while the old one may still write.
+// HandOver ends this process's leadership so that another replica need not wait for the lease to expire: it
+// closes the fence, waits for the writes in progress, and then releases the lease. released is false
+// if the process was not the leader. If the writes do not end before the context does, the lease is left to
+// expire: a new leader must not start while the old one may still write.
 //
-// leases must not go through the fence. holder is how this process's identity begins, its host name.
+// The client leases must not use the fence's transport. holder is the prefix of this process's identity: its host name.
 func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.LeasesGetter, holder string) (released bool, err error) {
 	led := f.Leads()
 	if err := f.Close(ctx); err != nil {
@@ -36,9 +36,10 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 		return false, fmt.Errorf("read lease %s/%s: %w", where.Namespace, where.Name, err)
 	}
 	if id := ptr.Deref(lease.Spec.HolderIdentity, ""); !strings.HasPrefix(id, holder+"_") {
-		return false, nil // somebody else's by now
+		return false, nil // another replica holds the lease
 	}
-	// What client-go's own ReleaseOnCancel writes. The resource version makes it fail if anybody came first.
+	// These are the fields that client-go's ReleaseOnCancel writes. The update fails with a conflict if the lease
+	// was changed in between, because it includes the resource version.
 	now := metav1.NewMicroTime(f.clock.Now())
 	lease.Spec.HolderIdentity = ptr.To("")
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(1))

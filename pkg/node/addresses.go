@@ -16,23 +16,22 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Annotations of a Node that take the place of the two lists of AddressRules, in the same form.
+// Annotations of a Node that override the two lists of AddressRules. Their values have the same syntax as the flags.
 const (
 	AnnotationInternalCIDRs = "csccm.io/node-internal-cidrs"
 	AnnotationExternalCIDRs = "csccm.io/node-external-cidrs"
 )
 
-// AddressRules say which of a VM's addresses a Node gets. The zero value takes them all.
+// AddressRules select which of a VM's addresses a Node gets, and as which type. The zero value selects all addresses.
 type AddressRules struct {
-	// Internal, if not empty, leaves only the addresses of NICs in these networks as InternalIP, in the
-	// order of the list.
+	// Internal, if not empty, restricts InternalIP to NIC addresses in these networks, in the order of the list.
 	Internal []netip.Prefix
-	// External, if not empty, are the networks whose addresses are ExternalIP: those of NICs as well as
-	// static NAT's, and no others.
+	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the
+	// order of the list. NIC addresses in them are not InternalIP.
 	External []netip.Prefix
 }
 
-// ParseCIDRs reads networks separated by commas; a bare address is a network of one.
+// ParseCIDRs parses a comma-separated list of CIDRs; a bare IP address is a /32 or /128 network.
 func ParseCIDRs(s string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for part := range strings.SplitSeq(s, ",") {
@@ -54,8 +53,8 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Of are the rules for one Node: these, but for the lists that the Node's annotations replace. The error
-// names the annotations that cannot be read; the rules returned with it leave them out.
+// Of returns the rules for one Node: r, with each list replaced that the Node sets by annotation. The error
+// names the annotations that cannot be parsed; the returned rules ignore them.
 func (r AddressRules) Of(n *corev1.Node) (AddressRules, error) {
 	if n == nil {
 		return r, nil
@@ -79,18 +78,18 @@ func (r AddressRules) Of(n *corev1.Node) (AddressRules, error) {
 	return r, errors.Join(errs...)
 }
 
-// addressesOf lists what CloudStack knows, the default NIC first:
+// addressesOf returns the VM's addresses as CloudStack reports them, those of the default NIC first:
 //
-//   - InternalIP: the IPv4 and IPv6 address of each NIC. A shared network's address may be public, but the
-//     default NIC's is the one that the kubelet listens on, and Kubernetes wants an InternalIP on every Node.
-//     Secondary addresses are left out: they float (keepalived, MetalLB).
-//   - ExternalIP: static NAT addresses, and public addresses of further NICs on shared networks, unless the
-//     kubelet was told to use one.
+//   - InternalIP: the IPv4 and IPv6 address of each NIC. The default NIC's address is internal even if it is a
+//     public address of a shared network: the kubelet listens on it, and Kubernetes expects an InternalIP on
+//     every Node. Secondary addresses are omitted because they move between VMs (keepalived, MetalLB).
+//   - ExternalIP: static NAT addresses, and public addresses of additional NICs on shared networks, unless the
+//     kubelet uses that address as its --node-ip.
 //   - Hostname: the Node's name.
 //
-// The lists of AddressRules decide instead, where there are any. When no internal address is left (no NIC
-// yet, L2 networks only, a list that fits none) the Node keeps the addresses that it has and the one that
-// its kubelet was told: an answer with a host name alone would take them away.
+// Non-empty lists of AddressRules replace these defaults. When no internal address is left (no NIC yet, L2
+// networks only, no address in the configured networks), the Node keeps its current addresses and its
+// kubelet's --node-ip: an answer with only a host name would remove them.
 func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRules) []corev1.NodeAddress {
 	var list addressList
 	told := providedIPs(n)
@@ -138,9 +137,8 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 	return append(list.addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
 }
 
-// UnlistedNodeIPs are the addresses that the Node's kubelet was told to use (--node-ip) and that are not
-// among the given ones. The framework does not initialise such a Node, nor update its addresses, and tells
-// nobody but its log.
+// UnlistedNodeIPs returns the kubelet's --node-ip addresses that are not in listed. The cloud-provider
+// framework neither initialises such a Node nor updates its addresses, and reports that only in its log.
 func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	var out []string
 	for _, ip := range providedIPs(n) {
@@ -151,7 +149,7 @@ func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	return out
 }
 
-// providedIPs are what the kubelet was told; on dual stack two, with a comma.
+// providedIPs returns the kubelet's --node-ip addresses; on dual stack the annotation holds two, separated by a comma.
 func providedIPs(n *corev1.Node) []netip.Addr {
 	if n == nil {
 		return nil
@@ -159,7 +157,7 @@ func providedIPs(n *corev1.Node) []netip.Addr {
 	return parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
 }
 
-// parseIPs leaves out what is no IP address.
+// parseIPs skips strings that are not IP addresses.
 func parseIPs(in ...string) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range in {
@@ -172,7 +170,7 @@ func parseIPs(in ...string) []netip.Addr {
 
 func within(list []netip.Prefix, ip netip.Addr) bool { return rank(list, ip) < len(list) }
 
-// rank is the place of the first network that holds the address.
+// rank returns the index of the first network that contains the address, or len(list) if none does.
 func rank(list []netip.Prefix, ip netip.Addr) int {
 	if i := slices.IndexFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) }); i >= 0 {
 		return i
@@ -185,7 +183,7 @@ func inOrder(list []netip.Prefix, ips []netip.Addr) []netip.Addr {
 	return ips
 }
 
-// carrierGrade is the address space of RFC 6598, which the standard library does not call private.
+// carrierGrade is the carrier-grade NAT range of RFC 6598, which netip.Addr.IsPrivate does not cover.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 func public(ip netip.Addr) bool {
@@ -196,7 +194,7 @@ type addressList struct {
 	addresses []corev1.NodeAddress
 }
 
-// addAll takes each address once.
+// addAll skips addresses that are already in the list with the same type.
 func (l *addressList) addAll(t corev1.NodeAddressType, ips []netip.Addr) {
 	for _, ip := range ips {
 		a := corev1.NodeAddress{Type: t, Address: ip.String()}
@@ -210,7 +208,7 @@ func (l *addressList) has(t corev1.NodeAddressType) bool {
 	return slices.ContainsFunc(l.addresses, func(a corev1.NodeAddress) bool { return a.Type == t })
 }
 
-// defaultFirst does not rely on the order of the server's answer.
+// defaultFirst sorts the default NIC to the front: CloudStack does not guarantee an order.
 func defaultFirst(nics []cloudstack.NIC) []*cloudstack.NIC {
 	out := make([]*cloudstack.NIC, 0, len(nics))
 	for i := range nics {

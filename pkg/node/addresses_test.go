@@ -49,7 +49,7 @@ func TestAddressRules(t *testing.T) {
 		{name: "external, NAT first", external: "203.0.113.0/24,198.51.100.0/24", internal: "10.0.0.0/8", want: []string{"InternalIP 10.1.1.5", "ExternalIP 203.0.113.7", "ExternalIP 198.51.100.5", "Hostname n"}},
 		{name: "the external list wins", external: "192.168.0.0/16", internal: "192.168.0.0/16,10.0.0.0/8", want: []string{"InternalIP 10.1.1.5", "ExternalIP 192.168.1.5", "Hostname n"}},
 		{
-			name: "none fits: the Node keeps its own", internal: "172.16.0.0/12", node: []nodeOption{address(corev1.NodeInternalIP, "10.1.1.5")},
+			name: "no address in the networks: the Node keeps its addresses", internal: "172.16.0.0/12", node: []nodeOption{address(corev1.NodeInternalIP, "10.1.1.5")},
 			want: []string{"ExternalIP 203.0.113.7", "InternalIP 10.1.1.5", "Hostname n"},
 		},
 		{
@@ -58,7 +58,7 @@ func TestAddressRules(t *testing.T) {
 			want: []string{"InternalIP 192.168.1.5", "ExternalIP 203.0.113.7", "Hostname n"},
 		},
 		{
-			name: "a broken annotation is as if it were not there", internal: "10.0.0.0/8",
+			name: "an invalid annotation is ignored", internal: "10.0.0.0/8",
 			node: []nodeOption{annotation(AnnotationInternalCIDRs, "office")},
 			want: []string{"InternalIP 10.1.1.5", "ExternalIP 203.0.113.7", "Hostname n"},
 			err:  `annotation csccm.io/node-internal-cidrs: "office" is no network`,

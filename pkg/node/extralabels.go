@@ -11,8 +11,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Keys of the labels that Nodes get when they are asked for. Names of affinity groups and keys of tags stand
-// behind their prefix.
+// Keys of the optional Node labels (--node-labels). The name of an affinity group and the key of a tag are
+// appended to their prefix.
 const (
 	LabelOfferingID     = "csccm.io/service-offering-id"
 	LabelHypervisor     = "csccm.io/hypervisor"
@@ -22,14 +22,15 @@ const (
 	LabelTagPrefix      = "tag.csccm.io/"
 )
 
-// ExtraLabels are labels beyond those that Kubernetes itself knows. The zero value is none.
+// ExtraLabels selects the optional Node labels, in addition to the well-known labels of Kubernetes. The zero value
+// selects none.
 type ExtraLabels struct {
 	Offering       bool // id of the service offering
 	Hypervisor     bool // KVM, VMware, ...
-	Host           bool // hypervisor host: CloudStack shows it to root admins alone
+	Host           bool // hypervisor host; CloudStack shows it only to root admins
 	AffinityGroups bool // one label for each of the VM's affinity groups
-	// TagPrefix, if not empty, makes a label of each tag of the VM whose key begins with it. The label's
-	// key is what follows the prefix.
+	// TagPrefix, if not empty, turns each VM tag whose key starts with it into a label. The rest of the tag's key
+	// is appended to LabelTagPrefix.
 	TagPrefix string
 }
 
@@ -38,7 +39,7 @@ type extraLabel struct {
 	field func(*ExtraLabels) *bool
 }
 
-// extraLabels are the words of --node-labels.
+// extraLabels are the values that --node-labels accepts.
 var extraLabels = []extraLabel{
 	{"offering", func(l *ExtraLabels) *bool { return &l.Offering }},
 	{"hypervisor", func(l *ExtraLabels) *bool { return &l.Hypervisor }},
@@ -46,7 +47,7 @@ var extraLabels = []extraLabel{
 	{"affinity-groups", func(l *ExtraLabels) *bool { return &l.AffinityGroups }},
 }
 
-// ParseExtraLabels reads the value of --node-labels, a list of words, and of --node-label-tag-prefix.
+// ParseExtraLabels parses the values of --node-labels and --node-label-tag-prefix.
 func ParseExtraLabels(words []string, tagPrefix string) (ExtraLabels, error) {
 	l := ExtraLabels{TagPrefix: strings.TrimSpace(tagPrefix)}
 	for _, w := range words {
@@ -63,7 +64,7 @@ func ParseExtraLabels(words []string, tagPrefix string) (ExtraLabels, error) {
 	return l, nil
 }
 
-// ExtraLabelWords are the words that ParseExtraLabels takes.
+// ExtraLabelWords returns the words that ParseExtraLabels accepts.
 func ExtraLabelWords() []string {
 	var out []string
 	for _, e := range extraLabels {
@@ -72,7 +73,7 @@ func ExtraLabelWords() []string {
 	return out
 }
 
-// Of are the labels of a VM; nil when there are none. What CloudStack does not show is left out.
+// Of returns the labels for a VM, or nil if there are none. Fields that CloudStack does not show are omitted.
 func (l ExtraLabels) Of(vm *cloudstack.VirtualMachine) map[string]string {
 	out := map[string]string{}
 	set := func(on bool, key, value string) {
@@ -95,7 +96,8 @@ func (l ExtraLabels) Of(vm *cloudstack.VirtualMachine) map[string]string {
 		for key, value := range vm.Tags {
 			rest, ok := strings.CutPrefix(key, l.TagPrefix)
 			if name := LabelValue(rest); ok && name != "" {
-				// Two keys may become one name; which of them is kept must not depend on the map's order.
+				// Two tag keys can map to the same label; the smaller value wins, so that the result does not
+				// depend on the order of the map.
 				if had, twice := out[LabelTagPrefix+name]; !twice || LabelValue(value) < had {
 					out[LabelTagPrefix+name] = LabelValue(value)
 				}
@@ -108,7 +110,7 @@ func (l ExtraLabels) Of(vm *cloudstack.VirtualMachine) map[string]string {
 	return out
 }
 
-// Owned tells whether a label's key is one that Of can give.
+// Owned reports whether Of can return a label with this key.
 func (ExtraLabels) Owned(key string) bool {
 	return slices.Contains([]string{LabelOfferingID, LabelHypervisor, LabelHostID, LabelHostName}, key) ||
 		strings.HasPrefix(key, LabelAffinityPrefix) || strings.HasPrefix(key, LabelTagPrefix)

@@ -42,7 +42,7 @@ func TestExtraLabels(t *testing.T) {
 	}
 	all, err := ParseExtraLabels(ExtraLabelWords(), "k8s:")
 	require.NoError(t, err)
-	assert.Nil(t, all.Of(&cloudstack.VirtualMachine{ID: someID}), "what a user does not see is left out")
+	assert.Nil(t, all.Of(&cloudstack.VirtualMachine{ID: someID}), "fields that a user cannot see are omitted")
 	assert.False(t, all.Owned("kubernetes.io/hostname"))
 	_, err = ParseExtraLabels([]string{"rack"}, "")
 	require.ErrorContains(t, err, `"rack" is not known: use offering, hypervisor, host, affinity-groups`)

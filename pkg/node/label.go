@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// LabelForm is the way a service offering's name becomes a label value.
+// LabelForm selects how a service offering's name is converted to a label value.
 type LabelForm string
 
 // Forms of the instance type label.
 const (
-	// LabelKeepSeparators turns each character that a label cannot hold into an underscore:
-	// "Small Instance" becomes Small_Instance, m1.large stays.
+	// LabelKeepSeparators replaces each character that is not allowed in a label value by an underscore:
+	// "Small Instance" becomes Small_Instance, m1.large is unchanged.
 	LabelKeepSeparators LabelForm = "keep-separators"
-	// LabelUpstream drops all but ASCII letters and digits, as upstream's provider v1.2.0 does:
+	// LabelUpstream removes everything except ASCII letters and digits, as upstream's provider v1.2.0 does:
 	// "Small Instance" becomes SmallInstance, m1.large becomes m1large.
 	LabelUpstream LabelForm = "upstream"
 )
 
-// ParseLabelForm reads the value of --instance-type-format.
+// ParseLabelForm parses the value of --instance-type-format.
 func ParseLabelForm(s string) (LabelForm, error) {
 	switch f := LabelForm(strings.TrimSpace(s)); f {
 	case "":
@@ -36,8 +36,8 @@ func ParseLabelForm(s string) (LabelForm, error) {
 	}
 }
 
-// InstanceTypeLabel turns a service offering's name into a label value; it is empty when nothing of the
-// name can be kept.
+// InstanceTypeLabel converts a service offering's name to a label value, which is empty if the name has no
+// character that a label value may contain.
 func InstanceTypeLabel(form LabelForm, offering string) string {
 	if form != LabelUpstream {
 		return LabelValue(offering)
@@ -50,8 +50,8 @@ func InstanceTypeLabel(form LabelForm, offering string) string {
 	}, offering))
 }
 
-// LabelValue makes a valid label value of any text: at most 63 characters, letters and digits at both
-// ends, and an underscore for each character that a label cannot hold.
+// LabelValue converts any text to a valid label value: at most 63 characters, a letter or digit at both ends,
+// and an underscore in place of each character that is not allowed.
 func LabelValue(s string) string {
 	return clip(strings.Map(func(r rune) rune {
 		if alphanumeric(r) || r == '-' || r == '_' || r == '.' {
@@ -65,8 +65,8 @@ func alphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// clip takes an ASCII string. The front is trimmed before the length is cut, so that a prefix of
-// separators costs nothing of the name.
+// clip shortens an ASCII string to the maximum length of a label value and trims separators at both ends. It trims
+// the front first, so that leading separators do not count towards the length.
 func clip(s string) string {
 	const separators = "-_."
 	s = strings.TrimLeft(s, separators)

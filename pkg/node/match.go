@@ -13,34 +13,34 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Lookup finds VMs of one project: an inventory snapshot, or a test's own list.
+// Lookup finds VMs of one project, for example in an inventory snapshot.
 type Lookup interface {
-	// ByID looks in all zones: an id is unique.
+	// ByID searches all zones: IDs are unique.
 	ByID(id string) (cloudstack.VirtualMachine, bool)
-	// ByName compares without case and looks in the configured zone, if there is one.
+	// ByName ignores letter case and searches only the configured zone, if there is one.
 	ByName(name string) []cloudstack.VirtualMachine
 }
 
-// Scoped is a Lookup that can say where it looks, for errors: "project p, zone z (12 VMs)".
+// Scoped is a Lookup that describes where it searches, for error messages: "project p, zone z (12 VMs)".
 type Scoped interface {
 	Scope() string
 }
 
-// Nearby is a Lookup that knows of VMs which a name does not fit and somebody may have meant, each as a part
-// of a sentence: "VM w1 of zone-2 is outside of the configured zone".
+// Nearby is a Lookup that suggests VMs which do not match a name but are probably meant. Each suggestion is a
+// clause for an error message: "VM w1 of zone-2 is outside of the configured zone".
 type Nearby interface {
 	Near(name string) []string
 }
 
-// NotFoundError says that a Node has no VM.
+// NotFoundError means that no VM was found for a Node.
 type NotFoundError struct {
 	Node  string
-	ID    string   // searched by provider ID; empty when searched by name
-	Names []string // searched by these names
-	Scope string   // where
-	// State is the state of the only VM found when that VM is destroyed; empty when there was none.
+	ID    string   // VM ID from the provider ID; empty when searched by name
+	Names []string // names that were searched
+	Scope string   // where it was searched, see Scoped
+	// State is the state of a matching VM that is destroyed or expunging; empty when no VM matched at all.
 	State cloudstack.VMState
-	Near  []string // what else was seen, see Nearby
+	Near  []string // suggestions, see Nearby
 }
 
 func (e *NotFoundError) Error() string {
@@ -62,7 +62,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("node %q has no VM: no VM with %s%s%s", e.Node, what, where, near)
 }
 
-// AmbiguousError says that several VMs bear a Node's name.
+// AmbiguousError means that several VMs have a Node's name.
 type AmbiguousError struct {
 	Node  string
 	Name  string
@@ -84,9 +84,9 @@ func (e *AmbiguousError) Error() string {
 		e.Node, len(e.VMs), e.Name, where, strings.Join(list, ", "), ProviderID(FormUpstream, "VM-ID"))
 }
 
-// Match finds a Node's VM: by its provider ID when that holds a CloudStack id, and then by nothing else,
-// since a new VM of the old name is not the Node's; otherwise by name. Names are tried in the order of
-// Names; the first with a match decides, and two VMs of that name are an error.
+// Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old
+// name is not the Node's VM. Otherwise Match searches by name, in the order of Names; the first name with a match
+// decides, and two VMs with that name are an error.
 //
 // Errors are *NotFoundError, *AmbiguousError and *ProviderIDError.
 func Match(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, error) {
@@ -112,7 +112,7 @@ func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, erro
 	for _, name := range notFound.Names {
 		var found []cloudstack.VirtualMachine
 		for _, vm := range lookup.ByName(name) {
-			// Admins still see destroyed VMs; a new VM may bear the name by now.
+			// Admins still see destroyed VMs; a new VM may already have the name.
 			if Gone(vm.State) {
 				notFound.State = vm.State
 				continue
@@ -136,7 +136,7 @@ func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, erro
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// SharedVMError says that a VM found by a Node's name is another Node's.
+// SharedVMError means that a VM found by a Node's name also belongs to, or also matches, another Node.
 type SharedVMError struct {
 	Node, Other string
 	VM          cloudstack.VirtualMachine
@@ -147,11 +147,11 @@ func (e *SharedVMError) Error() string {
 		e.Node, e.VM.Name, e.VM.ID, e.Other, ProviderID(FormUpstream, "VM-ID"))
 }
 
-// Unshared tells that no other Node has or could claim the VM, which was found for n by a part of its name
-// alone: web.a and web.b are not both the VM web. The error is a *SharedVMError.
+// Unshared returns a *SharedVMError if another Node has the VM as its provider ID or matches it by name too. It
+// matters when the VM was found only by the first label of n's name: web.a and web.b cannot both be the VM web.
 func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
 	if strings.EqualFold(vm.Name, n.Name) {
-		return nil // names of Nodes are unique
+		return nil // Node names are unique
 	}
 	id := strings.ToLower(vm.ID)
 	for _, other := range nodes {
@@ -167,8 +167,8 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 	return nil
 }
 
-// Names are the names under which a Node's VM may be known, in lower case and in the order of trust: the
-// Node's name, its host name (label, then status), and then the first label of each that is an FQDN.
+// Names returns the names that a Node's VM may have, in lower case and in order of preference: the Node's name,
+// its host name (label, then status), and then the first label of each of these that is an FQDN.
 func Names(n *corev1.Node) []string {
 	full := []string{n.Name, n.Labels[corev1.LabelHostname]}
 	for _, a := range n.Status.Addresses {
@@ -195,17 +195,17 @@ func Names(n *corev1.Node) []string {
 	return names
 }
 
-// numeric keeps the first octet of an IPv4 address from becoming a name.
+// numeric reports whether s consists of digits, as the first octet of an IPv4 address does, which is not a host name.
 func numeric(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// Gone tells whether a VM in this state no longer exists for its cluster.
+// Gone reports whether a VM in this state no longer exists for its cluster.
 func Gone(s cloudstack.VMState) bool {
 	return s == cloudstack.VMDestroyed || s == cloudstack.VMExpunging
 }
 
-// Off tells whether a VM in this state is shut down: nothing of it runs and its volumes can be detached.
+// Off reports whether a VM in this state is shut down: it does not run, and its volumes can be detached.
 func Off(s cloudstack.VMState) bool {
 	return s == cloudstack.VMStopped || s == cloudstack.VMShutdown
 }

@@ -88,8 +88,8 @@ func TestMatch(t *testing.T) {
 		{name: "by the first label of an FQDN", node: newNode("worker-1.example.org"), want: 1},
 		{name: "by the host name label", node: newNode("ip-10-0-0-1", hostLabel("worker-1")), want: 1},
 		{name: "by the host name in the status", node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org")), want: 2},
-		{name: "foreign provider ids go by name", node: newNode("worker-1", providerID("k3s://worker-1")), want: 1},
-		{name: "a destroyed twin is no twin", node: newNode("reborn"), want: 6},
+		{name: "by name with a provider id of another scheme", node: newNode("worker-1", providerID("k3s://worker-1")), want: 1},
+		{name: "a destroyed VM with the same name is ignored", node: newNode("reborn"), want: 6},
 		{name: "a VM in error exists", node: newNode("broken"), want: 8},
 		{
 			name: "the provider id decides: no fall-back to the name", node: newNode("worker-1", providerID("cloudstack:///"+id(9))),
@@ -108,7 +108,7 @@ func TestMatch(t *testing.T) {
 			err: `node "Nobody.example.org" has no VM: no VM with the name "nobody.example.org" or "nobody" in project "p", zone "z"`,
 		},
 		{
-			name: "two of one name", node: newNode("twin"),
+			name: "two VMs with the same name", node: newNode("twin"),
 			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", zone "z": twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
 		},
 		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1": "worker-1" is no UUID`},
@@ -158,12 +158,12 @@ func TestUnshared(t *testing.T) {
 		others []*corev1.Node
 		err    string
 	}{
-		{name: "alone", node: newNode("web.a")},
-		{name: "itself", node: newNode("web.a"), others: []*corev1.Node{newNode("web.a")}},
-		{name: "the whole name", node: newNode("WEB"), others: []*corev1.Node{newNode("web.b")}},
-		{name: "others have theirs", node: newNode("web.a"), others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")}},
-		{name: "another new one", node: newNode("web.a"), others: []*corev1.Node{newNode("Web.b")}, err: `fits node "Web.b" as well`},
-		{name: "another one has it", node: newNode("web.a"), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `fits node "x" as well`},
+		{name: "the only node", node: newNode("web.a")},
+		{name: "the node itself", node: newNode("web.a"), others: []*corev1.Node{newNode("web.a")}},
+		{name: "the VM has the full name", node: newNode("WEB"), others: []*corev1.Node{newNode("web.b")}},
+		{name: "the other nodes have other VMs", node: newNode("web.a"), others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")}},
+		{name: "another new node matches too", node: newNode("web.a"), others: []*corev1.Node{newNode("Web.b")}, err: `fits node "Web.b" as well`},
+		{name: "another node has the VM", node: newNode("web.a"), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `fits node "x" as well`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -177,8 +177,8 @@ func TestUnshared(t *testing.T) {
 	}
 }
 
-// Whatever the names are: what is found bears one of the Node's names, and a VM of the Node's whole name is
-// found or is one of several.
+// For any names: the VM found has one of the Node's names, and a VM with the Node's full name is found or is one of
+// several.
 func FuzzMatch(f *testing.F) {
 	f.Add("worker-1", "worker-1", "", "")
 	f.Add("WORKER-1.Example.ORG", "worker-1", "host.example.org", "")

@@ -14,25 +14,25 @@ import (
 
 // Options are the settings of Metadata. The zero value is usable.
 type Options struct {
-	// Node is the Node described. Its name becomes the host name, its provider ID is kept.
+	// Node is the VM's Node; it may be nil. Its name becomes the host name, and its provider ID is kept.
 	Node *corev1.Node
-	// Form of a new provider ID.
+	// Form is the format of a new provider ID.
 	Form Form
-	// LabelForm of the instance type.
+	// LabelForm is the format of the instance type label.
 	LabelForm LabelForm
 	// Region is the region's name; empty means the zone's name.
 	Region string
-	// Addresses say which addresses are InternalIP and which ExternalIP.
+	// Addresses select which addresses are InternalIP and which are ExternalIP.
 	Addresses AddressRules
-	// Labels are those that the Node gets beyond Kubernetes' own.
+	// Labels select the optional labels, in addition to the well-known labels of Kubernetes.
 	Labels ExtraLabels
 }
 
-// Metadata describes a VM to Kubernetes: provider ID, addresses, instance type, zone, region and the extra
-// labels that are asked for. The Node's own annotations decide on its addresses, where it has them; one that
-// cannot be read is as if it were not there (see AddressRules.Of).
+// Metadata returns a VM's metadata for Kubernetes: provider ID, addresses, instance type, zone, region and the
+// selected optional labels. Annotations of the Node override the address rules; an annotation that cannot be parsed
+// is ignored (see AddressRules.Of).
 //
-// The only error is a VM without an id.
+// The only error is a VM without an ID.
 func Metadata(vm cloudstack.VirtualMachine, o Options) (*cloudprovider.InstanceMetadata, error) {
 	if vm.ID == "" {
 		return nil, errors.New("a VM without an id has no metadata")
@@ -51,7 +51,7 @@ func Metadata(vm cloudstack.VirtualMachine, o Options) (*cloudprovider.InstanceM
 	if o.Node != nil && o.Node.Spec.ProviderID != "" {
 		m.ProviderID = o.Node.Spec.ProviderID // it cannot be changed once it is set
 	}
-	rules, _ := o.Addresses.Of(o.Node) // what is wrong with an annotation is the caller's to report
+	rules, _ := o.Addresses.Of(o.Node) // the caller reports annotations that cannot be parsed
 	m.NodeAddresses = addressesOf(&vm, o.Node, rules)
 	return m, nil
 }

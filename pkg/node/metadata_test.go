@@ -68,11 +68,11 @@ func TestAddresses(t *testing.T) {
 	}{
 		{name: "no NIC, nothing known"},
 		{
-			name: "no NIC: the Node keeps what it has", node: []nodeOption{address(corev1.NodeInternalIP, "10.9.9.9"), address(corev1.NodeHostName, "kubelet")},
+			name: "no NIC: the Node keeps its addresses", node: []nodeOption{address(corev1.NodeInternalIP, "10.9.9.9"), address(corev1.NodeHostName, "kubelet")},
 			want: []string{"InternalIP 10.9.9.9", "Hostname n"},
 		},
 		{
-			name: "an L2 network: what the kubelet was told",
+			name: "an L2 network: the kubelet's --node-ip",
 			vm:   cloudstack.VirtualMachine{NICs: []cloudstack.NIC{{Default: true, Type: "L2"}}},
 			node: []nodeOption{provided("192.168.7.7, fd00::7")},
 			want: []string{"InternalIP 192.168.7.7", "InternalIP fd00::7", "Hostname n"},
@@ -102,24 +102,24 @@ func TestAddresses(t *testing.T) {
 			want: []string{"InternalIP 10.1.1.5", "InternalIP 192.168.1.5", "InternalIP fd00::5", "InternalIP 100.64.1.5", "InternalIP 10.2.1.5", "InternalIP 2001:db8:2::5", "Hostname n"},
 		},
 		{
-			name: "what the kubelet was told is internal",
+			name: "the kubelet's --node-ip is internal",
 			vm:   cloudstack.VirtualMachine{NICs: []cloudstack.NIC{{Default: true, Type: "Isolated", IPv4: "10.1.1.5"}, {Type: "Shared", IPv4: "198.51.100.5"}}},
 			node: []nodeOption{provided("198.51.100.5")},
 			want: []string{"InternalIP 10.1.1.5", "InternalIP 198.51.100.5", "Hostname n"},
 		},
 		{
-			name: "addresses known to CloudStack win over the Node's",
+			name: "CloudStack's addresses win over the Node's",
 			vm:   cloudstack.VirtualMachine{NICs: []cloudstack.NIC{{Default: true, IPv4: "10.1.1.5"}}},
 			node: []nodeOption{address(corev1.NodeInternalIP, "10.9.9.9")},
 			want: []string{"InternalIP 10.1.1.5", "Hostname n"},
 		},
 		{
-			name: "what is no address is left out",
+			name: "invalid addresses are omitted",
 			vm:   cloudstack.VirtualMachine{PublicIP: "-", NICs: []cloudstack.NIC{{IPv4: "n/a"}, {IPv4: "10.1.1.5"}}},
 			want: []string{"InternalIP 10.1.1.5", "Hostname n"},
 		},
 		{
-			name: "a static NAT address alone keeps the Node's own beside it",
+			name: "with only a static NAT address, the Node keeps its InternalIP",
 			vm:   cloudstack.VirtualMachine{PublicIP: "203.0.113.7"},
 			node: []nodeOption{address(corev1.NodeInternalIP, "10.9.9.9")},
 			want: []string{"ExternalIP 203.0.113.7", "InternalIP 10.9.9.9", "Hostname n"},
@@ -153,7 +153,7 @@ func annotation(key, value string) nodeOption {
 	}
 }
 
-// The framework refuses to untaint a Node whose kubelet was told an address that the cloud does not list.
+// The framework does not initialise a Node whose --node-ip is not in the cloud provider's addresses.
 func TestProvidedNodeIPIsAccepted(t *testing.T) {
 	t.Parallel()
 	n := newNode("n", func(n *corev1.Node) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package node maps Kubernetes Nodes to CloudStack virtual machines and back: provider IDs, names,
-// addresses and labels. It is pure: no client, no clock, no context.
+// addresses and labels. It consists of pure functions: no client, no clock, no context.
 package node
 
 import (
@@ -11,33 +11,33 @@ import (
 	"strings"
 )
 
-// Kind says who wrote a provider ID.
+// Kind is the kind of a provider ID, which tells which component wrote it.
 type Kind string
 
-// Kinds of provider IDs that a cluster on CloudStack meets.
+// Kinds of provider IDs that occur in clusters on CloudStack.
 const (
 	KindNone       Kind = ""                    // the Node has no provider ID
 	KindExternal   Kind = "external-cloudstack" // upstream's provider and csccm
 	KindCloudStack Kind = "cloudstack"          // Cluster API, the old in-tree provider
-	KindK3s        Kind = "k3s"                 // k3s's own cloud controller: the id is the node's name
-	KindRKE2       Kind = "rke2"                // RKE2's own cloud controller: the id is the node's name
+	KindK3s        Kind = "k3s"                 // k3s's embedded cloud controller: the ID is the Node's name
+	KindRKE2       Kind = "rke2"                // RKE2's embedded cloud controller: the ID is the Node's name
 	KindForeign    Kind = "foreign"             // any other scheme
 )
 
-// IsCloudStack tells whether a provider ID of this kind holds the id of a CloudStack VM.
+// IsCloudStack reports whether a provider ID of this kind contains the ID of a CloudStack VM.
 func (k Kind) IsCloudStack() bool { return k == KindExternal || k == KindCloudStack }
 
-// Form is the way new provider IDs are written.
+// Form is the format of new provider IDs.
 type Form string
 
-// Forms of new provider IDs. A Node's provider ID cannot be changed once it is set, so the form only
-// matters for Nodes that have none.
+// Formats of new provider IDs. A Node's provider ID cannot be changed once it is set, so the format only
+// matters for Nodes without a provider ID.
 const (
 	FormUpstream   Form = "external-cloudstack" // external-cloudstack://ID
 	FormClusterAPI Form = "cloudstack"          // cloudstack:///ID
 )
 
-// ParseForm reads the value of --provider-id-format. It takes the scheme, with or without slashes.
+// ParseForm parses the value of --provider-id-format. It accepts the scheme with or without "://" and slashes.
 func ParseForm(s string) (Form, error) {
 	switch f := Form(strings.TrimRight(strings.TrimRight(strings.TrimSpace(s), "/"), ":")); f {
 	case "":
@@ -50,11 +50,11 @@ func ParseForm(s string) (Form, error) {
 	}
 }
 
-// vmID is the form of CloudStack's ids. Nothing else is taken for one: an id that the server cannot
-// parse must never end as "this VM does not exist".
+// vmID matches CloudStack's IDs. Everything else is rejected: an ID that the server cannot parse must never
+// lead to "this VM does not exist".
 var vmID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ProviderIDError says why a provider ID with a CloudStack scheme, or without any scheme, is unusable.
+// ProviderIDError means that a provider ID with a CloudStack scheme, or without any scheme, is invalid.
 type ProviderIDError struct {
 	ProviderID string
 	Reason     string
@@ -65,11 +65,11 @@ func (e *ProviderIDError) Error() string {
 		ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
 }
 
-// ParseProviderID reads a Node's spec.providerID.
+// ParseProviderID parses a Node's spec.providerID.
 //
-// It takes external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any count of slashes, and
-// a region or zone ahead of the id (cloudstack://region/ID). The id comes back in lower case. It is empty
-// for KindNone and for foreign kinds, which are no errors: such a Node is found by its name.
+// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, and
+// a region or zone before the ID (cloudstack://region/ID). The returned ID is in lower case. It is empty
+// for KindNone and for other schemes; neither is an error, because such a Node is found by its name.
 func ParseProviderID(s string) (id string, kind Kind, err error) {
 	if s == "" {
 		return "", KindNone, nil
@@ -109,7 +109,7 @@ func schemeKind(scheme string) Kind {
 	}
 }
 
-// ProviderID writes the id of a VM in the given form; an unknown or empty form is upstream's.
+// ProviderID returns the provider ID of a VM in the given format; an unknown or empty form means FormUpstream.
 func ProviderID(form Form, id string) string {
 	if form == FormClusterAPI {
 		return "cloudstack:///" + id

@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package typo says how near a mistyped name is to one that exists.
+// Package typo measures how similar a mistyped name is to an existing one.
 package typo
 
-// Distance is Levenshtein's: how many letters are to be changed, added or removed to make b of a.
+// Distance returns the Levenshtein distance: the number of bytes to change, add or remove to turn a into b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

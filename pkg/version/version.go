@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version says which build of csccm this is; the values are stamped at link time.
+// Package version identifies this build of csccm; the linker sets the values.
 package version
 
 import "fmt"
@@ -13,5 +13,5 @@ var (
 	Date    = "unknown"
 )
 
-// String is the one-line form that every binary prints for --version.
+// String returns the line that every binary prints for --version.
 func String() string { return fmt.Sprintf("%s (commit %s, built %s)", Version, Commit, Date) }

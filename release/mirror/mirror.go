@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirror carries a release to a site without a way out: images, chart, and what is attached to them
-// (signatures, provenance, bills of materials) in one archive, which another registry is filled from. Digests stay.
+// Package mirror copies a release to a registry without Internet access: images, chart, and the artefacts attached to
+// them (signatures, provenance, SBOMs), in one archive. Digests do not change.
 package mirror
 
 import (
@@ -27,10 +27,11 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// pathAnnotation of an archive's entry is its path in the registry, after the registry's own.
+// pathAnnotation is the annotation of an archive's entry with its path, relative to the path of the registry.
 const pathAnnotation = "org.opencontainers.image.ref.name"
 
-// Images of a release, and its chart, as they are below a registry's path. version has no leading v.
+// Images returns the images and the chart of a release as PATH:TAG, relative to the path of the registry. version has
+// no leading v.
 func Images(version string) []string {
 	tag := strings.ReplaceAll(version, "+", "_")
 	return []string{
@@ -41,17 +42,17 @@ func Images(version string) []string {
 	}
 }
 
-// Options are those of Save and Load.
+// Options are the options of Save and Load.
 type Options struct {
 	// PlainHTTP is for registries without TLS.
 	PlainHTTP bool
-	// Transport of the calls; nil for the default.
+	// Transport is used for all calls; nil means the default transport.
 	Transport http.RoundTripper
-	// Progress is told of each item; nil for nobody.
+	// Progress is called for each item; may be nil.
 	Progress func(text string)
 }
 
-// reference is an item below a registry's path; oci:// may be before it.
+// reference returns the reference to an item in a registry, which may start with oci://.
 func (o Options) reference(registry, item string) (name.Reference, error) {
 	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, access.Names(o.PlainHTTP)...)
 	if err != nil {
@@ -66,7 +67,7 @@ func (o Options) say(format string, args ...any) {
 	}
 }
 
-// Save writes items (PATH:TAG, see Images) of a registry (HOST/PATH) and all that is attached to them into file.
+// Save writes items (PATH:TAG, see Images) of a registry (HOST/PATH) and all artefacts attached to them to file.
 func Save(ctx context.Context, registry string, items []string, file string, o Options) (err error) {
 	work, err := os.MkdirTemp("", "csccm-mirror-")
 	if err != nil {
@@ -88,7 +89,7 @@ func Save(ctx context.Context, registry string, items []string, file string, o O
 			return fmt.Errorf("save %s: %w", ref, err)
 		}
 	}
-	// Of no time: the same content is the same archive.
+	// Use a fixed time, so that the same content gives the same archive.
 	return image.Archive(work, file, time.Unix(0, 0))
 }
 
@@ -98,7 +99,7 @@ type saver struct {
 	out layout.Path
 }
 
-// save adds what ref names under a path, and then what refers to it.
+// save adds the image, index or chart that ref refers to, and then the artefacts attached to it.
 func (s *saver) save(ref name.Reference, path, entry string) error {
 	s.say("save %s", ref)
 	described, err := remote.Get(ref, access.Options(s.ctx, s.Transport)...)
@@ -169,7 +170,7 @@ func (s *saver) attached(subject name.Digest, path string) error {
 	return s.out.AppendImage(img, layout.WithAnnotations(map[string]string{pathAnnotation: path + ":" + tag.TagStr()}))
 }
 
-// Load fills a registry (HOST/PATH) from an archive and returns what it has now: references with digest.
+// Load pushes the content of an archive to a registry (HOST/PATH) and returns the references with digests.
 func Load(ctx context.Context, file, registry string, o Options) (loaded []string, err error) {
 	work, err := os.MkdirTemp("", "csccm-mirror-")
 	if err != nil {
@@ -181,18 +182,18 @@ func Load(ctx context.Context, file, registry string, o Options) (loaded []strin
 	}
 	all, err := layout.ImageIndexFromPath(work)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no archive of a release: %w", filepath.Base(file), err)
+		return nil, fmt.Errorf("%s is not an archive of a release: %w", filepath.Base(file), err)
 	}
 	manifest, err := all.IndexManifest()
 	if err != nil {
 		return nil, err
 	}
-	// Tags last: who asks for one finds a signed image, also where this was interrupted.
+	// Push tags last, so that they always refer to signed images, even if Load is interrupted.
 	var tags []func() error
 	for _, d := range manifest.Manifests {
 		entry := d.Annotations[pathAnnotation]
 		if entry == "" {
-			return nil, fmt.Errorf("%s is no archive of a release: an entry of it has no name", filepath.Base(file))
+			return nil, fmt.Errorf("%s is not an archive of a release: it has an entry without a name", filepath.Base(file))
 		}
 		ref, err := o.reference(registry, entry)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Names of the files of a release that vouch for the others.
+// Names of the files with checksums, signatures and provenance of a release's other files.
 const (
 	SumsFile       = "SHA256SUMS"
 	SumsSignature  = "SHA256SUMS.sig"
@@ -26,32 +26,33 @@ const (
 	ProvenanceFile = "provenance.sigstore.json"
 )
 
-// ErrContent is that a file is not the one that was signed.
+// ErrContent means that a file is not the one that was signed.
 var ErrContent = errors.New("not the file that was signed")
 
-// ErrUnsigned is that nothing beside a file signs it.
+// ErrUnsigned means that there is no signature file for a file.
 var ErrUnsigned = errors.New("no signature")
 
-// FileReport is what was found of downloaded files.
+// FileReport is the result of verifying downloaded files.
 type FileReport struct {
-	// Sums is the file with the digests, which the key signed.
+	// Sums is the file with the digests, which is signed by the key.
 	Sums string `json:"sums"`
-	// Files that were checked, by name.
+	// Files are the results for the verified files.
 	Files []FileResult `json:"files"`
 }
 
-// FileResult is one file.
+// FileResult is the result for one verified file.
 type FileResult struct {
 	Name string `json:"name"`
 	// Digest is sha256:HEX.
 	Digest string `json:"digest"`
-	// Provenance tells that the signed provenance names this very file.
+	// Provenance is true if the signed provenance contains this file's name and digest.
 	Provenance bool `json:"provenance"`
 }
 
-// Files verifies downloaded files of a release. sums is the path of SHA256SUMS, its signature is beside it
-// (SHA256SUMS.sigstore.json or SHA256SUMS.sig), and provenance.sigstore.json if it was downloaded. Each file must
-// be in the sums under its own name. No files means all of the sums that are in their folder, at least one.
+// Files verifies downloaded files of a release. sums is the path of SHA256SUMS. Its signature (SHA256SUMS.sigstore.json
+// or SHA256SUMS.sig) must be in the same directory; provenance.sigstore.json is optional. Each file must be listed in
+// sums under its own name. Without files, Files verifies all listed files in the directory of sums, of which there must
+// be at least one.
 func Files(sums string, files []string, key *Key) (*FileReport, error) {
 	if key == nil {
 		return nil, errors.New("no key to verify with")
@@ -129,7 +130,8 @@ func sum(file string) (digest string, err error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// signedBeside checks text against the signature files beside it: each that is there must hold.
+// signedBeside verifies text with the signature files next to file. At least one must exist, and all existing ones must
+// be valid.
 func signedBeside(file string, text []byte, key *Key) error {
 	checked := 0
 	for _, kind := range []struct {
@@ -165,11 +167,11 @@ func bare(text, signature []byte, key *Key) error {
 	return key.Verify(text, decoded)
 }
 
-// Blob checks a Sigstore bundle's signature of data.
+// Blob verifies the signature of data in a Sigstore bundle.
 func Blob(data, bundle []byte, key *Key) error {
 	var b Bundle
 	if err := json.Unmarshal(bundle, &b); err != nil {
-		return fmt.Errorf("no Sigstore bundle: %w", err)
+		return fmt.Errorf("not a Sigstore bundle: %w", err)
 	}
 	if b.MessageSignature == nil {
 		return errors.New("the bundle holds no signature of a file")
@@ -177,31 +179,32 @@ func Blob(data, bundle []byte, key *Key) error {
 	return key.Verify(data, b.MessageSignature.Signature)
 }
 
-// provenanceBeside is nil where it was not downloaded.
+// provenanceBeside returns the verified provenance in dir, or nil if it was not downloaded.
 func provenanceBeside(dir string, key *Key) (*Statement, error) {
 	file := filepath.Join(dir, ProvenanceFile)
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // the provenance is optional
 	}
 	if err != nil {
 		return nil, err
 	}
 	var bundle Bundle
 	if err := json.Unmarshal(raw, &bundle); err != nil {
-		return nil, fmt.Errorf("%s: no Sigstore bundle: %w", file, err)
+		return nil, fmt.Errorf("%s: not a Sigstore bundle: %w", file, err)
 	}
 	statement, err := bundle.Statement(key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if statement.PredicateType != PredicateProvenance {
-		return nil, fmt.Errorf("%s: says %s, want %s", file, statement.PredicateType, PredicateProvenance)
+		return nil, fmt.Errorf("%s: predicate type is %s, want %s", file, statement.PredicateType, PredicateProvenance)
 	}
 	return statement, nil
 }
 
-// ParseSums reads what sha256sum writes: a digest in hex, two blanks and a name without folder in each line.
+// ParseSums parses the output of sha256sum and returns digests by name. Each line has a digest in hex, two spaces and
+// a name without a directory.
 func ParseSums(text []byte) (map[string]string, error) {
 	digests := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -212,10 +215,10 @@ func ParseSums(text []byte) (map[string]string, error) {
 		digest, name, ok := strings.Cut(line, "  ")
 		raw, err := hex.DecodeString(digest)
 		if !ok || err != nil || len(raw) != sha256.Size || name == "" || name != filepath.Base(name) {
-			return nil, fmt.Errorf("line %q: want SHA-256, two blanks and a name", line)
+			return nil, fmt.Errorf("line %q: want SHA-256, two spaces and a name", line)
 		}
 		if _, twice := digests[name]; twice {
-			return nil, fmt.Errorf("%s is there twice", name)
+			return nil, fmt.Errorf("%s is listed twice", name)
 		}
 		digests[name] = digest
 	}

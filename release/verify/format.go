@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify checks what a release of csccm was signed with: container images and charts in a registry, and
-// downloaded files. It needs the public key and no other service; the forms are those of cosign, which checks
+// Package verify verifies the signatures of a release of csccm: of container images and charts in a registry, and of
+// downloaded files. It needs the public key and no online service. The formats are those of cosign, which can verify
 // the same signatures.
 package verify
 
@@ -14,39 +14,40 @@ import (
 	"strconv"
 )
 
-// Media types and names of the forms in which signatures are kept.
+// Media types and names of the signature formats.
 const (
-	// BundleMediaType is the Sigstore bundle, cosign's form since version 3.
+	// BundleMediaType is the media type of a Sigstore bundle, cosign's format since version 3.
 	BundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
-	// SimpleSigningMediaType is the payload of a signature under a tag, cosign's form before.
+	// SimpleSigningMediaType is the media type of a SimpleSigning payload under a tag, cosign's format before version
+	// 3.
 	SimpleSigningMediaType = "application/vnd.dev.cosign.simplesigning.v1+json"
-	// SignatureAnnotation of a layer with such a payload has its signature.
+	// SignatureAnnotation is the annotation with the signature on a layer with such a payload.
 	SignatureAnnotation = "dev.cosignproject.cosign/signature"
-	// SBOMMediaType is that of CycloneDX in JSON.
+	// SBOMMediaType is the media type of CycloneDX in JSON.
 	SBOMMediaType = "application/vnd.cyclonedx+json"
 
-	// StatementType and StatementPayload are those of in-toto.
+	// StatementType and StatementPayload are the types of in-toto statements.
 	StatementType    = "https://in-toto.io/Statement/v1"
 	StatementPayload = "application/vnd.in-toto+json"
 
-	// PredicateSignature says nothing but that the subject is signed.
+	// PredicateSignature only states that the subject is signed.
 	PredicateSignature = "https://sigstore.dev/cosign/sign/v1"
-	// PredicateProvenance says how the subject was built.
+	// PredicateProvenance describes how the subject was built.
 	PredicateProvenance = "https://slsa.dev/provenance/v1"
-	// PredicateSBOM says what is in the subject.
+	// PredicateSBOM lists the components of the subject.
 	PredicateSBOM = "https://cyclonedx.org/bom"
 
 	simpleSigningType = "cosign container image signature"
 )
 
-// Subject is what a statement speaks of.
+// Subject is an artefact that a statement is about.
 type Subject struct {
 	Name string `json:"name,omitempty"`
-	// Digest by algorithm, in hex: sha256.
+	// Digest maps an algorithm (sha256) to the digest in hex.
 	Digest map[string]string `json:"digest"`
 }
 
-// Statement is in-toto's.
+// Statement is an in-toto statement.
 type Statement struct {
 	Type          string          `json:"_type"`
 	Subject       []Subject       `json:"subject"`
@@ -54,19 +55,19 @@ type Statement struct {
 	Predicate     json.RawMessage `json:"predicate"`
 }
 
-// Envelope is DSSE's: a payload that is signed together with its type.
+// Envelope is a DSSE envelope: a payload that is signed together with its type.
 type Envelope struct {
 	Payload     []byte              `json:"payload"`
 	PayloadType string              `json:"payloadType"`
 	Signatures  []EnvelopeSignature `json:"signatures"`
 }
 
-// EnvelopeSignature is one of an Envelope.
+// EnvelopeSignature is one signature of an Envelope.
 type EnvelopeSignature struct {
 	Sig []byte `json:"sig"`
 }
 
-// SignedBytes are what the signatures of an envelope are made over (DSSE's pre-authentication encoding).
+// SignedBytes returns the bytes that the signatures of an envelope cover (DSSE's pre-authentication encoding).
 func SignedBytes(payloadType string, payload []byte) []byte {
 	var out bytes.Buffer
 	out.WriteString("DSSEv1 " + strconv.Itoa(len(payloadType)) + " " + payloadType + " " + strconv.Itoa(len(payload)) + " ")
@@ -74,7 +75,7 @@ func SignedBytes(payloadType string, payload []byte) []byte {
 	return out.Bytes()
 }
 
-// Bundle is Sigstore's: a signature of a file, or of a statement, in one file.
+// Bundle is a Sigstore bundle, which contains the signature of a file or a signed statement.
 type Bundle struct {
 	MediaType            string `json:"mediaType"`
 	VerificationMaterial struct {
@@ -95,7 +96,7 @@ type MessageSignature struct {
 	Signature []byte `json:"signature"`
 }
 
-// SimpleSigning is the payload of a signature under a tag.
+// SimpleSigning is the payload of a signature that is stored under a tag.
 type SimpleSigning struct {
 	Critical struct {
 		Identity struct {
@@ -109,7 +110,7 @@ type SimpleSigning struct {
 	Optional map[string]any `json:"optional"`
 }
 
-// NewSimpleSigning is the payload for an image: repository without tag, and sha256:HEX.
+// NewSimpleSigning returns the payload for an image. repository has no tag; digest is sha256:HEX.
 func NewSimpleSigning(repository, digest string) SimpleSigning {
 	var s SimpleSigning
 	s.Critical.Identity.DockerReference = repository
@@ -118,7 +119,7 @@ func NewSimpleSigning(repository, digest string) SimpleSigning {
 	return s
 }
 
-// Statement returns the bundle's statement if key signed it.
+// Statement returns the bundle's statement, or an error unless it is signed by key.
 func (b *Bundle) Statement(key *Key) (*Statement, error) {
 	if b.DSSEEnvelope == nil {
 		return nil, errors.New("the bundle holds no statement")
@@ -147,7 +148,7 @@ func (b *Bundle) Statement(key *Key) (*Statement, error) {
 	return &statement, nil
 }
 
-// About tells whether the statement speaks of a digest (sha256, in hex).
+// About reports whether a subject of the statement has the digest (SHA-256 in hex).
 func (s *Statement) About(digest string) bool {
 	for _, subject := range s.Subject {
 		if digest != "" && subject.Digest["sha256"] == digest {

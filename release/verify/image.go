@@ -22,54 +22,54 @@ import (
 	"github.com/csccm/csccm/release/internal/access"
 )
 
-// maxAttachment bounds what is read of a foreign registry at once; a bill of materials has some 200 kB.
+// maxAttachment is the maximum size of one artefact that is read from a registry, in bytes; an SBOM is about 200 kB.
 const maxAttachment = 32 << 20
 
-// Evidence is one thing that the key signed and that was checked.
+// Evidence is a signature or statement by the key that was verified.
 type Evidence struct {
-	// Kind is "signature", "provenance", "sbom" or another predicate's type.
+	// Kind is "signature", "provenance", "sbom" or another predicate type.
 	Kind string `json:"kind"`
-	// Form is "bundle" or "tag", cosign's two.
+	// Form is the format of cosign, "bundle" or "tag".
 	Form string `json:"form"`
 	// Statement is nil for the form "tag".
 	Statement *Statement `json:"-"`
 }
 
-// ImageReport is what was found beside an image or chart.
+// ImageReport is the result of verifying an image or chart.
 type ImageReport struct {
-	// Ref is what was asked for, Digest (sha256:HEX) what it is now: use it to pin what was verified.
+	// Ref is the requested reference. Digest (sha256:HEX) is what it referred to; use it to pin the verified image.
 	Ref    string `json:"ref"`
 	Digest string `json:"digest"`
-	// Version is that of the release, by the signed provenance; empty without one.
+	// Version is the version of the release in the signed provenance; empty without provenance.
 	Version string `json:"version,omitempty"`
-	// Evidence that holds; what other keys signed is not listed.
+	// Evidence is the verified evidence; signatures by other keys are not included.
 	Evidence []Evidence `json:"evidence"`
-	// Platforms of an image for several: each is checked for a signature and a bill of materials of its own.
+	// Platforms are the results for the platforms of a multi-platform image. Each must have its own signature.
 	Platforms []PlatformReport `json:"platforms,omitempty"`
 }
 
-// PlatformReport is an ImageReport's part for one platform.
+// PlatformReport is the result for one platform of an image.
 type PlatformReport struct {
 	Platform string     `json:"platform"`
 	Digest   string     `json:"digest"`
 	Evidence []Evidence `json:"evidence"`
 }
 
-// ImageOptions say what to verify with.
+// ImageOptions are the options of Image.
 type ImageOptions struct {
 	Key *Key
-	// Require lists kinds of evidence without which the image does not pass. Empty: a signature.
+	// Require lists the required kinds of evidence. Empty means a signature.
 	Require []string
 	// PlainHTTP is for registries without TLS.
 	PlainHTTP bool
-	// Transport of the calls; nil for the default.
+	// Transport is used for all calls; nil means the default transport.
 	Transport http.RoundTripper
 }
 
-// MissingError is that an image lacks evidence of the key.
+// MissingError means that an image has no evidence of a required kind by the key.
 type MissingError struct {
 	Ref, Kind string
-	// Foreign is how many signatures or statements are there that the key did not make.
+	// Foreign is the number of signatures or statements that the key does not verify.
 	Foreign int
 }
 
@@ -80,7 +80,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s: no %s", e.Ref, e.Kind)
 }
 
-// SignatureTag is where cosign before version 3 keeps the signatures of an image.
+// SignatureTag returns the tag under which cosign before version 3 stores the signatures of an image.
 func SignatureTag(image name.Digest) name.Tag {
 	return image.Context().Tag(strings.Replace(image.DigestStr(), ":", "-", 1) + ".sig")
 }
@@ -90,10 +90,9 @@ type imageVerifier struct {
 	remote []remote.Option
 }
 
-// Image verifies an image or an OCI chart in a registry, by tag or digest, with oci:// before it or not, and with
-// the credentials of `docker login` or `helm registry login`. Everything rests on the digest: that of the report is
-// the one that the evidence speaks of. A tag that is a version must be the one that the provenance names: an old release
-// under a new tag has good signatures too.
+// Image verifies an image or an OCI chart in a registry, by tag or digest, optionally with a leading oci://. It uses
+// the credentials of `docker login` or `helm registry login`. All evidence refers to the digest in the report. If the
+// tag is a version, the provenance must name the same version: an old release under a new tag has valid signatures too.
 func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport, error) {
 	if o.Key == nil {
 		return nil, errors.New("no key to verify with")
@@ -146,7 +145,7 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	return report, nil
 }
 
-// check returns the evidence beside an image, and an error if a required kind is missing.
+// check returns the verified evidence for an image, and a *MissingError if a required kind is missing.
 func (v *imageVerifier) check(image name.Digest, require []string) ([]Evidence, error) {
 	evidence, foreign, err := v.bundles(image)
 	if err != nil {
@@ -165,7 +164,7 @@ func (v *imageVerifier) check(image name.Digest, require []string) ([]Evidence, 
 	return evidence, nil
 }
 
-// kinds are the names of what statements say.
+// kinds maps predicate types to kinds of evidence.
 var kinds = map[string]string{
 	PredicateSignature:  "signature",
 	PredicateProvenance: "provenance",
@@ -185,14 +184,14 @@ func (v *imageVerifier) bundles(image name.Digest) (found []Evidence, foreign in
 		if !described.MediaType.IsImage() {
 			continue
 		}
-		// The list is the registry's word; what counts is what it points to.
+		// Do not trust the registry's list: check the artefact that it refers to.
 		artifact, err := remote.Image(image.Context().Digest(described.Digest.String()), v.remote...)
 		if err != nil {
 			return nil, 0, err
 		}
 		manifest, err := artifact.Manifest()
 		if err != nil || len(manifest.Layers) != 1 || !strings.HasPrefix(string(manifest.Layers[0].MediaType), "application/vnd.dev.sigstore.bundle") {
-			continue // other tools' artifacts
+			continue // an artefact of another tool
 		}
 		data, err := read(artifact, manifest.Layers[0])
 		if err != nil {
@@ -258,7 +257,7 @@ func read(artifact v1.Image, described v1.Descriptor) (data []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := layer.Compressed() // as it is stored; checked against the digest
+	stream, err := layer.Compressed() // the stored bytes, verified against the digest
 	if err != nil {
 		return nil, err
 	}

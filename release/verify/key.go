@@ -14,10 +14,10 @@ import (
 	"fmt"
 )
 
-// ErrSignature is that a signature is not the key's.
-var ErrSignature = errors.New("signature does not fit the key")
+// ErrSignature means that a signature was not made with the key.
+var ErrSignature = errors.New("signature does not match the key")
 
-// Key is a public key (ECDSA on P-256 with SHA-256, what cosign makes).
+// Key is a public key (ECDSA on P-256 with SHA-256, as cosign generates it).
 type Key struct {
 	public *ecdsa.PublicKey
 	der    []byte
@@ -35,7 +35,7 @@ func NewKey(public *ecdsa.PublicKey) (*Key, error) {
 	return &Key{public, der}, nil
 }
 
-// ParseKey reads a public key in PEM, as cosign.pub.
+// ParseKey parses a public key in PEM format, such as cosign.pub.
 func ParseKey(text []byte) (*Key, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -55,16 +55,16 @@ func ParseKey(text []byte) (*Key, error) {
 	return NewKey(public)
 }
 
-// PEM is the key as ParseKey reads it.
+// PEM returns the key in PEM format.
 func (k *Key) PEM() []byte { return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: k.der}) }
 
-// Hint names the key in bundles: the base64 of the SHA-256 of its DER form.
+// Hint returns the identifier of the key in bundles: the SHA-256 of its DER encoding, in base64.
 func (k *Key) Hint() string {
 	sum := sha256.Sum256(k.der)
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Verify returns ErrSignature unless signature (ASN.1) is the key's over message.
+// Verify returns ErrSignature unless signature (ASN.1) is a signature of message by the key.
 func (k *Key) Verify(message, signature []byte) error {
 	sum := sha256.Sum256(message)
 	if !ecdsa.VerifyASN1(k.public, sum[:], signature) {

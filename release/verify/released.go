@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// ErrVersion is that a tag has the image of another release.
+// ErrVersion means that a tag refers to the image of another release.
 var ErrVersion = errors.New("the image of another release")
 
-// released returns the version that the provenance names, and ErrVersion if ref is the tag of another one.
+// released returns the version in the provenance, and ErrVersion if ref is the tag of another version.
 func released(ref name.Reference, evidence []Evidence) (string, error) {
 	said := ""
 	for _, e := range evidence {
@@ -30,7 +30,7 @@ func released(ref name.Reference, evidence []Evidence) (string, error) {
 				} `json:"externalParameters"`
 			} `json:"buildDefinition"`
 		}
-		// Provenance of another form names no version.
+		// Provenance of another build type has no version.
 		if json.Unmarshal(e.Statement.Predicate, &predicate) == nil && predicate.BuildDefinition.ExternalParameters.Version != "" {
 			said = predicate.BuildDefinition.ExternalParameters.Version
 		}
@@ -39,7 +39,7 @@ func released(ref name.Reference, evidence []Evidence) (string, error) {
 	if !ok || said == "" {
 		return said, nil
 	}
-	// Tags cannot have a plus sign.
+	// Tags cannot contain a plus sign.
 	want, err := semver.StrictNewVersion(strings.TrimPrefix(strings.ReplaceAll(tag.TagStr(), "_", "+"), "v"))
 	if err == nil && want.String() != said {
 		return said, fmt.Errorf("%s: %w: its signed provenance says version %s", ref, ErrVersion, said)

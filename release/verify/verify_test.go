@@ -34,7 +34,7 @@ func generate(t *testing.T) *sign.Key {
 	return key
 }
 
-// push puts a random image of two platforms into a new registry.
+// push pushes a random image for two platforms to a new registry.
 func push(t *testing.T, options ...registry.Option) (image name.Digest, children []name.Digest) {
 	t.Helper()
 	server := httptest.NewServer(registry.New(append(options, registry.Logger(log.New(io.Discard, "", 0)))...))
@@ -57,7 +57,7 @@ func push(t *testing.T, options ...registry.Option) (image name.Digest, children
 	return tag.Digest(digest.String()), children
 }
 
-// Registries that list referrers, and those that need a tag instead.
+// Images are verified in registries with the referrers API and in those with the fallback tag.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]registry.Option{
@@ -78,7 +78,7 @@ func TestImage(t *testing.T) {
 			require.EqualError(t, err, image.String()+": no signature by this key (2 by other keys, or changed)")
 
 			require.NoError(t, attach.Sign(t.Context(), key, image))
-			require.NoError(t, attach.Sign(t.Context(), key, image), "twice is once")
+			require.NoError(t, attach.Sign(t.Context(), key, image), "signing twice gives one signature")
 			for _, child := range children {
 				require.NoError(t, attach.Sign(t.Context(), key, child))
 				require.NoError(t, attach.Sign(t.Context(), other, child))
@@ -99,14 +99,14 @@ func TestImage(t *testing.T) {
 					assert.JSONEq(t, `{"a":"b"}`, string(e.Statement.Predicate))
 				}
 			}
-			// The other key's signatures are still there for those who trust it.
+			// The signatures by the other key are kept.
 			_, err = verify.Image(t.Context(), ref, verify.ImageOptions{Key: other.Public()})
 			require.NoError(t, err)
 		})
 	}
 }
 
-// A signature of one image that is attached to another says nothing of it.
+// A signature of one image that is attached to another image does not count.
 func TestEvidenceOfAnotherImage(t *testing.T) {
 	t.Parallel()
 	key := generate(t)
@@ -131,7 +131,7 @@ func TestEvidenceOfAnotherImage(t *testing.T) {
 	require.ErrorContains(t, err, "MANIFEST_UNKNOWN")
 }
 
-// download writes files of a release into a folder.
+// download writes files of a release to a directory.
 func download(t *testing.T, key *sign.Key) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -201,14 +201,14 @@ func TestFiles(t *testing.T) {
 		"bare signature":      {change: remove(verify.SumsBundle)},
 		"bundle":              {change: remove(verify.SumsSignature)},
 		"changed file":        {edit("b", strings.ToUpper), nil, "b: not the file that was signed: it has SHA-256 df7e70e5021544f4"},
-		"changed sums":        {edit(verify.SumsFile, func(s string) string { return strings.ReplaceAll(s, "  a", "  c") }), nil, "signature does not fit the key"},
+		"changed sums":        {edit(verify.SumsFile, func(s string) string { return strings.ReplaceAll(s, "  a", "  c") }), nil, "signature does not match the key"},
 		"no signature":        {remove(verify.SumsSignature, verify.SumsBundle), nil, "no signature beside it"},
-		"one signature wrong": {edit(verify.SumsSignature, func(string) string { return "AAAA" }), nil, "SHA256SUMS.sig: signature does not fit the key"},
+		"one signature wrong": {edit(verify.SumsSignature, func(string) string { return "AAAA" }), nil, "SHA256SUMS.sig: signature does not match the key"},
 		"no base64":           {edit(verify.SumsSignature, func(string) string { return "!" }), nil, "not base64"},
 		"no bundle":           {edit(verify.SumsBundle, func(string) string { return "{}" }), nil, "the bundle holds no signature of a file"},
 		"renamed":             {func(dir string) error { return os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "z")) }, []string{"z"}, "the signed sums have no file z"},
 		"not there":           {nil, []string{"not-downloaded"}, "no such file"},
-		"foreign provenance":  {byOther, nil, "provenance.sigstore.json: signature does not fit the key"},
+		"foreign provenance":  {byOther, nil, "provenance.sigstore.json: signature does not match the key"},
 		"nothing downloaded":  {remove("a", "b"), nil, "none of its files is in"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestParseSums(t *testing.T) {
 		digest + " a\n":                              "want SHA-256",
 		"abcd  a\n":                                  "want SHA-256",
 		digest + "  ../a\n":                          "want SHA-256",
-		digest + "  a\n" + digest + "  a\n":          "a is there twice",
+		digest + "  a\n" + digest + "  a\n":          "a is listed twice",
 		strings.Replace(digest, "a", "x", 1) + "  a": "want SHA-256",
 	} {
 		_, err := verify.ParseSums([]byte(text))
@@ -263,8 +263,8 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-// The forms are fixed: other tools read them.
-func TestForms(t *testing.T) {
+// The formats must not change: other tools read them.
+func TestFormats(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "DSSEv1 29 http://example.com/HelloWorld 11 hello world",
 		string(verify.SignedBytes("http://example.com/HelloWorld", []byte("hello world"))), "the example of DSSE's specification")
@@ -274,7 +274,7 @@ func TestForms(t *testing.T) {
 		"type":"cosign container image signature"},"optional":null}`, string(payload))
 }
 
-// An old release under a new tag has good signatures, and does not pass.
+// An old release under a new tag has valid signatures, but is rejected.
 func TestImageUnderTheTagOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	key := generate(t)

@@ -22,7 +22,7 @@ import (
 // TestExitCodesOnACluster runs the rows of the table of exit codes that need a real API server: every command that changes
 // a release, in a dry run, without a terminal and --yes, with no at the question, and where a gate refuses it. None of
 // them changes anything.
-func TestExitCodesOnACluster(t *testing.T) { //nolint:tparallel // the parts share one cluster
+func TestExitCodesOnACluster(t *testing.T) {
 	t.Parallel()
 	d := newDirect(t, 2, plane.Options{})
 	good, err := d.cloud.Config("ccm-a")

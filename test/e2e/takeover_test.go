@@ -254,7 +254,7 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Fatalf("the install, which takes the other's place, ended with %d:\n%s", code, out)
 	}
 	out, code = script.run(t, "takeover", "--yes")
-	if code != 0 || !strings.Contains(out, "no other cloud controller manager is there") {
+	if code != 0 || !strings.Contains(out, "There is no other controller") {
 		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
 	}
 	script.rules(b.before, balancerRules(t, b.client, b.ips...))

@@ -1,9 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each minor version of Kubernetes that it
-// supports, from the OpenAPI documents in Kubernetes' own module, and the definitions of the Prometheus operator's kinds from
-// that one's module. It needs the Go module proxy, so "make generate" does not run it; run it when a version comes or goes:
+// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
+// Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. It also writes the CustomResourceDefinitions
+// of the Prometheus operator from the operator's module. It needs the Go module proxy, so "make generate" does not run
+// it; run it when support for a version is added or dropped:
 //
 //	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 prometheus-operator@v0.85.0
 package main
@@ -33,7 +34,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("want a folder and versions of Kubernetes, such as apischemas FOLDER v1.37.1")
+		return errors.New("want a directory and versions of Kubernetes, for example: apischemas DIR v1.37.1")
 	}
 	for _, version := range args[1:] {
 		if operator, ok := strings.CutPrefix(version, "prometheus-operator@"); ok {
@@ -62,9 +63,9 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// download brings a module (path@version) into the module cache and returns its folder there.
+// download downloads a module (path@version) to the module cache and returns its directory there.
 func download(ctx context.Context, name string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", name) //nolint:gosec // named by who generates
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", name) //nolint:gosec // the caller names it
 	cmd.Dir = os.TempDir()                                                  // outside any module
 	out, err := cmd.Output()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 const operatorModule = "github.com/prometheus-operator/prometheus-operator"
 
-// definitions are the files of the operator's kinds that the chart uses.
+// definitions are the operator's kinds that the chart uses, as in the names of their CRD files.
 var definitions = []string{"podmonitors", "prometheusrules", "servicemonitors"}
 
-// writeDefinitions writes the CustomResourceDefinitions that an API server needs to know the operator's kinds.
+// writeDefinitions writes the CustomResourceDefinitions of the operator's kinds to file.
 func writeDefinitions(ctx context.Context, file, version string) error {
 	source, err := download(ctx, operatorModule+"@"+version)
 	if err != nil {
@@ -31,7 +31,7 @@ func writeDefinitions(ctx context.Context, file, version string) error {
 		if err != nil {
 			return err
 		}
-		definition, err := undescribed(raw)
+		definition, err := withoutDescriptions(raw)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -40,8 +40,9 @@ func writeDefinitions(ctx context.Context, file, version string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644) //nolint:gosec // test data
 }
 
-// undescribed takes the descriptions out of a definition, which are more than half of it and decide nothing.
-func undescribed(raw []byte) ([]byte, error) {
+// withoutDescriptions removes the descriptions from a CustomResourceDefinition: they are more than half of the file
+// and do not affect validation.
+func withoutDescriptions(raw []byte) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(raw, &object); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func undescribed(raw []byte) ([]byte, error) {
 func strip(value any) {
 	switch v := value.(type) {
 	case map[string]any:
-		// A property of that name is a schema, not a text.
+		// A property named "description" is a schema, not a string.
 		if _, text := v["description"].(string); text {
 			delete(v, "description")
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUndescribed(t *testing.T) {
+func TestWithoutDescriptions(t *testing.T) {
 	t.Parallel()
-	have, err := undescribed([]byte(`
+	have, err := withoutDescriptions([]byte(`
 description: a text
 list: [{description: a text, type: object}]
 properties:

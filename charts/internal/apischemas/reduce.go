@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// groups are the API groups that the chart uses, as the names of their documents.
+// groups are the API groups that the chart uses, as in the names of their OpenAPI documents.
 var groups = []string{
 	"api__v1", "apis__apps__v1", "apis__policy__v1", "apis__networking.k8s.io__v1",
 	"apis__rbac.authorization.k8s.io__v1", "apis__admissionregistration.k8s.io__v1",
 }
 
-// kinds are those that the chart uses.
+// kinds are the kinds that the chart uses.
 var kinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Pod": true, "v1 Service": true, "v1 ServiceAccount": true,
 	"apps/v1 DaemonSet": true, "apps/v1 Deployment": true, "policy/v1 PodDisruptionBudget": true,
@@ -28,7 +28,7 @@ var kinds = map[string]bool{
 
 const refPrefix = "#/components/schemas/"
 
-// schemas are those of OpenAPI documents by name.
+// schemas holds the schemas of the OpenAPI documents by name.
 type schemas map[string]map[string]any
 
 func read(documents fs.FS) (schemas, error) {
@@ -51,16 +51,17 @@ func read(documents fs.FS) (schemas, error) {
 	return all, nil
 }
 
-// Reduced is what is kept of a version of Kubernetes.
+// Reduced is the content of the file for one version of Kubernetes.
 type Reduced struct {
 	Version string `json:"version"`
-	// Kinds leads from "apps/v1 Deployment" to the name of the schema.
+	// Kinds maps a kind, for example "apps/v1 Deployment", to the name of its schema.
 	Kinds map[string]string `json:"kinds"`
 	Defs  map[string]any    `json:"$defs"`
 }
 
-// reduced keeps the schemas of our kinds and what they refer to. Unknown fields are forbidden, as an API server with strict
-// validation does; of status, which a manifest does not write, and of texts nothing is kept.
+// reduced returns the schemas of the kinds that the chart uses and of the types that they reference. Unknown fields
+// are forbidden, as with the API server's strict field validation. Descriptions, and status, which a manifest does not
+// set, are omitted.
 func (s schemas) reduced(version string) Reduced {
 	out := Reduced{Version: version, Kinds: map[string]string{}, Defs: map[string]any{}}
 	var todo []string
@@ -97,7 +98,7 @@ func gvks(schema map[string]any) (out []string) {
 	return out
 }
 
-// reduce returns what a validator needs of a schema, and the names of the schemas that it refers to.
+// reduce returns the part of a schema that validation needs, and the names of the schemas that it references.
 func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 	kept = map[string]any{}
 	below := func(value any) any {

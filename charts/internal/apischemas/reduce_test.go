@@ -55,7 +55,7 @@ func TestReduced(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, run(t.Context(), []string{"folder"}), "want a folder and versions of Kubernetes")
+	require.ErrorContains(t, run(t.Context(), []string{"folder"}), "want a directory and versions of Kubernetes")
 	_, err := read(fstest.MapFS{})
 	require.ErrorContains(t, err, "api__v1_openapi.json")
 }

@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The pages' templates.
+// Templates of the generated pages.
 var (
 	//go:embed readme.md.tmpl
 	readmePage string
@@ -25,13 +25,13 @@ var (
 	valuesPage string
 )
 
-// Value is one leaf of values.yaml with the comment above it.
+// Value is one documented value of values.yaml.
 type Value struct {
-	// Path is the dotted name; Default is compact JSON.
+	// Path is the dotted name, Default is compact JSON, and Text is the comment above the value.
 	Path, Default, Text string
 }
 
-// Section is what stands between two "## @section" comments.
+// Section is a "## @section" comment with the values up to the next one.
 type Section struct {
 	Title  string
 	Values []Value
@@ -70,12 +70,13 @@ func Generate(files fs.FS, page string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// cell makes text fit for a table of Markdown.
+// cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 var sectionComment = regexp.MustCompile(`(?m)^## @section (.+)$`)
 
-// Sections reads values.yaml. Every leaf needs a comment that starts with "# --".
+// Sections parses values.yaml. Every value needs a comment that starts with "# --", or is part of a mapping with such a
+// comment.
 func Sections(raw []byte) ([]Section, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
@@ -84,7 +85,7 @@ func Sections(raw []byte) ([]Section, error) {
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("want a mapping")
 	}
-	// Comments of sections hang at nodes in ways that depend on blank lines; their line numbers do not.
+	// Find sections by line number: to which node the YAML parser attaches a comment depends on blank lines.
 	type mark struct {
 		line  int
 		title string
@@ -112,7 +113,7 @@ func Sections(raw []byte) ([]Section, error) {
 			}
 		}
 		if at < 0 {
-			errs = append(errs, fmt.Errorf("%s stands before the first section", top[i].Value))
+			errs = append(errs, fmt.Errorf("%s is before the first section", top[i].Value))
 			continue
 		}
 		values, err := leaves("", top[i], top[i+1])
@@ -124,7 +125,7 @@ func Sections(raw []byte) ([]Section, error) {
 	return sections, errors.Join(errs...)
 }
 
-// leaves returns the documented values at and below a key: a comment makes a mapping one value.
+// leaves returns the documented values at and below a key. A mapping with a comment is one value.
 func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 	path := prefix + key.Value
 	text, documented := description(key.HeadComment)
@@ -154,7 +155,7 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 	return []Value{{Path: path, Default: strings.TrimSpace(def.String()), Text: text}}, nil
 }
 
-// Shown is the default in a table.
+// Shown returns the default as it is shown in a table.
 func (v Value) Shown() string {
 	if len(v.Default) > 100 {
 		return "see values.yaml"
@@ -162,7 +163,7 @@ func (v Value) Shown() string {
 	return "`" + v.Default + "`"
 }
 
-// description takes the text from "# -- " to the end of the comment, as one line.
+// description returns the text after "# -- " up to the end of the comment, as one line.
 func description(comment string) (string, bool) {
 	_, text, found := strings.Cut("\n"+comment, "\n# -- ")
 	if !found {

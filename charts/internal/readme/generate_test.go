@@ -54,7 +54,7 @@ func TestSectionsWrong(t *testing.T) {
 	for want, text := range map[string]string{
 		"want a mapping":                          "- a\n",
 		`no "## @section" comment`:                "a: 1\n",
-		"a stands before the first section":       "a: 1\n## @section X\n# -- b\nb: 1\n",
+		"a is before the first section":           "a: 1\n## @section X\n# -- b\nb: 1\n",
 		`a.b (line 3) has no comment that starts`: "## @section X\na:\n  b: 1\n",
 		`a (line 2) has no comment that starts`:   "## @section X\na: {}\n",
 	} {
@@ -77,7 +77,7 @@ func TestRunChecksAndWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	values := filepath.Join(dir, "values.md")
-	require.EqualError(t, run([]string{dir}, false), "want two arguments, the chart's folder and the page of its values")
+	require.EqualError(t, run([]string{dir}, false), "want two arguments: the chart's directory and the page of its values")
 	require.Error(t, run([]string{dir, values}, false))
 	for name, text := range map[string]string{
 		"Chart.yaml": "name: x\n", "values.yaml": "## @section S\n# -- A.\na: b\n", "README.md": "old", "values.md": "old",

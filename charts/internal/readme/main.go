@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command readme writes README.md of a chart, a page of its values, and descriptions and defaults in its values.schema.json, from
-// its values.yaml.
+// Command readme generates the README.md of a chart, a page of its values, and the descriptions and defaults in its
+// values.schema.json from its values.yaml.
 //
-//	readme [--check] CHART-FOLDER VALUES-PAGE
+//	readme [--check] CHART-DIR VALUES-PAGE
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	check := flag.Bool("check", false, "change nothing, fail if a page is not up to date")
+	check := flag.Bool("check", false, "change nothing, fail if a file is not up to date")
 	flag.Parse()
 	if err := run(flag.Args(), *check); err != nil {
 		fmt.Fprintf(os.Stderr, "readme: %v\n", err)
@@ -27,7 +27,7 @@ func main() {
 
 func run(args []string, check bool) error {
 	if len(args) != 2 {
-		return errors.New("want two arguments, the chart's folder and the page of its values")
+		return errors.New("want two arguments: the chart's directory and the page of its values")
 	}
 	folder := os.DirFS(args[0])
 	pages := map[string]func() ([]byte, error){

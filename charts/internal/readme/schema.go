@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Schema returns values.schema.json with the description and default of each value as values.yaml has them, which editors
-// show. All else in it is written by hand and stays.
+// Schema returns values.schema.json with the description and default of each value from values.yaml, so that editors
+// can show them. Everything else in the file is written by hand and unchanged.
 func Schema(files fs.FS) ([]byte, error) {
 	raw, err := fs.ReadFile(files, "values.yaml")
 	if err != nil {
@@ -28,7 +28,7 @@ func Schema(files fs.FS) ([]byte, error) {
 	if raw, err = fs.ReadFile(files, "values.schema.json"); err != nil {
 		return nil, err
 	}
-	// JSON is YAML, whose nodes keep the order of keys.
+	// Parse the JSON as YAML: yaml.Node keeps the order of keys.
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("read values.schema.json: %w", err)
@@ -64,7 +64,7 @@ func Schema(files fs.FS) ([]byte, error) {
 	return indented.Bytes(), nil
 }
 
-// lookup returns what an object has under a key, or nil.
+// lookup returns the value of a key, or nil.
 func lookup(object *yaml.Node, key string) *yaml.Node {
 	if object == nil {
 		return nil
@@ -77,7 +77,7 @@ func lookup(object *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set changes a key in its place, or adds it at the end.
+// set replaces the value of a key, or appends the key.
 func set(object *yaml.Node, key string, value *yaml.Node) {
 	if old := lookup(object, key); old != nil {
 		*old = *value
@@ -86,7 +86,7 @@ func set(object *yaml.Node, key string, value *yaml.Node) {
 	object.Content = append(object.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
 }
 
-// write writes a node as JSON in the order of its keys.
+// write writes a node as JSON and keeps the order of its keys.
 func write(out *bytes.Buffer, node *yaml.Node) error {
 	switch node.Kind {
 	case yaml.MappingNode:

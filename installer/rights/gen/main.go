@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes what docs/security.md says of csccm's rights, and docs/csccm-rights.yaml.
+// Command gen writes the table of csccm's rights in docs/security.md, and docs/csccm-rights.yaml.
 package main
 
 import (
@@ -43,7 +43,8 @@ func write(docs string) error {
 	return os.WriteFile(filepath.Join(docs, "csccm-rights.yaml"), []byte(roles), 0o644) //nolint:gosec // for everybody
 }
 
-// grantedByChart are the rules of the chart's roles, and the right to bind those roles of Kubernetes that it binds.
+// grantedByChart returns the rules of the chart's roles, and the permission to bind the predefined roles of Kubernetes
+// that the chart binds.
 func grantedByChart() (rights.Granted, error) {
 	chart, err := helm.Embedded()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access is how all parts of a release get at container registries: with whose login, with or without TLS.
+// Package access provides the options for access to container registries: credentials, transport and TLS.
 package access
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 )
 
-// Names are the options of names in a registry.
+// Names returns the options for parsing references.
 func Names(plainHTTP bool) []name.Option {
 	if plainHTTP {
 		return []name.Option{name.Insecure}
@@ -25,8 +25,8 @@ func Names(plainHTTP bool) []name.Option {
 	return nil
 }
 
-// Options are those of calls to a registry, with the logins of `docker login`, `podman login` or `helm registry login`.
-// transport is nil for the default.
+// Options returns the options for calls to a registry, with the credentials of `docker login`, `podman login` or
+// `helm registry login`. A nil transport means the default transport.
 func Options(ctx context.Context, transport http.RoundTripper) []remote.Option {
 	all := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)}
 	if transport != nil {
@@ -37,7 +37,7 @@ func Options(ctx context.Context, transport http.RoundTripper) []remote.Option {
 
 var keychain = authn.NewMultiKeychain(authn.DefaultKeychain, helmKeychain{})
 
-// helmKeychain has the logins of `helm registry login`, which has a file of its own.
+// helmKeychain provides the credentials of `helm registry login`, which are in a separate file.
 type helmKeychain struct{}
 
 func (helmKeychain) Resolve(target authn.Resource) (_ authn.Authenticator, err error) {

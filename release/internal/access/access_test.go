@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// login writes a file of logins, as docker and Helm do.
+// login writes a file with credentials, as docker and Helm do.
 func login(t *testing.T, file, registry, user string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
@@ -61,7 +61,7 @@ func TestLogins(t *testing.T) {
 			for _, name := range []string{"XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "REGISTRY_AUTH_FILE", "HELM_CONFIG_HOME", "HELM_REGISTRY_CONFIG"} {
 				t.Setenv(name, "")
 			}
-			t.Setenv("DOCKER_CONFIG", home+"/.docker") // its library looks for a home once
+			t.Setenv("DOCKER_CONFIG", home+"/.docker") // Docker's library determines the home directory only once
 			tc.prepare(home)
 			if tc.of == "" {
 				tc.of = registry

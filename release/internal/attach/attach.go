@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attach puts signatures, statements and bills of materials beside an image in a registry.
+// Package attach attaches signatures, statements and SBOMs to an image in a registry.
 package attach
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// manifest is what remote.Put writes.
+// manifest implements remote.Taggable for a raw manifest.
 type manifest []byte
 
 func (m manifest) RawManifest() ([]byte, error)        { return m, nil }
 func (m manifest) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
 
-// Referrer writes data as an artifact that refers to subject. Registries without the referrers API get the tag
-// that the OCI specification names for them. The same data twice is one artifact.
+// Referrer pushes data as an artefact that refers to subject. For registries without the referrers API it uses the
+// fallback tag of the OCI specification. Pushing the same data twice gives one artefact.
 func Referrer(ctx context.Context, subject name.Digest, mediaType string, data []byte, annotations map[string]string) error {
 	o := access.Options(ctx, nil)
 	target, err := remote.Head(subject, o...)
@@ -91,7 +91,7 @@ func partialDigest(raw []byte) (v1.Hash, error) {
 	return digest, err
 }
 
-// Subject is an image as a statement names it.
+// Subject returns the image as the subject of a statement.
 func Subject(image name.Digest) verify.Subject {
 	return verify.Subject{
 		Name:   image.Context().Name(),
@@ -99,7 +99,7 @@ func Subject(image name.Digest) verify.Subject {
 	}
 }
 
-// Attest signs a statement on an image and attaches it.
+// Attest signs a statement about an image and attaches it.
 func Attest(ctx context.Context, key *sign.Key, image name.Digest, predicateType string, predicate any) error {
 	statement, err := sign.Statement(predicateType, predicate, Subject(image))
 	if err != nil {
@@ -115,8 +115,8 @@ func Attest(ctx context.Context, key *sign.Key, image name.Digest, predicateType
 	})
 }
 
-// Sign signs an image in both forms that cosign knows: a bundle that refers to it, and a payload under the tag
-// sha256-HEX.sig, which older versions and policy engines read.
+// Sign signs an image in both formats that cosign supports: a bundle that refers to the image, and a payload under the
+// tag sha256-HEX.sig, which older versions of cosign and policy engines read.
 func Sign(ctx context.Context, key *sign.Key, image name.Digest) error {
 	if err := Attest(ctx, key, image, verify.PredicateSignature, map[string]any{}); err != nil {
 		return err
@@ -132,7 +132,7 @@ func Sign(ctx context.Context, key *sign.Key, image name.Digest) error {
 	o := access.Options(ctx, nil)
 	tag := verify.SignatureTag(image)
 	encoded := base64.StdEncoding.EncodeToString(signature)
-	// Signatures of others stay.
+	// Keep existing signatures by other keys.
 	signatures, err := remote.Image(tag, o...)
 	if err != nil {
 		if !notFound(err) {

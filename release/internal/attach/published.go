@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/release/internal/access"
 )
 
-// Unpublished is an error if the tag is there with another digest (sha256:HEX).
+// Unpublished returns an error if the tag already exists with another digest (sha256:HEX).
 func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 	have, err := remote.Head(tag, access.Options(ctx, nil)...)
 	switch {
@@ -30,11 +30,11 @@ func Unpublished(ctx context.Context, tag name.Tag, digest string) error {
 	return nil
 }
 
-// unanswered says how to log in where that is what the registry wants.
+// unanswered wraps an error of the registry. If credentials are missing or wrong, the message explains how to log in.
 func unanswered(tag name.Tag, err error) error {
 	var answer *transport.Error
 	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
-		return fmt.Errorf("%s: the registry answers %s: docker login %s, or a config.json in the folder DOCKER_CONFIG",
+		return fmt.Errorf("%s: the registry answers %s: run docker login %s, or set DOCKER_CONFIG to a directory with a config.json",
 			tag, http.StatusText(answer.StatusCode), tag.RegistryStr())
 	}
 	return fmt.Errorf("%s: %w", tag, err)

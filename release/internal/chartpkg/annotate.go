@@ -14,28 +14,28 @@ import (
 	"github.com/csccm/csccm/release/internal/notes"
 )
 
-// Annotations are what Artifact Hub shows of a release, and the image that it runs.
+// Annotations are added to Chart.yaml: data that Artifact Hub shows, and the digest of the controller's image.
 type Annotations struct {
-	// Images that the chart runs, with digest.
+	// Images are the images that the chart uses, with digests.
 	Images []Image
-	// Changes since the release before.
+	// Changes since the previous release.
 	Changes []notes.Change
 	// SignKey is the PGP key of the provenance file.
 	SignKey *SignKey
-	// Digest pins the controller's image, as sha256:HEX of its index.
+	// Digest is the digest of the controller's image index, as sha256:HEX. The chart pins the image to it.
 	Digest string
 }
 
-// digestAnnotation is where the chart's templates look for the digest of its own image.
+// digestAnnotation is the annotation from which the chart's templates read the digest of the controller's image.
 const digestAnnotation = "csccm.io/image-digest"
 
-// Image is one of the chart's.
+// Image is an image that the chart uses.
 type Image struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
 }
 
-// SignKey names a PGP key.
+// SignKey identifies a PGP key.
 type SignKey struct {
 	Fingerprint string `json:"fingerprint"`
 	URL         string `json:"url"`
@@ -43,7 +43,7 @@ type SignKey struct {
 
 var annotationsLine = regexp.MustCompile(`(?m)^annotations:\n`)
 
-// annotate adds annotations to Chart.yaml and leaves the rest as it is.
+// annotate adds annotations to Chart.yaml and leaves the rest unchanged.
 func annotate(chartYAML []byte, a Annotations) ([]byte, error) {
 	added := map[string]string{}
 	for key, value := range map[string]any{"images": a.Images, "changes": a.Changes, "signKey": a.SignKey} {

@@ -43,7 +43,7 @@ func pack(t *testing.T, version string) *Package {
 func TestPackIsReproducible(t *testing.T) {
 	t.Parallel()
 	first := pack(t, "1.2.3")
-	// The same files in another folder, with other times.
+	// The same files in another directory, with other times.
 	copied := filepath.Join(t.TempDir(), charts.Name)
 	require.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
 	second, err := Pack(copied, tree("1.2.3"), Annotations{})
@@ -86,7 +86,7 @@ func TestStampWantsItsLines(t *testing.T) {
 	require.ErrorContains(t, err, "Chart.yaml has 2 lines that match (?m)^version:.*$, want 1")
 }
 
-func TestPackRefusesWhatIsNoChart(t *testing.T) {
+func TestPackRefusesDirectoryWithoutChart(t *testing.T) {
 	t.Parallel()
 	_, err := Pack(t.TempDir(), tree("1.0.0"), Annotations{})
 	require.ErrorContains(t, err, "Chart.yaml file is missing")
@@ -135,9 +135,9 @@ func TestIndex(t *testing.T) {
 	published := write("published.yaml", first)
 	again, err := Index(packages(dir), "https://example.org/charts/", published, when.Add(time.Hour))
 	require.NoError(t, err)
-	assert.Equal(t, string(first), string(again), "nothing new, nothing changed")
+	assert.Equal(t, string(first), string(again), "no new package, no change")
 
-	// The next release, in a folder of its own.
+	// The next release, in another directory.
 	next := t.TempDir()
 	_, err = pack(t, "0.2.0-rc.1").Write(next)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestIndex(t *testing.T) {
 	assert.Equal(t, []string{"0.2.0", "0.2.0-rc.1", "0.1.0"}, versions)
 	assert.True(t, index.Generated.Equal(when.Add(time.Hour)))
 
-	// What was published under a version stays.
+	// A published version must not change.
 	other := tree("0.1.0")
 	other.Time = other.Time.Add(time.Hour)
 	changed, err := Pack(folder, other, Annotations{})
@@ -164,8 +164,8 @@ func TestIndex(t *testing.T) {
 	require.ErrorContains(t, err, "a published version does not change")
 }
 
-// A tag has no plus sign.
-func TestPushOfABuild(t *testing.T) {
+// Tags cannot contain a plus sign.
+func TestPushVersionWithBuildMetadata(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)

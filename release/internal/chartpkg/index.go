@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Index returns the index.yaml of a chart repository for packages (files), merged over an existing index
-// (a file; empty or missing for none). baseURL goes before the packages' names; empty makes them relative to
-// index.yaml. when is the time of new entries. A version that was published stays as it was: another digest
-// for it is an error.
+// Index returns the index.yaml of a chart repository: the entries of an existing index, and new entries for packages
+// (file names). existing is the file of that index; it may be "" or missing. baseURL is the prefix of the packages'
+// URLs; if it is empty, URLs are relative to index.yaml. when is the time of new entries. A published version must not
+// change: a different digest for it is an error.
 func Index(packages []string, baseURL, existing string, when time.Time) ([]byte, error) {
 	index := repo.NewIndexFile()
 	if existing != "" {
@@ -81,7 +81,8 @@ func add(index *repo.IndexFile, file, baseURL string, when time.Time) error {
 	return nil
 }
 
-// newest is the time of the youngest entry: an index that did not change stays the same file.
+// newest returns the time of the latest entry. Index uses it as the time of the index, so that an index without
+// changes is the same file.
 func newest(index *repo.IndexFile, when time.Time) time.Time {
 	var latest time.Time
 	for _, versions := range index.Entries {

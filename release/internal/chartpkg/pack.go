@@ -32,10 +32,10 @@ type Package struct {
 	Data []byte
 }
 
-// Filename is the name that Helm gives packages.
+// Filename returns the file name, as helm package chooses it.
 func (p *Package) Filename() string { return p.Name + "-" + p.Version + ".tgz" }
 
-// Write puts the package into a folder, which it makes, and returns the file's path.
+// Write writes the package to a directory, which it creates, and returns the file's path.
 func (p *Package) Write(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a public artefact
 		return "", err
@@ -44,14 +44,14 @@ func (p *Package) Write(dir string) (string, error) {
 	return file, os.WriteFile(file, p.Data, 0o644) //nolint:gosec // a public artefact
 }
 
-// Pack packages the chart in dir as version and appVersion of the tree. The same files and tree give the
-// same bytes, which Helm's own packaging does not.
+// Pack packages the chart in dir with the tree's version as version and appVersion. Unlike helm package, the same files
+// and tree always give the same bytes.
 func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, error) {
 	loaded, err := loader.LoadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", dir, err)
 	}
-	// Raw holds what .helmignore leaves of the folder.
+	// Raw holds the files that .helmignore does not exclude.
 	files := slices.Clone(loaded.Raw)
 	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, f := range files {
@@ -70,7 +70,7 @@ func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, erro
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", dir, err)
 	}
-	// What cannot be read back must not be published.
+	// Make sure that Helm can load the package before it is published.
 	back, err := loader.LoadArchive(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: packaged: %w", dir, err)
@@ -87,7 +87,7 @@ var (
 	prereleaseLine = regexp.MustCompile(`(?m)^(\s*artifacthub\.io/prerelease:).*$`)
 )
 
-// stamp writes the versions into Chart.yaml and leaves the rest, comments included, as it is.
+// stamp sets the versions in Chart.yaml and leaves the rest, including comments, unchanged.
 func stamp(chartYAML []byte, tree source.Tree) ([]byte, error) {
 	out := chartYAML
 	for _, line := range []struct {
@@ -108,7 +108,7 @@ func stamp(chartYAML []byte, tree source.Tree) ([]byte, error) {
 
 func archive(name string, files []*chart.File, when time.Time) ([]byte, error) {
 	var buf bytes.Buffer
-	// No name and no time in the header.
+	// The gzip header has no name and no time, so that the bytes are reproducible.
 	zip, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/helm"
 )
 
-// A released chart runs its own image by digest, until a value says otherwise.
+// A released chart uses the controller's image by digest unless a value overrides it.
 func TestReleasedChartIsPinned(t *testing.T) {
 	t.Parallel()
 	own := "sha256:" + strings.Repeat("a", 64)

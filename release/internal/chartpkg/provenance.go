@@ -13,15 +13,15 @@ import (
 	"helm.sh/helm/v3/pkg/provenance"
 )
 
-// PGP is a key that signs charts, as helm package --sign has it.
+// PGP is a key that signs charts, as for helm package --sign.
 type PGP struct {
 	signer *provenance.Signatory
-	// Fingerprint in upper case hex.
+	// Fingerprint is in upper-case hex.
 	Fingerprint string
 }
 
-// OpenPGP reads the secret key of an identity (a part of its user ID) from a keyring, in binary form. password
-// is only used for a key that is encrypted.
+// OpenPGP reads the secret key of an identity (a part of its user ID) from a keyring in binary format. password
+// is used only if the key is encrypted.
 func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 	if identity == "" {
 		return nil, errors.New("no PGP identity: name a part of the key's user ID")
@@ -35,7 +35,7 @@ func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 	}
 	err = signer.DecryptKey(func(string) ([]byte, error) {
 		if len(password) == 0 {
-			return nil, errors.New("it is encrypted, and there is no password")
+			return nil, errors.New("it is encrypted, and no password is set")
 		}
 		return password, nil
 	})
@@ -45,7 +45,7 @@ func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 	return &PGP{signer, strings.ToUpper(hex.EncodeToString(signer.Entity.PrimaryKey.Fingerprint))}, nil
 }
 
-// Sign writes the provenance file of a packaged chart beside it, which helm verify reads, and returns its path.
+// Sign writes the provenance file of a packaged chart, for helm verify, next to the chart and returns its path.
 func (p *PGP) Sign(file string) (string, error) {
 	text, err := p.signer.ClearSign(file)
 	if err != nil {

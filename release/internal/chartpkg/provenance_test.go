@@ -46,7 +46,7 @@ func keyrings(t *testing.T, password string) (secret, public string) {
 	return secret, public
 }
 
-// What helm verify does, by Helm's own code.
+// Helm's code verifies the provenance file, as helm verify does.
 func TestProvenanceIsWhatHelmVerifies(t *testing.T) {
 	t.Parallel()
 	secret, public := keyrings(t, "geheim")
@@ -65,7 +65,7 @@ func TestProvenanceIsWhatHelmVerifies(t *testing.T) {
 	assert.Equal(t, "cloudstack-ccm-1.2.3.tgz", verified.FileName)
 	assert.Contains(t, verified.SignedBy.Identities, "csccm <release@example.org>")
 
-	// The registry has it too.
+	// The artefact in a registry contains it too.
 	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	pushed, err := Push(t.Context(), file, "oci://"+strings.TrimPrefix(server.URL, "http://")+"/charts", true, time.Unix(1700000000, 0))
@@ -96,11 +96,11 @@ func TestOpenPGPRefuses(t *testing.T) {
 	t.Parallel()
 	secret, public := keyrings(t, "geheim")
 	for want, args := range map[string][3]string{
-		"no PGP identity":      {secret, "", "geheim"},
-		"PGP keyring":          {secret, "other@example.org", "geheim"},
-		"there is no password": {secret, "release", ""},
-		"no secret key of":     {public, "release", "geheim"},
-		"key of \"release\"":   {secret, "release", "wrong-one"},
+		"no PGP identity":    {secret, "", "geheim"},
+		"PGP keyring":        {secret, "other@example.org", "geheim"},
+		"no password is set": {secret, "release", ""},
+		"no secret key of":   {public, "release", "geheim"},
+		"key of \"release\"": {secret, "release", "wrong-one"},
 	} {
 		_, err := OpenPGP(args[0], args[1], []byte(args[2]))
 		require.ErrorContains(t, err, want)

@@ -27,8 +27,9 @@ import (
 	"github.com/csccm/csccm/release/internal/image"
 )
 
-// Artifact is a packaged chart, with the provenance file beside it if there is one, as Helm puts it into a registry. Helm's
-// client pushes by tag alone; so it pushes into a registry of this process, for the artifact to be pushed by digest.
+// Artifact returns a packaged chart, with its provenance file if there is one, as the OCI artefact that Helm pushes.
+// Helm's client can push only by tag. Therefore Artifact lets it push to an in-memory registry, and the caller pushes
+// the result by digest.
 func Artifact(ctx context.Context, file string, when time.Time) (v1.Image, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -36,7 +37,7 @@ func Artifact(ctx context.Context, file string, when time.Time) (v1.Image, error
 	}
 	pushing := []registry.PushOption{
 		registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)),
-		registry.PushOptStrictMode(false), // it knows no version with a plus sign
+		registry.PushOptStrictMode(false), // strict mode rejects versions with a plus sign
 	}
 	switch signed, err := os.ReadFile(file + ".prov"); {
 	case err == nil:
@@ -59,7 +60,7 @@ func Artifact(ctx context.Context, file string, when time.Time) (v1.Image, error
 	return remote.Image(tag, remote.WithContext(ctx), remote.WithTransport(inside))
 }
 
-// handler answers requests without a network.
+// handler is an http.RoundTripper that calls an http.Handler without a network.
 type handler struct{ http.Handler }
 
 func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -74,8 +75,8 @@ func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Push puts a packaged chart, see Artifact, into an OCI registry at folder (oci://host/path), as folder/NAME:VERSION, and
-// returns where it is: with tag and digest. plainHTTP is for registries without TLS.
+// Push pushes a packaged chart (see Artifact) to an OCI registry as folder/NAME:VERSION; folder is oci://HOST/PATH. It
+// returns the reference with tag and digest. plainHTTP is for registries without TLS.
 func Push(ctx context.Context, file, folder string, plainHTTP bool, when time.Time) (ref string, err error) {
 	base, isOCI := strings.CutPrefix(folder, registry.OCIScheme+"://")
 	if !isOCI || base == "" {

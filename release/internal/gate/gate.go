@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gate decides whether a tree may be released.
+// Package gate checks whether a source tree may be released.
 package gate
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// Finding is the answer to one question.
+// Finding is the result of one check.
 type Finding struct {
-	// What was asked, in a word.
+	// What is the short name of the check.
 	What string
-	// OK tells that nothing is in the way; Waived that something is and that a flag lets it pass.
+	// OK is true if the check passed. Waived is true if it did not pass and a flag allows the release anyway.
 	OK, Waived bool
-	// Detail says in one line what was found, and what to do where it is not OK.
+	// Detail is the result in one line, with what to do if the check did not pass.
 	Detail string
 }
 
-// String is the line of a report.
+// String returns the finding as a line of a report.
 func (f Finding) String() string {
 	mark := "no "
 	switch {
@@ -41,24 +41,24 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s %-15s %s", mark, f.What, f.Detail)
 }
 
-// ErrRefused is that a tree may not be released.
+// ErrRefused means that a tree may not be released.
 var ErrRefused = errors.New("this tree may not be released")
 
-// Conditions are how the gate asks.
+// Conditions are the settings of Check.
 type Conditions struct {
-	// Dir is the folder of the tree.
+	// Dir is the directory of the tree.
 	Dir string
-	// Govulncheck is its command line; VulnDB the URL of its database, empty for its own.
+	// Govulncheck is the command line of govulncheck. VulnDB is the URL of its database; empty means its default.
 	Govulncheck []string
 	VulnDB      string
-	// AllowUnchecked lets a release pass where the database cannot be reached. Known vulnerabilities never pass.
+	// AllowUnchecked allows a release if the database cannot be reached, but never with known vulnerabilities.
 	AllowUnchecked bool
 }
 
-// Check asks everything; the error is ErrRefused if anything is in the way.
+// Check runs all checks. The error is ErrRefused if one of them did not pass and is not waived.
 func Check(ctx context.Context, tree source.Tree, c Conditions) ([]Finding, error) {
 	findings := []Finding{clean(tree), tagged(tree), changelog(c.Dir, tree), tested(ctx, c.Dir, tree)}
-	// Not asked for a tree that is refused anyway: it takes a minute.
+	// Skip this check if the tree is already refused: it takes a minute.
 	if !slices.ContainsFunc(findings, func(f Finding) bool { return !f.OK }) {
 		findings = append(findings, vulnerabilities(ctx, c))
 	}
@@ -74,15 +74,16 @@ func clean(tree source.Tree) Finding {
 	f := Finding{What: "clean tree", OK: tree.Revision != "" && len(tree.Changes) == 0, Detail: "commit " + tree.Commit}
 	switch {
 	case tree.Revision == "":
-		// Or one that git does not trust, as in a job that runs as another user.
-		f.Detail = "this is no git repository (" + tree.NoGit + ")"
+		// The tree may also be a repository that git does not trust, as in a job that runs as another user.
+		f.Detail = "this is not a git repository (" + tree.NoGit + ")"
 	case !f.OK:
 		f.Detail = fmt.Sprintf("%d files differ from the commit (%s): commit or remove them", len(tree.Changes), strings.TrimSpace(tree.Changes[0]))
 	}
 	return f
 }
 
-// described is a version that git describe makes of a commit without a tag or of a changed tree, or that of no tag at all.
+// described matches versions that are not tags: the output of git describe for a commit without a tag or for a changed
+// tree, and the default version of a tree without tags.
 var described = regexp.MustCompile(`-\d+-g[0-9a-f]+$|-dirty$|^v0\.0\.0-dev`)
 
 func tagged(tree source.Tree) Finding {
@@ -90,7 +91,7 @@ func tagged(tree source.Tree) Finding {
 	switch {
 	case f.OK:
 	case described.MatchString(tree.Tag()):
-		f.Detail = fmt.Sprintf("%s is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3", tree.Tag())
+		f.Detail = fmt.Sprintf("%s is not a release tag: tag the commit, git tag -s v1.2.3", tree.Tag())
 	default:
 		f.Detail = fmt.Sprintf("the commit has no tag %s: git tag -s %s", tree.Tag(), tree.Tag())
 	}

@@ -50,7 +50,7 @@ func read(t *testing.T, dir string) source.Tree {
 
 var now = func() time.Time { return time.Unix(1700000000, 0) }
 
-// The way of a maintainer from a change to a tree that may be released.
+// The steps of a maintainer from a changed tree to one that may be released.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	dir := repository(t)
@@ -93,7 +93,7 @@ func TestGate(t *testing.T) {
 	assert.Equal(t, "2023-11-14T22:13:20Z", record.Time)
 	assert.Empty(t, refused())
 
-	// Tests that fail now take back what passed before.
+	// Failing tests remove the record of earlier ones.
 	_, err = Test(t.Context(), dir, "v1.2.3", []string{"false"}, io.Discard, now)
 	require.Error(t, err)
 	assert.Equal(t, []string{untested}, refused())
@@ -111,17 +111,17 @@ func TestNoRepository(t *testing.T) {
 	dir := t.TempDir()
 	findings, err := Check(t.Context(), read(t, dir), Conditions{Dir: dir})
 	require.ErrorIs(t, err, ErrRefused)
-	assert.Regexp(t, `^no  clean tree      this is no git repository \(git rev-parse: fatal: .*\)$`, findings[0].String())
+	assert.Regexp(t, `^no  clean tree      this is not a git repository \(git rev-parse: fatal: .*\)$`, findings[0].String())
 }
 
-func TestTagThatIsNone(t *testing.T) {
+func TestVersionWithoutTag(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{
 		"1.2.3":                  "the commit has no tag v1.2.3: git tag -s v1.2.3",
 		"1.2.3-rc.1":             "the commit has no tag v1.2.3-rc.1: git tag -s v1.2.3-rc.1",
-		"1.2.3-dirty":            "v1.2.3-dirty is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
-		"1.2.3-rc.1-3-gabcdef01": "v1.2.3-rc.1-3-gabcdef01 is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
-		"0.0.0-dev":              "v0.0.0-dev is no release, but git describe's word for this tree: tag the commit, git tag -s v1.2.3",
+		"1.2.3-dirty":            "v1.2.3-dirty is not a release tag: tag the commit, git tag -s v1.2.3",
+		"1.2.3-rc.1-3-gabcdef01": "v1.2.3-rc.1-3-gabcdef01 is not a release tag: tag the commit, git tag -s v1.2.3",
+		"0.0.0-dev":              "v0.0.0-dev is not a release tag: tag the commit, git tag -s v1.2.3",
 	} {
 		f := tagged(source.Tree{Version: version, Tags: []string{"v1.0.0"}})
 		assert.False(t, f.OK)
@@ -144,7 +144,7 @@ func TestVulnerabilities(t *testing.T) {
 		},
 		"offline": {
 			Conditions{Govulncheck: script(offline)},
-			`no  vulnerabilities NOT CHECKED, govulncheck's database cannot be reached: govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/index/modules.json.gz": no such host (--vuln-db names a copy, --allow-unchecked-vulnerabilities goes on without)`,
+			`no  vulnerabilities NOT CHECKED, govulncheck's database cannot be reached: govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/index/modules.json.gz": no such host (use --vuln-db for a copy, or --allow-unchecked-vulnerabilities to continue)`,
 		},
 		"offline, allowed": {
 			Conditions{Govulncheck: script(offline), AllowUnchecked: true},

@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// Record says that the tests of a tree passed. It is kept in git's folder, by the content's hash: another commit
-// with the same files has the same record, another file none.
+// Record records that the tests of a tree passed. It is stored in git's directory under the hash of the content: it is
+// valid for every commit with the same files, and not if any file differs.
 type Record struct {
 	Content  string `json:"content"`
 	Revision string `json:"revision"`
@@ -32,7 +32,7 @@ type Record struct {
 
 func recordFile(ctx context.Context, dir string, tree source.Tree) (string, error) {
 	if tree.Content == "" {
-		return "", errors.New("this is no git repository")
+		return "", errors.New("this is not a git repository")
 	}
 	git, err := source.GitDir(ctx, dir)
 	if err != nil {
@@ -58,8 +58,8 @@ func Tested(ctx context.Context, dir string, tree source.Tree) (*Record, error) 
 	return &r, nil
 }
 
-// Test runs the tests of a clean tree (a command in dir) and records that they passed. A tree that is changed,
-// before or by the tests, is an error: what passed would not be what is released.
+// Test runs the tests of a clean tree (a command in dir) and records that they passed. A tree with changes, before
+// or after the tests, is an error: the tested files would not be the released ones.
 func Test(ctx context.Context, dir, version string, command []string, out io.Writer, now func() time.Time) (*Record, error) {
 	tree, err := source.Read(ctx, dir, version)
 	if err != nil {
@@ -72,7 +72,7 @@ func Test(ctx context.Context, dir, version string, command []string, out io.Wri
 	if err != nil {
 		return nil, err
 	}
-	// What passed before says nothing if it fails now.
+	// Remove an older record: it must not remain if the tests fail now.
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// vulnerable is govulncheck's exit code for vulnerabilities that the program reaches.
+// vulnerable is govulncheck's exit code if the program calls vulnerable code.
 const vulnerable = 3
 
 func vulnerabilities(ctx context.Context, c Conditions) Finding {
@@ -37,7 +37,7 @@ func vulnerabilities(ctx context.Context, c Conditions) Finding {
 		f.Waived = c.AllowUnchecked
 		f.Detail = "NOT CHECKED, govulncheck's database cannot be reached: " + lastLine(errOut.String())
 		if !f.Waived {
-			f.Detail += " (--vuln-db names a copy, --allow-unchecked-vulnerabilities goes on without)"
+			f.Detail += " (use --vuln-db for a copy, or --allow-unchecked-vulnerabilities to continue)"
 		}
 	default:
 		f.Detail = fmt.Sprintf("govulncheck failed: %v: %s", err, lastLine(errOut.String()))
@@ -45,7 +45,7 @@ func vulnerabilities(ctx context.Context, c Conditions) Finding {
 	return f
 }
 
-// ids are the names of the vulnerabilities in govulncheck's report.
+// ids returns the IDs of the vulnerabilities in govulncheck's report.
 func ids(report string) []string {
 	var found []string
 	for line := range strings.Lines(report) {

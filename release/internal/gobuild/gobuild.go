@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gobuild builds the product's binaries, reproducibly, for any platform.
+// Package gobuild builds the product's binaries reproducibly for any platform.
 package gobuild
 
 import (
@@ -17,12 +17,12 @@ import (
 
 const versionPackage = "github.com/csccm/csccm/pkg/version"
 
-// Platform is an operating system and an architecture, by Go's names.
+// Platform is an operating system and an architecture, with Go's names.
 type Platform struct{ OS, Arch string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// ParsePlatform reads linux/amd64.
+// ParsePlatform parses a platform such as linux/amd64.
 func ParsePlatform(s string) (Platform, error) {
 	system, arch, ok := strings.Cut(s, "/")
 	if !ok || system == "" || arch == "" || strings.Contains(arch, "/") {
@@ -31,8 +31,8 @@ func ParsePlatform(s string) (Platform, error) {
 	return Platform{system, arch}, nil
 }
 
-// Flags are the arguments of go build that make the bytes depend on the source alone. They are those of the
-// Makefile and the Dockerfile, and a build ID that is empty.
+// Flags returns the arguments of go build for reproducible binaries. They are those of the
+// Makefile and the Dockerfile, plus an empty build ID.
 func Flags(tree source.Tree) []string {
 	set := []string{
 		"-X " + versionPackage + ".Version=" + tree.Stamp,
@@ -42,8 +42,8 @@ func Flags(tree source.Tree) []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= " + strings.Join(set, " ")}
 }
 
-// Environment is what, beside the platform, must not depend on the machine. GOFLAGS has Go's default, because an empty one
-// lets that of `go env -w` through.
+// Environment returns the environment variables, other than the platform, that must not depend on the machine. GOFLAGS
+// is set to Go's default, because an empty value would not override a value set by `go env -w`.
 func Environment() []string {
 	return []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// module writes a program of the product's module path, so that the stamps of Flags reach it.
+// module writes a program with the product's module path, so that -X in Flags has an effect on it.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,13 +49,13 @@ func TestBuildIsReproducibleAndStamped(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "v1.2.3 abcdef 2023-11-14T22:13:20Z", string(said))
 	}
-	assert.Equal(t, built[0], built[1], "two folders, the same bytes")
+	assert.Equal(t, built[0], built[1], "builds in two directories have the same bytes")
 }
 
-// What a maintainer has set by go env -w does not reach the build.
+// Settings of go env -w do not affect the build.
 //
 //nolint:paralleltest // sets environment variables
-func TestBuildHeedsNoSettingsOfTheMachine(t *testing.T) {
+func TestBuildIgnoresGoEnv(t *testing.T) {
 	dir := module(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cmd/x/tagged.go"), []byte("//go:build mine\n\npackage main\n\nvar _ = nothing\n"), 0o644))
 	settings := filepath.Join(t.TempDir(), "env")
@@ -65,7 +65,7 @@ func TestBuildHeedsNoSettingsOfTheMachine(t *testing.T) {
 	require.NoError(t, Build(t.Context(), dir, "./cmd/x", host, source.Tree{}, filepath.Join(dir, "out")))
 }
 
-func TestBuildSaysWhatTheCompilerSays(t *testing.T) {
+func TestBuildReturnsCompilerErrors(t *testing.T) {
 	t.Parallel()
 	dir := module(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cmd/x/wrong.go"), []byte("package main\n\nvar _ = nothing\n"), 0o644))
@@ -86,7 +86,7 @@ func TestParsePlatform(t *testing.T) {
 	}
 }
 
-// The Makefile and the Dockerfile build the same binaries.
+// The Makefile and the Dockerfile use the same flags.
 func TestFlagsAreThoseOfTheOtherBuilds(t *testing.T) {
 	t.Parallel()
 	flags := strings.Join(Flags(source.Tree{Stamp: "v1", Commit: "c", Time: time.Unix(0, 0)}), " ")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// Certificates returns Mozilla's root certificates in PEM. Roots that are trusted with conditions (only for
-// certificates issued before a date) are left out, because a file cannot say them.
+// Certificates returns Mozilla's root certificates in PEM format. It omits roots that are trusted only under conditions
+// (for certificates issued before a date), because a PEM file cannot express the conditions.
 func Certificates() ([]byte, error) {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// Extract unpacks an archive that Archive wrote into an empty folder.
+// Extract unpacks an archive that Archive wrote into an empty directory.
 func Extract(file, dir string) (err error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -31,7 +31,7 @@ func Extract(file, dir string) (err error) {
 			return fmt.Errorf("archive %s: %w", file, err)
 		}
 		if !filepath.IsLocal(header.Name) {
-			return fmt.Errorf("archive %s: %q leads out of it", file, header.Name)
+			return fmt.Errorf("archive %s: %q is not a local path", file, header.Name)
 		}
 		target := filepath.Join(dir, filepath.FromSlash(header.Name))
 		switch header.Typeflag {
@@ -40,7 +40,7 @@ func Extract(file, dir string) (err error) {
 		case tar.TypeReg:
 			err = extractOne(archive, target)
 		default:
-			err = fmt.Errorf("%q is no file and no folder", header.Name)
+			err = fmt.Errorf("%q is neither a file nor a directory", header.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("archive %s: %w", file, err)
@@ -58,7 +58,7 @@ func extractOne(archive io.Reader, target string) (err error) {
 	return err
 }
 
-// Read returns the one index in a layout's folder.
+// Read returns the only index in the directory of an OCI image layout.
 func Read(dir string) (v1.ImageIndex, error) {
 	all, err := layout.ImageIndexFromPath(dir)
 	if err != nil {

@@ -37,9 +37,9 @@ func TestExtract(t *testing.T) {
 func TestExtractRefuses(t *testing.T) {
 	t.Parallel()
 	for want, header := range map[string]*tar.Header{
-		`"../x" leads out of it`:     {Name: "../x", Typeflag: tar.TypeReg},
-		`"/etc/x" leads out of it`:   {Name: "/etc/x", Typeflag: tar.TypeReg},
-		`"x" is no file and no fold`: {Name: "x", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		`"../x" is not a local path`:      {Name: "../x", Typeflag: tar.TypeReg},
+		`"/etc/x" is not a local path`:    {Name: "/etc/x", Typeflag: tar.TypeReg},
+		`"x" is neither a file nor a dir`: {Name: "x", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
 	} {
 		var out bytes.Buffer
 		archive := tar.NewWriter(&out)

@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image makes container images from scratch: certificates and one binary, no engine, no base image.
+// Package image builds container images from scratch: certificates and one binary, without a container engine or a base
+// image.
 package image
 
 import (
@@ -23,27 +24,27 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// User runs the process; it is nobody's on the node.
+// User is the user ID of the process, which belongs to no user of the node.
 const User = 65532
 
-// Spec says what an image is for.
+// Spec describes an image.
 type Spec struct {
-	// Name of the image and of its binary, which is at /NAME.
+	// Name is the name of the image and of its binary, which is at /NAME.
 	Name, Title, Description string
-	// Args follow the entrypoint unless others are given.
+	// Args are the default arguments.
 	Args []string
-	// Port the process listens on; 0 for none.
+	// Port is the port that the process listens on; 0 means none.
 	Port int
 }
 
-// File is a file or, with a slash at its name's end, a folder of a layer.
+// File is a file of a layer, or a directory if its name ends with a slash.
 type File struct {
 	Name string
 	Mode int64
 	Data []byte
 }
 
-// One makes the image of one platform out of its binary.
+// One returns the image for one platform with its binary.
 func One(spec Spec, platform gobuild.Platform, binary []byte, tree source.Tree) (v1.Image, error) {
 	certificates, err := Certificates()
 	if err != nil {
@@ -93,7 +94,7 @@ func One(spec Spec, platform gobuild.Platform, binary []byte, tree source.Tree) 
 	return mutate.ConfigFile(img, config)
 }
 
-// Labels are the well-known ones of an image.
+// Labels returns the OCI labels of an image.
 func Labels(spec Spec, tree source.Tree) map[string]string {
 	labels := map[string]string{
 		"org.opencontainers.image.title":         spec.Title,
@@ -112,7 +113,7 @@ func Labels(spec Spec, tree source.Tree) map[string]string {
 	return labels
 }
 
-// layer is a compressed tar of files, in their order, all of one time and owned by root.
+// layer returns a compressed tar archive of files, in the given order, all with the same time and owned by root.
 func layer(when time.Time, files []File) (v1.Layer, error) {
 	var buf bytes.Buffer
 	out := tar.NewWriter(&buf)
@@ -146,7 +147,7 @@ func layer(when time.Time, files []File) (v1.Layer, error) {
 	)
 }
 
-// Many joins the images of several platforms.
+// Many combines the images for several platforms into an index.
 func Many(spec Spec, tree source.Tree, platforms []gobuild.Platform, images []v1.Image) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for i, img := range images {
@@ -160,7 +161,7 @@ func Many(spec Spec, tree source.Tree, platforms []gobuild.Platform, images []v1
 	}
 	annotated, ok := mutate.Annotations(index, Labels(spec, tree)).(v1.ImageIndex)
 	if !ok {
-		return index // never: Annotations returns what it is given
+		return index // cannot happen: Annotations returns the type of its argument
 	}
 	return annotated
 }

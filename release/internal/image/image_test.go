@@ -126,7 +126,7 @@ func TestLayoutAndArchive(t *testing.T) {
 	folder := filepath.Join(dir, "layout")
 	ref := tag(t, "registry.example.org/csccm/cloudstack-ccm:v1.2.3")
 	require.NoError(t, Layout(folder, index(t), ref))
-	require.NoError(t, Layout(folder, index(t), ref), "written anew, not appended to")
+	require.NoError(t, Layout(folder, index(t), ref), "replaced, not appended to")
 
 	written, err := layout.ImageIndexFromPath(folder)
 	require.NoError(t, err)

@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/release/internal/access"
 )
 
-// Layout writes an index as an OCI image layout into a folder that it makes anew. ref
-// (ghcr.io/csccm/cloudstack-ccm:v1.2.3) is the name under which engines load it.
+// Layout writes an index as an OCI image layout to a directory, which it replaces. ref
+// (ghcr.io/csccm/cloudstack-ccm:v1.2.3) is the name under which container engines load it.
 func Layout(dir string, index v1.ImageIndex, ref name.Tag) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -56,7 +56,7 @@ func Archive(dir, file string, when time.Time) (err error) {
 		}
 	}()
 	out := tar.NewWriter(f)
-	// WalkDir goes in lexical order.
+	// WalkDir walks in lexical order, so the archive is reproducible.
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -101,8 +101,8 @@ func archiveOne(out *tar.Writer, dir, path string, entry fs.DirEntry, when time.
 	return err
 }
 
-// Push puts an image, an index or a chart into a registry, under a tag or under its digest alone. transport is nil for the
-// default.
+// Push pushes an image, an index or a chart to a registry, by tag or only by digest. A nil transport means the default
+// transport.
 func Push(ctx context.Context, what remote.Taggable, ref name.Reference, transport http.RoundTripper) error {
 	if err := remote.Push(ref, what, access.Options(ctx, transport)...); err != nil {
 		return fmt.Errorf("push %s: %w", ref.Name(), err)
@@ -110,7 +110,7 @@ func Push(ctx context.Context, what remote.Taggable, ref name.Reference, transpo
 	return nil
 }
 
-// Tag gives what was pushed a tag.
+// Tag adds a tag to an image, index or chart that has been pushed.
 func Tag(ctx context.Context, what remote.Taggable, tag name.Tag, transport http.RoundTripper) error {
 	if err := remote.Tag(tag, what, access.Options(ctx, transport)...); err != nil {
 		return fmt.Errorf("tag %s: %w", tag.Name(), err)

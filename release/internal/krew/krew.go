@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package krew writes the manifest by which krew installs csccm as `kubectl csccm`.
+// Package krew writes the manifest with which krew installs csccm as `kubectl csccm`.
 package krew
 
 import (
@@ -18,7 +18,7 @@ import (
 type Archive struct {
 	Platform gobuild.Platform
 	URL      string
-	// SHA256 in hex.
+	// SHA256 is in hex.
 	SHA256 string
 }
 
@@ -55,7 +55,7 @@ type file struct {
 	To   string `json:"to"`
 }
 
-// Manifest returns the manifest of a plugin, whose program has the plugin's name.
+// Manifest returns the manifest of a plugin. The plugin's program has the same name.
 func Manifest(name string, tree source.Tree, archives []Archive) ([]byte, error) {
 	if len(archives) == 0 {
 		return nil, fmt.Errorf("krew manifest of %s: no archives", name)
@@ -66,11 +66,11 @@ func Manifest(name string, tree source.Tree, archives []Archive) ([]byte, error)
 		Version:          tree.Tag(),
 		Homepage:         "https://github.com/csccm/csccm",
 		ShortDescription: "Install and check the CloudStack cloud controller",
-		// krew-index wants lines of at most 80 characters.
-		Description: "Brings the cloud controller manager for Apache CloudStack into a cluster,\n" +
-			"checks that it works, and moves running clusters onto it.\n",
-		Caveats: "Starts with: kubectl csccm doctor\n" +
-			"It talks to the cluster, to CloudStack, and to registries that you name.\n",
+		// krew-index requires lines of at most 80 characters.
+		Description: "Installs the cloud controller manager for Apache CloudStack in a cluster,\n" +
+			"checks that it works, and migrates running clusters to it.\n",
+		Caveats: "Start with: kubectl csccm doctor\n" +
+			"It connects to the cluster, to CloudStack, and to registries that you name.\n",
 	}
 	for _, a := range archives {
 		bin := name
@@ -78,7 +78,7 @@ func Manifest(name string, tree source.Tree, archives []Archive) ([]byte, error)
 			bin += ".exe"
 		}
 		if len(a.SHA256) != 64 || strings.Trim(a.SHA256, "0123456789abcdef") != "" {
-			return nil, fmt.Errorf("krew manifest of %s: %q is no SHA-256", name, a.SHA256)
+			return nil, fmt.Errorf("krew manifest of %s: %q is not a SHA-256 digest", name, a.SHA256)
 		}
 		p := platform{URI: a.URL, SHA256: a.SHA256, Bin: bin, Files: []file{{bin, "."}, {"LICENSE", "."}}}
 		p.Selector.MatchLabels = map[string]string{"os": a.Platform.OS, "arch": a.Platform.Arch}

@@ -46,5 +46,5 @@ func TestManifest(t *testing.T) {
 	_, err = Manifest("csccm", source.Tree{}, nil)
 	require.EqualError(t, err, "krew manifest of csccm: no archives")
 	_, err = Manifest("csccm", source.Tree{}, []Archive{{SHA256: "x"}})
-	require.EqualError(t, err, `krew manifest of csccm: "x" is no SHA-256`)
+	require.EqualError(t, err, `krew manifest of csccm: "x" is not a SHA-256 digest`)
 }

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manual makes manual pages and completions by asking a program that was built: what it says of itself
-// cannot differ from what it does.
+// Package manual generates manual pages and shell completions by running the built program, so that they always match
+// the program.
 package manual
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// Pages returns man/NAME.1 and man/NAME-COMMAND.1 for all commands of the program in file.
+// Pages returns the manual pages man/NAME.1 and man/NAME-COMMAND.1 for all commands of the program in file.
 func Pages(ctx context.Context, file, name string, tree source.Tree) ([]pack.File, error) {
 	return pages(ctx, file, []string{name}, tree)
 }
@@ -40,7 +40,7 @@ func pages(ctx context.Context, file string, command []string, tree source.Tree)
 	return all, nil
 }
 
-// shells are those of cobra, with the file names under which they look for completions of %s.
+// shells are the shells that cobra supports, with the names of their completion files; %s is the program.
 var shells = []struct{ name, file string }{
 	{"bash", "completions/%s.bash"},
 	{"zsh", "completions/_%s"},
@@ -66,7 +66,7 @@ func Completions(ctx context.Context, file, name string) ([]pack.File, error) {
 
 func ask(ctx context.Context, file string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, file, args...)
-	// Nothing of this machine may get into the text.
+	// The text must not depend on this machine.
 	cmd.Env = []string{"HOME=/home/user", "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "PATH=/usr/bin"}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
@@ -82,7 +82,7 @@ func ask(ctx context.Context, file string, args ...string) (string, error) {
 
 var commandLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*) +\S`)
 
-// commands are the names in a help text's list of commands.
+// commands returns the names in a help text's list of commands.
 func commands(help string) []string {
 	var names []string
 	listing := false
@@ -102,7 +102,7 @@ func commands(help string) []string {
 	return names
 }
 
-// Page is a manual page of section 1 that says what the help text says.
+// Page returns a manual page of section 1 with the help text.
 func Page(title, help string, tree source.Tree) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, ".TH %q 1 %q %q \"csccm\"\n", strings.ToUpper(title), tree.Time.UTC().Format("2006-01-02"), tree.Tag())
@@ -119,7 +119,7 @@ func Page(title, help string, tree source.Tree) []byte {
 	return []byte(out.String())
 }
 
-// split cuts a help text where its usage begins.
+// split splits a help text before "Usage:".
 func split(help string) (description, rest string) {
 	help = strings.TrimSpace(help)
 	i := strings.Index(help, "Usage:")
@@ -138,7 +138,7 @@ func verbatim(out *strings.Builder, text string) {
 	out.WriteString(".fi\n")
 }
 
-// escape keeps troff from reading a line as a request or its signs as escapes.
+// escape escapes a line of text for troff.
 func escape(line string) string {
 	line = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(line)
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {

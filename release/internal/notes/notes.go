@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package notes reads CHANGELOG.md, which has the form of keepachangelog.com.
+// Package notes parses CHANGELOG.md, which has the format of keepachangelog.com.
 package notes
 
 import (
@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Section is a version's part of the changelog.
+// Section is the section of one version in the changelog.
 type Section struct {
-	// Version without a leading v, or Unreleased; Date is as the heading has it, or empty.
+	// Version has no leading v; it may be Unreleased. Date is the date in the heading, or empty.
 	Version, Date string
-	// Text is without the heading.
+	// Text does not include the heading.
 	Text string
 }
 
 var heading = regexp.MustCompile(`(?m)^## \[([^\]]+)\](?: - (\S+))?(.*)$`)
 
-// Parse splits a changelog.
+// Parse splits a changelog into its sections.
 func Parse(changelog string) ([]Section, error) {
 	found := heading.FindAllStringSubmatchIndex(changelog, -1)
 	if len(found) == 0 {
@@ -42,8 +42,8 @@ func Parse(changelog string) ([]Section, error) {
 	return sections, nil
 }
 
-// Find returns the section of a version. A pre-release (with a hyphen) that has none takes that of the release it
-// leads to, or Unreleased; a release must have its own, with a date.
+// Find returns the section of a version. For a pre-release (with a hyphen) without a section, it returns that of the
+// final release, or Unreleased. A release must have its own section with a date.
 func Find(changelog, version string) (*Section, error) {
 	sections, err := Parse(changelog)
 	if err != nil {
@@ -71,7 +71,7 @@ func Find(changelog, version string) (*Section, error) {
 	return nil, fmt.Errorf("changelog has no section ## [%s]", version)
 }
 
-// Changes are the section's points with their kind, as Artifact Hub has them in a chart.
+// Changes returns the section's list items with their kinds, in the format of Artifact Hub's chart annotations.
 func (s *Section) Changes() []Change {
 	var changes []Change
 	kind := "changed"
@@ -89,7 +89,7 @@ func (s *Section) Changes() []Change {
 	return changes
 }
 
-// Change is one point: kind is added, changed, deprecated, removed, fixed or security.
+// Change is one list item. Kind is added, changed, deprecated, removed, fixed or security.
 type Change struct {
 	Kind        string `json:"kind"`
 	Description string `json:"description"`

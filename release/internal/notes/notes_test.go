@@ -45,10 +45,10 @@ func TestFind(t *testing.T) {
 	for name, tc := range map[string]struct{ version, date, text, err string }{
 		"release":                     {version: "0.1.0", date: "2026-11-21", text: "### Fixed\n\n- A [link].\n\n[link]: https://example.org"},
 		"pre-release of a section":    {version: "0.1.0-rc.1", date: "2026-11-21", text: "### Fixed\n\n- A [link].\n\n[link]: https://example.org"},
-		"pre-release of what comes":   {version: "0.3.0-rc.1", text: "### Added\n\n- New\n  thing.\n- Other."},
+		"pre-release, unreleased":     {version: "0.3.0-rc.1", text: "### Added\n\n- New\n  thing.\n- Other."},
 		"release without its section": {version: "0.3.0", err: "changelog has no section ## [0.3.0]"},
 		"empty":                       {version: "0.2.0", err: "changelog: section 0.2.0 is empty"},
-		"date that is none":           {version: "0.1.2", err: "changelog: the heading of 0.1.2 has no date: ## [0.1.2] - 2026-01-31"},
+		"invalid date":                {version: "0.1.2", err: "changelog: the heading of 0.1.2 has no date: ## [0.1.2] - 2026-01-31"},
 		"without a date":              {version: "0.1.1", err: "changelog: the heading of 0.1.1 has no date: ## [0.1.1] - 2026-01-31"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestChanges(t *testing.T) {
 	assert.Equal(t, []Change{{"added", "New thing."}, {"added", "Other."}}, s.Changes())
 }
 
-func TestTheProductsChangelog(t *testing.T) {
+func TestChangelogOfTheProduct(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../../CHANGELOG.md")
 	require.NoError(t, err)

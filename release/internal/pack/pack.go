@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pack writes archives whose bytes depend on their content alone.
+// Package pack writes reproducible archives: the same files always give the same bytes.
 package pack
 
 import (
@@ -21,23 +21,23 @@ import (
 
 // File is a file of an archive.
 type File struct {
-	// Name has slashes.
+	// Name is a path with slashes.
 	Name string
 	// Mode is 0o644 or 0o755.
 	Mode int64
 	Data []byte
 }
 
-// Write writes files, sorted by name, as the archive that name's end says: .tar.gz, .tgz or .zip.
+// Write writes an archive with files sorted by name. The suffix of name determines the format: .tar.gz, .tgz or .zip.
 func Write(w io.Writer, name string, files []File, when time.Time) error {
 	sorted := slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, f := range sorted {
 		if i > 0 && f.Name == sorted[i-1].Name {
-			return fmt.Errorf("archive %s: %s is there twice", name, f.Name)
+			return fmt.Errorf("archive %s: %s occurs twice", name, f.Name)
 		}
 		if path.Clean(f.Name) != f.Name || path.IsAbs(f.Name) || strings.HasPrefix(f.Name, "../") {
-			return fmt.Errorf("archive %s: %q leads out of it", name, f.Name)
+			return fmt.Errorf("archive %s: %q is not a local path", name, f.Name)
 		}
 	}
 	when = when.UTC().Truncate(time.Second)
@@ -56,7 +56,7 @@ func Write(w io.Writer, name string, files []File, when time.Time) error {
 }
 
 func targz(w io.Writer, files []File, when time.Time) error {
-	// No name and no time in gzip's header.
+	// The gzip header has no name and no time, so that the bytes are reproducible.
 	zip, err := gzip.NewWriterLevel(w, gzip.DefaultCompression)
 	if err != nil {
 		return err

@@ -73,11 +73,11 @@ func TestWriteRefuses(t *testing.T) {
 		name  string
 		files []File
 	}{
-		"archive x.rar: want .tar.gz, .tgz or .zip":  {"x.rar", files},
-		"archive x.zip: x is there twice":            {"x.zip", []File{files[1], files[1]}},
-		`archive x.tgz: "../x" leads out of it`:      {"x.tgz", []File{{Name: "../x"}}},
-		`archive x.tgz: "/etc/x" leads out of it`:    {"x.tgz", []File{{Name: "/etc/x"}}},
-		`archive x.tgz: "a/../../x" leads out of it`: {"x.tgz", []File{{Name: "a/../../x"}}},
+		"archive x.rar: want .tar.gz, .tgz or .zip":      {"x.rar", files},
+		"archive x.zip: x occurs twice":                  {"x.zip", []File{files[1], files[1]}},
+		`archive x.tgz: "../x" is not a local path`:      {"x.tgz", []File{{Name: "../x"}}},
+		`archive x.tgz: "/etc/x" is not a local path`:    {"x.tgz", []File{{Name: "/etc/x"}}},
+		`archive x.tgz: "a/../../x" is not a local path`: {"x.tgz", []File{{Name: "a/../../x"}}},
 	} {
 		require.EqualError(t, Write(io.Discard, tc.name, tc.files, when), want)
 	}

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provenance says how artefacts were built, in the form of SLSA (version 1).
+// Package provenance describes how artefacts were built, in the format of SLSA provenance (version 1).
 package provenance
 
 import (
@@ -20,19 +20,19 @@ import (
 
 const (
 	repository = "https://github.com/csccm/csccm"
-	// BuildType names what the parameters mean; docs/release.md says it.
+	// BuildType identifies the meaning of the parameters, which docs/release.md documents.
 	BuildType = repository + "/blob/main/docs/release.md#build-type"
-	// DefaultBuilder is this program on a maintainer's machine.
+	// DefaultBuilder identifies this program on a maintainer's machine.
 	DefaultBuilder = repository + "/tree/main/release"
 )
 
-// Predicate is SLSA's.
+// Predicate is the SLSA provenance predicate.
 type Predicate struct {
 	BuildDefinition Definition `json:"buildDefinition"`
 	RunDetails      Run        `json:"runDetails"`
 }
 
-// Definition is what was asked for, of what.
+// Definition contains the inputs of the build: parameters and dependencies.
 type Definition struct {
 	BuildType            string            `json:"buildType"`
 	ExternalParameters   map[string]string `json:"externalParameters"`
@@ -40,13 +40,13 @@ type Definition struct {
 	ResolvedDependencies []Resource        `json:"resolvedDependencies"`
 }
 
-// Resource is something that went into the build.
+// Resource is a dependency of the build.
 type Resource struct {
 	URI    string            `json:"uri"`
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// Run is who built. It has no times: made again, it is the same.
+// Run identifies the builder. It has no times, so that the provenance is reproducible.
 type Run struct {
 	Builder struct {
 		ID      string            `json:"id"`
@@ -54,7 +54,7 @@ type Run struct {
 	} `json:"builder"`
 }
 
-// Of describes the build of a tree, in dir, by a builder (a URI).
+// Of returns the provenance of a build of the tree in dir by a builder (a URI).
 func Of(dir string, tree source.Tree, builder string) (*Predicate, error) {
 	revision := Resource{URI: "git+" + repository + "@refs/tags/" + tree.Tag()}
 	if tree.Revision != "" {
@@ -70,7 +70,7 @@ func Of(dir string, tree source.Tree, builder string) (*Predicate, error) {
 		},
 		ResolvedDependencies: []Resource{revision},
 	}}
-	// The modules that were linked are those whose sums are in this file.
+	// go.sum contains the checksums of the linked modules.
 	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a module without dependencies

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sbom writes bills of materials (CycloneDX 1.6, JSON) of binaries and images from what the Go linker
-// wrote into the binary: it lists what is linked, not what the source could need.
+// Package sbom generates SBOMs (CycloneDX 1.6, JSON) of binaries and images from the build information in the binary.
+// They list the modules that are linked, not all dependencies in go.mod.
 package sbom
 
 import (
@@ -27,7 +27,7 @@ import (
 
 const module = "github.com/csccm/csccm"
 
-// BOM is a bill of materials.
+// BOM is a software bill of materials (SBOM).
 type BOM struct {
 	Schema       string       `json:"$schema"`
 	Format       string       `json:"bomFormat"`
@@ -39,14 +39,14 @@ type BOM struct {
 	Dependencies []Dependency `json:"dependencies"`
 }
 
-// Metadata says what the bill is of.
+// Metadata describes the subject of the SBOM.
 type Metadata struct {
 	Timestamp string    `json:"timestamp"`
 	Tools     Tools     `json:"tools"`
 	Component Component `json:"component"`
 }
 
-// Tools made the bill.
+// Tools are the programs that generated the SBOM.
 type Tools struct {
 	Components []Component `json:"components"`
 }
@@ -65,32 +65,32 @@ type Component struct {
 	Components []Component `json:"components,omitempty"`
 }
 
-// Hash is of a component's file; that of a module is the one of go.sum, which is SHA-256 too.
+// Hash is the hash of a component's file, or the SHA-256 of a module in go.sum.
 type Hash struct {
 	Algorithm string `json:"alg"`
 	Content   string `json:"content"`
 }
 
-// License by its SPDX identifier.
+// License is identified by its SPDX identifier.
 type License struct {
 	License struct {
 		ID string `json:"id"`
 	} `json:"license"`
 }
 
-// Property is what CycloneDX has no field for.
+// Property is data for which CycloneDX has no field.
 type Property struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Dependency says what a component uses.
+// Dependency lists what a component depends on.
 type Dependency struct {
 	Ref       string   `json:"ref"`
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// Binary is the bill of materials of a built program.
+// Binary returns the SBOM of a built program.
 func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*BOM, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -115,7 +115,7 @@ func of(info *debug.BuildInfo, name string, platform gobuild.Platform, digest st
 	}
 	main.PURL = main.Ref
 	for _, setting := range info.Settings {
-		// The linker's flags repeat the version, and nothing else is of use to a reader.
+		// Omit the other settings: -ldflags repeats the version, and the rest is not useful to readers.
 		if slices.Contains([]string{"CGO_ENABLED", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "-trimpath", "GOFIPS140"}, setting.Key) {
 			main.Properties = append(main.Properties, Property{"csccm:go:" + setting.Key, setting.Value})
 		}
@@ -137,7 +137,7 @@ func of(info *debug.BuildInfo, name string, platform gobuild.Platform, digest st
 	return bom
 }
 
-// serial is the same for the same content, as the specification's UUID of names is.
+// serial returns a name-based UUID, so that the same content gives the same serial number.
 func serial(parts ...string) string {
 	return "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://"+module+"#"+strings.Join(parts, "#"))).String()
 }
@@ -148,7 +148,7 @@ func apache() []License {
 	return []License{l}
 }
 
-// modules are those that are linked, and Go's own library.
+// modules returns the linked modules and Go's standard library.
 func modules(info *debug.BuildInfo) []Component {
 	version := strings.TrimPrefix(info.GoVersion, "go")
 	version, _, _ = strings.Cut(version, " ") // experiments follow
@@ -172,7 +172,7 @@ func modules(info *debug.BuildInfo) []Component {
 	return all
 }
 
-// link says that the subject uses all components: which module needs which is not in a binary.
+// link adds a dependency of the subject on every component: a binary does not contain which module needs which.
 func (b *BOM) link() {
 	main := Dependency{Ref: b.Metadata.Component.Ref}
 	for _, c := range b.Components {
@@ -181,8 +181,8 @@ func (b *BOM) link() {
 	b.Dependencies = []Dependency{main}
 }
 
-// Image is the bill of materials of the image of one platform that has the program of the bill binary, and root
-// certificates from a module of the given version. digest is sha256:HEX of the image's manifest.
+// Image returns the SBOM of the image for one platform that contains the program with the SBOM binary, and root
+// certificates from the given version of their module. digest is sha256:HEX of the image's manifest.
 func Image(binary *BOM, digest, certificates string) *BOM {
 	hash := strings.TrimPrefix(digest, "sha256:")
 	program := binary.Metadata.Component
@@ -209,7 +209,7 @@ func Image(binary *BOM, digest, certificates string) *BOM {
 	return &bom
 }
 
-// JSON is the bill as a file has it.
+// JSON returns the content of the SBOM file.
 func (b *BOM) JSON() ([]byte, error) {
 	out, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {

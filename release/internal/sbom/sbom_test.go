@@ -72,16 +72,16 @@ func TestImage(t *testing.T) {
 	}
 	after, err := binary.JSON()
 	require.NoError(t, err)
-	assert.Equal(t, string(before), string(after), "the binary's bill stays")
+	assert.Equal(t, string(before), string(after), "the SBOM of the binary is unchanged")
 }
 
-func TestBinaryReadsTheRunningOne(t *testing.T) {
+func TestBinaryOfThisTest(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	bom, err := Binary(self, "test", gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, tree)
 	require.NoError(t, err)
-	// A test's binary has no list of modules; that of real ones is in release's own tests.
+	// A test binary has no list of modules; the tests of package release check that of real binaries.
 	require.NotEmpty(t, bom.Components)
 	assert.Equal(t, "std", bom.Components[len(bom.Components)-1].Name)
 	assert.Contains(t, runtime.Version(), bom.Components[len(bom.Components)-1].Version)

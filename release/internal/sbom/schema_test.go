@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// cycloneDX compiles the schemas that CycloneDX publishes (testdata/README.md says from where they are).
+// cycloneDX compiles the schemas that CycloneDX publishes; see testdata/README.md for their source.
 func cycloneDX(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
@@ -44,8 +44,9 @@ func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	return schema.Validate(doc)
 }
 
-// What we write is what CycloneDX 1.6 allows. CSCCM_SBOM names a folder with more, such as dist/ of a release.
-func TestBillsAreValidCycloneDX(t *testing.T) {
+// The generated SBOMs are valid CycloneDX 1.6. CSCCM_SBOM names a directory with more SBOMs, such as dist/ of a
+// release.
+func TestSBOMsAreValidCycloneDX(t *testing.T) {
 	t.Parallel()
 	schema := cycloneDX(t)
 	const digest = "c4e0d7d7d53a5d8c1a6a8ac3be2a2a4b0f1f8a4f6f8ae3b37b1ba6ae60cf3a0e"
@@ -76,11 +77,11 @@ func TestBillsAreValidCycloneDX(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, validate(t, schema, text), file)
 		}
-		t.Logf("%d bills of %s are valid", len(files), dir)
+		t.Logf("%d SBOMs in %s are valid", len(files), dir)
 	}
 }
 
-// The schema would find what is wrong.
+// The schema rejects wrong SBOMs, so that the test above is meaningful.
 func TestSchemaFindsMistakes(t *testing.T) {
 	t.Parallel()
 	schema := cycloneDX(t)

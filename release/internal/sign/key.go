@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sign signs releases with a key pair in cosign's forms.
+// Package sign signs releases with a key pair, in cosign's formats.
 package sign
 
 import (
@@ -29,7 +29,7 @@ type Key struct {
 	public  *verify.Key
 }
 
-// Generate makes a key.
+// Generate returns a new key.
 func Generate() (*Key, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -46,20 +46,21 @@ func newKey(private *ecdsa.PrivateKey) (*Key, error) {
 	return &Key{private, public}, nil
 }
 
-// Public is the key to verify with.
+// Public returns the public key.
 func (k *Key) Public() *verify.Key { return k.public }
 
-// Sign signs a message. The same message has the same signature (RFC 6979), so that a release can be made
-// again, signatures included.
+// Sign signs a message. The same message always has the same signature (RFC 6979), so that signatures of a release
+// are reproducible too.
 func (k *Key) Sign(message []byte) ([]byte, error) {
 	sum := sha256.Sum256(message)
 	return k.private.Sign(nil, sum[:], crypto.SHA256)
 }
 
-// pemTypes are those of an encrypted key: what cosign writes, and what it wrote before.
+// pemTypes are the PEM types of an encrypted key: that of current versions of cosign, and that of older versions.
 var pemTypes = []string{"ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY"}
 
-// encrypted is the JSON inside the PEM: scrypt makes a key of the password, NaCl's secret box encrypts PKCS #8.
+// encrypted is the JSON inside the PEM block. scrypt derives a key from the password, with which NaCl's secretbox
+// encrypts the private key in PKCS #8 format.
 type encrypted struct {
 	KDF struct {
 		Name   string       `json:"name"`
@@ -79,7 +80,8 @@ type scryptParams struct {
 	P int `json:"p"`
 }
 
-// knownParams are those that cosign accepts; a file must not make us work without end.
+// knownParams are the scrypt parameters that cosign accepts. Others are rejected, because a file must not cause
+// unlimited work.
 var knownParams = []scryptParams{{1 << 16, 8, 1}, {1 << 15, 8, 1}, {1 << 17, 8, 1}}
 
 const (
@@ -89,7 +91,7 @@ const (
 	nonceSize  = 24
 )
 
-// Encrypt returns the key as cosign.key has it.
+// Encrypt returns the encrypted key in the format of cosign.key.
 func (k *Key) Encrypt(password []byte) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -123,7 +125,7 @@ func (e *encrypted) box(password []byte) (*[keySize]byte, error) {
 	return (*[keySize]byte)(key), nil
 }
 
-// Decrypt reads what Encrypt or cosign wrote.
+// Decrypt decrypts a key that Encrypt or cosign wrote.
 func Decrypt(text, password []byte) (*Key, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {

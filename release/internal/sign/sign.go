@@ -10,7 +10,7 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// Statement says something (predicate, encoded as JSON) of subjects.
+// Statement returns an in-toto statement about subjects, with a predicate that is encoded as JSON.
 func Statement(predicateType string, predicate any, subjects ...verify.Subject) (verify.Statement, error) {
 	raw, err := json.Marshal(predicate)
 	if err != nil {
@@ -21,7 +21,7 @@ func Statement(predicateType string, predicate any, subjects ...verify.Subject) 
 	}, nil
 }
 
-// Attest signs a statement; the result is a Sigstore bundle.
+// Attest signs a statement and returns a Sigstore bundle.
 func (k *Key) Attest(statement verify.Statement) ([]byte, error) {
 	payload, err := json.Marshal(statement)
 	if err != nil {
@@ -38,7 +38,7 @@ func (k *Key) Attest(statement verify.Statement) ([]byte, error) {
 	return json.Marshal(bundle)
 }
 
-// Blob signs a file: the bare signature (ASN.1), and a Sigstore bundle with it.
+// Blob signs a file. It returns the plain signature (ASN.1) and a Sigstore bundle that contains it.
 func (k *Key) Blob(data []byte) (signature, bundle []byte, err error) {
 	signature, err = k.Sign(data)
 	if err != nil {

@@ -22,7 +22,7 @@ func generate(t *testing.T) *Key {
 	return key
 }
 
-func TestKeySurvivesItsFile(t *testing.T) {
+func TestEncryptAndDecryptKey(t *testing.T) {
 	t.Parallel()
 	key := generate(t)
 	text, err := key.Encrypt([]byte("geheim"))

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source says which state of the source tree a release is made from.
+// Package source identifies the state of the source tree from which a release is built.
 package source
 
 import (
@@ -17,34 +17,35 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// Tree is a state of the source.
+// Tree is a state of the source tree.
 type Tree struct {
-	// Stamp is what the binaries say: the tag, or git describe's answer.
+	// Stamp is the version that the binaries print: the tag, or the output of git describe.
 	Stamp string
-	// Version is semantic, without a leading v.
+	// Version is the semantic version, without a leading v.
 	Version string
-	// Commit is the short hash, "unknown" outside of git.
+	// Commit is the short commit hash, or "unknown" outside a git repository.
 	Commit string
-	// Revision is the whole hash, Content that of the files (git's tree): it stays when a commit only has another
-	// message or parent. Both are empty outside of git.
+	// Revision is the full commit hash. Content is the hash of git's tree object, which is the same for commits that
+	// differ only in message or parent. Both are empty outside a git repository.
 	Revision, Content string
-	// NoGit is why there is no revision, in git's words.
+	// NoGit is git's error if there is no revision.
 	NoGit string
-	// Tags are those of the commit.
+	// Tags are the tags of the commit.
 	Tags []string
-	// Changes are what git status lists; empty for a clean tree.
+	// Changes are the lines of git status; empty for a clean tree.
 	Changes []string
-	// Time is that of the commit (or SOURCE_DATE_EPOCH): two builds of one commit are the same bytes.
+	// Time is the time of the commit, or SOURCE_DATE_EPOCH. Builds use it instead of the current time, so that they are
+	// reproducible.
 	Time time.Time
 }
 
-// Tag is the version as git and image tags have it: v1.2.3.
+// Tag returns the version with a leading v, as in git and image tags: v1.2.3.
 func (t Tree) Tag() string { return "v" + t.Version }
 
-// ImageTag is Tag without the plus sign, which a registry refuses.
+// ImageTag returns Tag with the plus sign, which is not allowed in registries, replaced by an underscore.
 func (t Tree) ImageTag() string { return strings.ReplaceAll(t.Tag(), "+", "_") }
 
-// Date is Time as the binaries say it; "unknown" without a commit.
+// Date returns Time as the binaries print it; "unknown" without a commit.
 func (t Tree) Date() string {
 	if t.Time.Unix() == 0 {
 		return "unknown"
@@ -55,7 +56,7 @@ func (t Tree) Date() string {
 // fallback is the version of a tree without a tag, as in the Makefile.
 const fallback = "v0.0.0-dev"
 
-// Read describes the tree in dir. version, if not empty, goes before what git says.
+// Read returns the state of the tree in dir. version, if not empty, overrides git's version.
 func Read(ctx context.Context, dir, version string) (Tree, error) {
 	tree := Tree{Stamp: version, Commit: "unknown", Time: time.Unix(0, 0).UTC()}
 	if tree.Stamp == "" {
@@ -89,7 +90,7 @@ func Read(ctx context.Context, dir, version string) (Tree, error) {
 	return tree, nil
 }
 
-// state fills in what a release is refused for.
+// state sets the fields that the gate checks.
 func (t *Tree) state(ctx context.Context, dir string) (err error) {
 	if t.Revision, err = git(ctx, dir, "rev-parse", "HEAD"); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (t *Tree) state(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// GitDir is git's folder of the tree in dir, the same for all its work trees.
+// GitDir returns git's common directory of the tree in dir, which is the same for all its worktrees.
 func GitDir(ctx context.Context, dir string) (string, error) {
 	return git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
 }
@@ -120,12 +121,12 @@ func GitDir(ctx context.Context, dir string) (string, error) {
 func epoch(seconds string) (time.Time, error) {
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no number of seconds", seconds)
+		return time.Time{}, fmt.Errorf("%q is not a number of seconds", seconds)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// Semantic makes a semantic version, without a leading v, of a tag or of git describe's answer.
+// Semantic converts a tag or the output of git describe to a semantic version without a leading v.
 func Semantic(stamp string) (string, error) {
 	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(stamp, "v"))
 	if err != nil {

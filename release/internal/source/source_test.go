@@ -94,5 +94,5 @@ func TestReadFromGit(t *testing.T) {
 	assert.EqualValues(t, 1600000000, read("").Time.Unix())
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
 	_, err := Read(t.Context(), dir, "")
-	require.EqualError(t, err, `SOURCE_DATE_EPOCH: "yesterday" is no number of seconds`)
+	require.EqualError(t, err, `SOURCE_DATE_EPOCH: "yesterday" is not a number of seconds`)
 }
