@@ -127,7 +127,7 @@ func Table() []Right {
 			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint uninstall " + rollingOut),
 			Why: "what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate",
 		},
-		{Verbs: words("delete"), Resource: "configmaps", Place: Release, Commands: words("uninstall"), Why: "the CA of CloudStack's certificate; the list of what csccm made in CloudStack", When: "`--delete-secret` or `--delete-user` is given"},
+		{Verbs: words("delete"), Resource: "configmaps", Place: Release, Commands: words("uninstall install"), Why: "the CA of CloudStack's certificate; the list of what csccm made in CloudStack", When: "`--delete-secret` or `--delete-user` is given, or CloudStack has refused to make anything"},
 		{Verbs: words("create get delete"), Resource: "pods", Place: Release, Commands: words("install"), Why: "the controller's self-test"},
 		{
 			Verbs: words("create get delete"), Resource: "pods", Place: Release, Commands: words("doctor"), Why: "reads the kubelet's command line on its node",

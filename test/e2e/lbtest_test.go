@@ -191,7 +191,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	t.Parallel()
 	b := testable(t)
 	before := b.publicAddresses(t)
-	remove := b.cloud.Simulator.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore})
+	remove := b.cloud.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore})
 	out, code := b.csccm(t, "", "test", "--yes", "--address-timeout", "3s")
 	if code != 3 || !strings.Contains(out, "not within 3s: Service csccm-test-") {
 		t.Fatalf("exit code %d: %s", code, out)
