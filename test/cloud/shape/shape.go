@@ -74,7 +74,7 @@ func (c *Contract) Compare(command string, answer any) []Unknown {
 		} else if slices.Contains(known[path], kind) {
 			return
 		}
-		// What is inside of a member that is not known is not told again.
+		// Members inside an unknown member are not reported again.
 		for parent := range seen {
 			if strings.HasPrefix(u.Command+" "+u.Path, parent+".") || strings.HasPrefix(u.Command+" "+u.Path, parent+"[") {
 				return

@@ -57,7 +57,7 @@ func refused(ctx context.Context, e *env) (string, error) {
 	}
 	changed := ""
 	for _, c := range e.proxy.Since(mark, proxy.Product) {
-		if c.Changes() && c.Command != "associateIpAddress" { // CloudStack itself says that the address is not to be had
+		if c.Changes() && c.Command != "associateIpAddress" { // CloudStack itself refuses the address
 			changed = c.Command
 		}
 	}

@@ -63,7 +63,7 @@ func TestPlainUser(t *testing.T) {
 	}
 	err = r.Stop(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "not expunged") {
-		t.Errorf("a plain user cannot expunge VMs, and is not told: %v", err)
+		t.Errorf("a plain user cannot expunge VMs, and the error does not say so: %v", err)
 	}
 	for _, name := range before {
 		if !slices.Contains(namesIn(t, cloud), name) {
