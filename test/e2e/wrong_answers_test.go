@@ -52,7 +52,7 @@ func TestInstallAsksAgainOnATerminal(t *testing.T) {
 	shows(t, screen, "no CloudStack API answers at "+b.cloud.URL+"/elsewhere",
 		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
 		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: type ROOT/k8s)`, "Do this in CloudStack? Yes", "Go on? No",
-		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack, in account "k8s" of domain ROOT: user "kubeadmin", API keys of user "kubeadmin"`,
+		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
 		"csccm uninstall --delete-user")
 	made, err := b.cloud.Config("kubeadmin")
 	if err != nil {
