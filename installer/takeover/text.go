@@ -53,7 +53,7 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 		fmt.Fprintf(&b, "Order: csccm's controller starts before the old one ends: %s\n", p.Why)
 	case OldFirst:
 		fmt.Fprintf(&b, "Order: the old controller ends before csccm's starts: %s\n", p.Why)
-	case Nothing: // the command says that nothing is to do, or a problem what stands against it
+	case Nothing: // the caller prints that there is nothing to do, or the problem
 	}
 	for _, name := range sortedNames(p.Values) {
 		fmt.Fprintf(&b, "Chart value that keeps the nodes' form: %s=%s\n", name, p.Values[name])

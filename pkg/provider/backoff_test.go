@@ -112,7 +112,7 @@ func TestBackoffRestartsAfterProgress(t *testing.T) {
 	}
 	other := a
 	other.fingerprint = "changed"
-	assert.Equal(t, time.Second, b.failed(other, broken, work{planned: 9, done: 1}), "a changed Service begins anew")
+	assert.Equal(t, time.Second, b.failed(other, broken, work{planned: 9, done: 1}), "a changed Service starts again")
 	first := attempt{uid: "other"}
 	assert.Equal(t, time.Second, b.failed(first, broken, work{planned: 9, done: 1}))
 }
