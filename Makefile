@@ -21,7 +21,7 @@ RACE := CGO_ENABLED=1 GOFLAGS='$(filter-out -trimpath,$(GOFLAGS))' $(GOTEST) -ra
 
 # The race detector watches the packages whose code runs concurrently. The others link Helm and kubectl's libraries, which
 # take longer to compile for it than to test: "make race".
-CONCURRENT := ./pkg/... ./installer/check ./installer/prompt
+CONCURRENT := ./pkg/... ./installer/check ./installer/engine/prompt
 
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // minors are the versions of Kubernetes that the chart supports.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // wrongValues is an entry of testdata/wrong-values.yaml: values, and what is said of them.

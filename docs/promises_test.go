@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/exitcodes"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
 )
 
 // namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.

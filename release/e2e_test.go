@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/provenance"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/verify"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/internal/gate"
 	"github.com/csccm/csccm/release/internal/gobuild"

@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/docs/pages"
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/verify"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // release runs the command with arguments and returns its output.

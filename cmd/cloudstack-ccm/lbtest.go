@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/csccm/csccm/installer/lbtest"
-	"github.com/csccm/csccm/installer/lbtest/echo"
+	"github.com/csccm/csccm/installer/commands/lbtest"
+	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 )
 
 // lbTestTime bounds the questions; csccm test gives its Pod a little more.

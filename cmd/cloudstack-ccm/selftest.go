@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/selftest"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // chartFlags choose a chart and its values; commands that render or apply one share them.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/cks"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/cks"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 

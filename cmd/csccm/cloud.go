@@ -10,11 +10,11 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 

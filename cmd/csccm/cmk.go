@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/install"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/install"
 )
 
 // cmkFlags take credentials from the configuration of cmk (CloudMonkey).

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )

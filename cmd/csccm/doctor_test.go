@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/prompt"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // dryRun is the value of --dry-run, which means the same in every command that changes something.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/commands/taint"
 )
 
 // changing are the commands that change the cluster or CloudStack. install, upgrade and rollback have the API server

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd look.

@@ -21,9 +21,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/exitcodes"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // Every command of the tree is in the table, at the least with how it ends when all is fine and when its flags are wrong.
@@ -38,7 +38,7 @@ func TestEveryCommandHasItsExitCodes(t *testing.T) {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm"))
 		names = append(names, name)
 		for _, row := range []string{"fine", "wrong flags"} {
-			require.Contains(t, covered[row], name, "installer/exitcodes has no row %q for csccm %s", row, name)
+			require.Contains(t, covered[row], name, "installer/engine/exitcodes has no row %q for csccm %s", row, name)
 		}
 	}
 	for _, r := range exitcodes.Rows() {
@@ -55,7 +55,7 @@ func TestExitCodesPageIsGenerated(t *testing.T) {
 	require.NoError(t, exitcodes.WriteMarkdown(&want))
 	have, err := os.ReadFile("../../docs/exit-codes.md")
 	require.NoError(t, err)
-	require.Equal(t, want.String(), string(have), "run: go generate ./installer/exitcodes")
+	require.Equal(t, want.String(), string(have), "run: go generate ./installer/engine/exitcodes")
 }
 
 // exitCases are the command lines of the table's cells that need no API server but a fake one.

@@ -18,9 +18,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/prompt"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // streams are the command's ends. Results go to out, prompts, progress and

@@ -14,12 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/kubelet"
-	"github.com/csccm/csccm/installer/rollout"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )

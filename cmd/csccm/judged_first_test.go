@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // What is wrong with a command line alone is said without a network: no API server has to answer first.

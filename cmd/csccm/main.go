@@ -12,7 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func main() {

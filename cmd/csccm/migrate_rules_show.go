@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csccm/csccm/installer/migrate"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // showUndo prints the steps back, and what cannot be undone.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/commands/migrate"
 )
 
 func action(it *migrate.Item) string {

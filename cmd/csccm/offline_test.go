@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/diff"
+	"github.com/csccm/csccm/installer/engine/diff"
 )
 
 // Rendering needs no cluster, and neither does what an air-gapped one is prepared with.

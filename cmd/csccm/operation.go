@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/diff"
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/operation"
-	"github.com/csccm/csccm/installer/rollout"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
 // operationFlags are shared by the commands that change an installed controller.
@@ -72,7 +72,7 @@ func (f *operationFlags) read(g *globals) (format string, dry, server bool, err 
 }
 
 // env connects and makes what the command runs with.
-func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*operation.Env, error) {
+func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*engine.Env, error) {
 	format, dry, server, err := f.read(g)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (f *operationFlags) env(ctx context.Context, g *globals, command string) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &operation.Env{
+	e := &engine.Env{
 		Cluster: c, Helm: client, Prompt: g.prompter(), Progress: g.progress(), Out: g.out, ErrOut: g.errOut, Clock: clock.RealClock{},
 		Release: f.release, Yes: g.yes, DryRun: dry, Output: format, Journal: journalPath(g, f.journal, command),
 		RolloutTimeout: f.rolloutTimeout, PodLogs: podLogs(c),

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/plan"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/provider"
 )
 

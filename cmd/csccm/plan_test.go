@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/commands/plan"
 )
 
 // serviceForPlan is a Service of the example world that has no address yet.

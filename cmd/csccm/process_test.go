@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/exitcodes"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
 )
 
 // asProgram makes the test binary the program itself: a process with signals and an exit code of its own.

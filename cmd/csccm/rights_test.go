@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // Every kind of the chart, whatever its values, is in the table of csccm's rights: for those who make it and for those who

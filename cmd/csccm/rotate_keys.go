@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/login"
-	"github.com/csccm/csccm/installer/operation"
-	"github.com/csccm/csccm/installer/rotate"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/login"
+	"github.com/csccm/csccm/installer/commands/rotate"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
@@ -88,7 +88,7 @@ func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 }
 
 // session logs the administrator in, after asking for what is missing.
-func (f *installFlags) session(ctx context.Context, e *operation.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+func (f *installFlags) session(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
 	c := &f.options.Credentials
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err

@@ -7,9 +7,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/prompt"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine/prompt"
 )
 
 // warn writes what an operator should know about the secrets that were read.

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 type statusFlags struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/installer/commands/status"
 )
 
 // rounds is an output that may be read while a command writes.

@@ -7,9 +7,9 @@ import (
 	"context"
 	"strings"
 
-	"github.com/csccm/csccm/installer/prompt"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/plural"
 )
 

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/prompt"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/installer/tenants"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // takeoverFlags are the flags of takeover alone.

@@ -10,10 +10,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/installer/tenants"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )

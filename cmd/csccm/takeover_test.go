@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/installer/takeover/leftby"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/commands/takeover/leftby"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 

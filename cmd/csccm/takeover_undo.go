@@ -7,9 +7,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/installer/takeover"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // undoneTakeover is what -o json and yaml write of --undo.

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/images"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/images"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // renderFlags are those of the commands that render the chart and change nothing.

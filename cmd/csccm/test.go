@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/install"
-	"github.com/csccm/csccm/installer/lbtest"
-	"github.com/csccm/csccm/installer/lbtest/echo"
-	"github.com/csccm/csccm/installer/prompt"
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/lbtest"
+	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 type testFlags struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/migrate"
+	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 

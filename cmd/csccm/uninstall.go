@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/uninstall"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/upgrade"
+	"github.com/csccm/csccm/installer/commands/upgrade"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 func newUpgradeCommand(g *globals) *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // round is one look at the cluster. open says what is not well, for a line while csccm waits.

@@ -13,10 +13,10 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/credentials"
-	"github.com/csccm/csccm/installer/kubelet"
-	"github.com/csccm/csccm/installer/selftest"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kversion "k8s.io/apimachinery/pkg/version"
 
-	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/podlog"
-	"github.com/csccm/csccm/installer/selftest"
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/installer/kube/selftest"
 )
 
 // ---- health and metrics

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kversion "k8s.io/apimachinery/pkg/version"
 
-	"github.com/csccm/csccm/installer/cluster"
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

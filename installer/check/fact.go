@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 )
 
 // fact is something that is read once, however many checks ask for it.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/installer/kube/podlog"
 )
 
 // How much of a Pod's log is read.

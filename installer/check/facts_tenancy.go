@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // readAdmission reads the release's admission policies by their labels: their names are the operator's to choose.

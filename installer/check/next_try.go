@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/installer/kube/podlog"
 )
 
 // retried is Kubernetes' word about a Service whose load balancer failed.

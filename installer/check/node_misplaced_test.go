@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/credentials"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // reviewsAtOnce bounds the calls of the permission check.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/provider"
 )

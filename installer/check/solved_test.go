@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/podlog"
+	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/provider"
 )
 

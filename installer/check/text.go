@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // TextOptions says how a report is shown to a person.

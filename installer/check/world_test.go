@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cluster"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"

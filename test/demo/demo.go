@@ -17,7 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testbed"

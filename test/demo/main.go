@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 const (

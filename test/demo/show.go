@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // heading prints the heading of a step.

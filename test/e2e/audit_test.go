@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // TestAuditCountsWhatIsRefused: neither what was asked a moment before the API server knew the role, nor what a controller asks

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/exitcodes"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
 	"github.com/csccm/csccm/test/plane"
 )
 

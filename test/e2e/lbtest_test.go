@@ -18,8 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/lbtest"
+	"github.com/csccm/csccm/installer/commands/lbtest"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/simulator/datapath"

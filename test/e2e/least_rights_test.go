@@ -15,7 +15,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // TestLeastRights runs csccm as people who have no more than docs/csccm-rights.yaml gives them: from an install to the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/test/plane"
 )
 

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/csccm/csccm/installer/helm"
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // permission is one thing that a role allows, such as "patch services/status".

@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/rights"
+	"github.com/csccm/csccm/installer/kube/rights"
 )
 
 // asked is what a command of csccm asked the API server for.
@@ -62,7 +62,7 @@ func (a *audited) judgeCommands(whole bool) []error {
 			used[key][x.command] += n
 		}
 		if !found {
-			errs = append(errs, fmt.Errorf("csccm %s asked %d times to %s, which the table in installer/rights does not have", x.command, n, r))
+			errs = append(errs, fmt.Errorf("csccm %s asked %d times to %s, which the table in installer/kube/rights does not have", x.command, n, r))
 		}
 	}
 	reasons, err := unused("unused-rights.txt")

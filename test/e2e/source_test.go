@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/test/plane"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 

@@ -23,7 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/repo"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/installer/helm"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/internal/source"
 )
 

@@ -1,0 +1,94 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// CMKCurrent asks for the profile that the file itself says is in use.
+const CMKCurrent = "current"
+
+// CMKProfile is what a profile of CloudMonkey's configuration says. It prints
+// as its name.
+type CMKProfile struct {
+	Name, URL                  string
+	Username, Password, Domain string
+	Keys                       Keys
+	SSLNoVerify                bool
+}
+
+// String hides password and keys.
+func (p CMKProfile) String() string { return "cmk profile " + p.Name }
+
+// GoString hides password and keys.
+func (p CMKProfile) GoString() string { return p.String() }
+
+// ReadCMK reads a profile of cmk's configuration file (usually ~/.cmk/config).
+// Only what is needed is kept; no value is in an error.
+func ReadCMK(path, profile string) (*CMKProfile, error) {
+	fix := "name cmk's configuration with --cmk-config, usually ~/.cmk/config"
+	f, err := os.Open(path)
+	if err != nil {
+		var perr *os.PathError
+		if errors.As(err, &perr) {
+			err = perr.Err
+		}
+		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
+	}
+	defer f.Close() //nolint:errcheck // read only
+	sections := map[string]map[string]string{}
+	var section map[string]string
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+		switch {
+		case line == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, ";"):
+		case strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]"):
+			name := strings.TrimSpace(line[1 : len(line)-1])
+			if sections[name] == nil {
+				sections[name] = map[string]string{}
+			}
+			section = sections[name]
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok || section == nil {
+				return nil, &Error{What: fmt.Sprintf("%s line %d is neither [section] nor key = value", path, n), Fix: fix, Code: report.ExitUsage}
+			}
+			section[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &Error{What: "reading cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
+	}
+	core := sections["core"]
+	delete(sections, "core")
+	if _, named := sections[profile]; profile == CMKCurrent && !named {
+		profile = core["profile"]
+	}
+	s, ok := sections[profile]
+	if !ok {
+		return nil, &Error{
+			What: fmt.Sprintf("%s has no profile %q", path, profile),
+			Fix:  "name one of these: " + some(slices.Collect(maps.Keys(sections))), Code: report.ExitUsage,
+		}
+	}
+	p := &CMKProfile{
+		Name: profile, URL: s["url"], Username: s["username"], Password: s["password"], Domain: s["domain"],
+		Keys:        Keys{s["apikey"], s["secretkey"]},
+		SSLNoVerify: strings.EqualFold(s["verifycert"], "false"),
+	}
+	if p.URL == "" {
+		return nil, &Error{What: fmt.Sprintf("profile %q of %s has no url", profile, path), Fix: "set it with cmk set url", Code: report.ExitUsage}
+	}
+	return p, nil
+}

@@ -1,0 +1,133 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package credentials gets the API keys that the controller works with: made
+// for it by an administrator's login, or taken from who has them. It checks
+// them call by call against CloudStack and keeps them in the cluster's Secret.
+//
+// # Whose keys
+//
+// In CloudStack a role belongs to an account, not to a user: all users of an
+// account have the same rights and see the same resources, and nobody but the
+// account (and administrators above it) sees them. So the keys must be those of
+// a user in the account that owns the cluster's VMs and networks. From that
+// follow two ways:
+//
+//   - The cluster's VMs belong to an account: a user is added to that account.
+//     Its role is the account's, which csccm must not change, as others work
+//     with it; it is only checked. (CloudStack's own Kubernetes service does the
+//     same, with a user ACCOUNT-kubeadmin.)
+//   - The cluster's VMs belong to a project: an account of its own, with a
+//     minimal role, becomes a member of the project. Here, and for an account
+//     that csccm is asked to create, the minimal role applies.
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Error is a problem with credentials and the way out.
+type Error = report.Error
+
+// Names that csccm gives by default.
+const (
+	DefaultRole   = "csccm-kubeadm"
+	DefaultUser   = "kubeadmin"
+	DefaultDomain = "ROOT"
+)
+
+// Admin is what making credentials asks of CloudStack, as an administrator.
+// *cloudstack.Client has it.
+type Admin interface {
+	ListDomains(ctx context.Context) ([]cloudstack.Domain, error)
+	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
+	ListAccounts(ctx context.Context, name, domainID string) ([]cloudstack.Account, error)
+	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
+	ListRoles(ctx context.Context, name string) ([]cloudstack.Role, error)
+	ListRolePermissions(ctx context.Context, roleID string) ([]cloudstack.RolePermission, error)
+	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
+	GetUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
+	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
+
+	CreateRole(ctx context.Context, name, roleType, description string) (*cloudstack.Role, error)
+	CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error
+	CreateAccount(ctx context.Context, r cloudstack.CreateAccountRequest) (*cloudstack.Account, error)
+	CreateUser(ctx context.Context, r cloudstack.CreateUserRequest) (*cloudstack.User, error)
+	RegisterUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
+	AddAccountToProject(ctx context.Context, projectID, account string) (cloudstack.Submitted, error)
+	Jobs() *cloudstack.JobWaiter
+}
+
+// Keys is a user's key pair. It prints as nothing.
+type Keys struct{ APIKey, SecretKey string }
+
+// String hides the keys from %v and %s.
+func (Keys) String() string { return "(keys)" }
+
+// GoString hides the keys from %#v.
+func (Keys) GoString() string { return "(keys)" }
+
+// explain puts an error of the API in the operator's terms. doing says what was
+// tried, for example "listing the domains".
+func explain(doing string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	e := &Error{What: doing, Err: err}
+	var api *cloudstack.Error
+	if !errors.As(err, &api) {
+		return e
+	}
+	//nolint:exhaustive // the others need no remedy of their own
+	switch api.Kind {
+	case cloudstack.KindNotPermitted:
+		e.Fix = "log in as an administrator of the domain, or give existing keys with --api-key-file and --secret-key-file"
+	case cloudstack.KindAuth:
+		e.Fix = "check the credentials; a user with two-factor authentication needs keys (--admin-api-key-file, --admin-secret-key-file)"
+	case cloudstack.KindTransient, cloudstack.KindThrottled:
+		e.Fix = "check that the management server answers, then run the command again: it continues where it stopped"
+	}
+	return e
+}
+
+// ExplainLogin puts an error of cloudstack.Login in the operator's terms.
+func ExplainLogin(apiURL, user, domain string, err error) error {
+	var api *cloudstack.Error
+	var known *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case BadInput(err):
+		return report.Usage(err.Error(), Remedy(err))
+	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
+		return unanswered(apiURL, err)
+	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
+		return &RefusedError{&Error{
+			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
+			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
+			Err:  err,
+		}}
+	case errors.As(err, &api) && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
+		return &RefusedError{&Error{
+			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
+			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",
+			Err:  err,
+		}}
+	}
+	return &Error{
+		What: fmt.Sprintf("logging in to %s as %q failed", apiURL, user),
+		Fix:  "check --api-url: it usually ends in /client/api",
+		Err:  err,
+	}
+}

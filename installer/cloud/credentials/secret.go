@@ -1,0 +1,259 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// The Secret has upstream's name and key, so that a swap in either direction
+// finds it, and CloudStack's Kubernetes service keeps it.
+const (
+	SecretName = "cloudstack-secret" //nolint:gosec // a name
+	SecretKey  = "cloud-config"      //nolint:gosec // a name
+	// CAConfigMap holds, in its key CAKey, the certificates that CloudStack's API
+	// is trusted by; they are no secret, and the chart mounts them.
+	CAConfigMap = "cloudstack-ca"
+	CAKey       = "ca.crt"
+)
+
+// managedBy marks the Secrets that csccm made.
+const (
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedByValue = "csccm"
+	partOfLabel    = "app.kubernetes.io/part-of"
+	partOfValue    = "csccm"
+)
+
+// Secret is the controller's credentials as they stand in the cluster.
+type Secret struct {
+	Namespace, Name string
+	Exists          bool
+	Config          *cloudstack.Config // nil when it does not exist or Problem is set
+	Problem         error              // why its cloud-config cannot be used
+
+	object *corev1.Secret
+}
+
+// ReadSecret reads the Secret. A missing Secret and a broken cloud-config are
+// no errors; see Exists and Problem.
+func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string) (*Secret, error) {
+	s := &Secret{Namespace: namespace, Name: SecretName}
+	object, err := kube.CoreV1().Secrets(namespace).Get(ctx, SecretName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return s, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, SecretName, err)
+	}
+	s.Exists, s.object = true, object
+	raw, ok := object.Data[SecretKey]
+	if !ok {
+		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
+		return s, nil
+	}
+	if s.Config, err = cloudstack.ParseConfig(bytes.NewReader(raw)); err != nil {
+		s.Config = nil
+		s.Problem = fmt.Errorf("Secret %s/%s: %w", namespace, SecretName, err)
+	}
+	return s, nil
+}
+
+// SecretAction is what is to be done with the Secret.
+type SecretAction string
+
+// The actions.
+const (
+	SecretKeep      SecretAction = "keep"
+	SecretCreate    SecretAction = "create"
+	SecretOverwrite SecretAction = "overwrite" // needs the operator's consent
+)
+
+// SecretPlan is the way from the Secret as it is to the wanted configuration.
+type SecretPlan struct {
+	Action      SecretAction
+	Namespace   string
+	Name        string
+	Differences []string // for overwrite: what changes, without secrets
+
+	data    map[string][]byte
+	current *corev1.Secret
+}
+
+// PlanSecret compares. A ca-file is a path on the operator's machine and does
+// not go into the Secret; see ApplyCA.
+func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
+	inPod := *wanted
+	inPod.CAFile = ""
+	if s.Config != nil {
+		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
+	}
+	CarryRecordKey(&inPod, s.Config)
+	if err := inPod.Validate(); err != nil {
+		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
+	}
+	data := map[string][]byte{SecretKey: inPod.Render()}
+	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: data, current: s.object}
+	if !s.Exists {
+		return p, nil
+	}
+	if s.Config == nil {
+		p.Action, p.Differences = SecretOverwrite, []string{s.Problem.Error()}
+		return p, nil
+	}
+	p.Differences = Differences(s.Config, &inPod)
+	p.Action = SecretKeep
+	if len(p.Differences) > 0 {
+		p.Action = SecretOverwrite
+	}
+	return p, nil
+}
+
+// KeepSecret is the plan that uses the Secret as it is.
+func KeepSecret(s *Secret) *SecretPlan {
+	return &SecretPlan{Action: SecretKeep, Namespace: s.Namespace, Name: s.Name, current: s.object}
+}
+
+// Apply carries the plan out. Overwriting keeps the object's other keys, labels
+// and annotations, and fails when somebody changed it since it was read.
+func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface) error {
+	return p.apply(ctx, kube, nil)
+}
+
+// DryRun has the API server judge the plan without a change.
+func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {
+	_, err := kube.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // it is made first
+	}
+	return p.apply(ctx, kube, []string{metav1.DryRunAll})
+}
+
+func (p *SecretPlan) apply(ctx context.Context, kube kubernetes.Interface, dryRun []string) error {
+	secrets := kube.CoreV1().Secrets(p.Namespace)
+	switch p.Action {
+	case SecretKeep:
+		return nil
+	case SecretCreate:
+		_, err := secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: p.Namespace, Name: p.Name,
+				Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
+			},
+			Type: corev1.SecretTypeOpaque,
+			Data: p.data,
+		}, metav1.CreateOptions{FieldManager: managedByValue, DryRun: dryRun})
+		if err != nil {
+			return fmt.Errorf("creating Secret %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		return nil
+	case SecretOverwrite:
+		object := p.current.DeepCopy()
+		if object.Data == nil {
+			object.Data = map[string][]byte{}
+		}
+		maps.Copy(object.Data, p.data)
+		if object.Labels == nil {
+			object.Labels = map[string]string{}
+		}
+		if object.Labels[managedByLabel] == "" {
+			object.Labels[managedByLabel] = managedByValue
+		}
+		if _, err := secrets.Update(ctx, object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun}); err != nil {
+			return fmt.Errorf("updating Secret %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("secret action %q is not known", p.Action)
+}
+
+// EnsureNamespace makes the namespace of the Secret when there is none: Helm
+// would, but comes later.
+func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace string) error {
+	_, err := kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return nil // it is there, or who may not look finds out by the Secret
+	}
+	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{managedByLabel: managedByValue},
+	}}, metav1.CreateOptions{FieldManager: managedByValue})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// ApplyCA keeps the certificates in a ConfigMap for the controller's Pods.
+func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, pem []byte) error {
+	maps := kube.CoreV1().ConfigMaps(namespace)
+	current, err := maps.Get(ctx, CAConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = maps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: CAConfigMap,
+				Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
+			},
+			Data: map[string]string{CAKey: string(pem)},
+		}, metav1.CreateOptions{FieldManager: managedByValue})
+	case err == nil && current.Data[CAKey] != string(pem):
+		changed := current.DeepCopy()
+		if changed.Data == nil {
+			changed.Data = map[string]string{}
+		}
+		changed.Data[CAKey] = string(pem)
+		_, err = maps.Update(ctx, changed, metav1.UpdateOptions{FieldManager: managedByValue})
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the CA bundle in ConfigMap %s/%s: %w", namespace, CAConfigMap, err)
+	}
+	return nil
+}
+
+// LocalConfig is the Secret's configuration for use on this machine, where the
+// Pod's paths do not exist: a CA bundle of ours is written to a temporary file,
+// which cleanup removes.
+func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cfg *cloudstack.Config, cleanup func(), err error) {
+	local := *s.Config
+	local.CAFile = ""
+	cleanup = func() {}
+	object, err := kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, CAConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return &local, cleanup, nil
+	}
+	if err != nil {
+		return nil, cleanup, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, CAConfigMap, err)
+	}
+	pem := object.Data[CAKey]
+	if pem == "" {
+		return &local, cleanup, nil
+	}
+	f, err := os.CreateTemp("", "csccm-ca-*.crt")
+	if err != nil {
+		return nil, cleanup, fmt.Errorf("writing the CA bundle: %w", err)
+	}
+	cleanup = func() { _ = os.Remove(f.Name()) }
+	_, err = f.WriteString(pem)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		cleanup()
+		return nil, func() {}, fmt.Errorf("writing the CA bundle: %w", err)
+	}
+	local.CAFile = f.Name()
+	return &local, cleanup, nil
+}

@@ -1,0 +1,221 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+func wanted() *cloudstack.Config {
+	c := cloudstack.DefaultConfig()
+	c.APIURL, c.APIKey, c.SecretKey, c.Zone = "https://cloud.example.org/client/api", "api-canary", "secret-canary", "zone #1"
+	c.CAFile = "/home/me/ca.pem"
+	return &c
+}
+
+func cluster(objects ...kruntime.Object) kubernetes.Interface { return fake.NewClientset(objects...) }
+
+func secret(cloudConfig string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName, Labels: map[string]string{"mine": "yes"}},
+		Data:       map[string][]byte{credentials.SecretKey: []byte(cloudConfig), "other": []byte("kept")},
+	}
+}
+
+func read(t *testing.T, kube kubernetes.Interface) *credentials.Secret {
+	t.Helper()
+	s, err := credentials.ReadSecret(t.Context(), kube, "kube-system")
+	require.NoError(t, err)
+	return s
+}
+
+func TestSecretCreateThenKeep(t *testing.T) {
+	t.Parallel()
+	kube := cluster()
+	s := read(t, kube)
+	require.False(t, s.Exists)
+	p, err := credentials.PlanSecret(s, wanted())
+	require.NoError(t, err)
+	require.Equal(t, credentials.SecretCreate, p.Action)
+	require.NoError(t, p.Apply(t.Context(), kube))
+
+	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "csccm", object.Labels["app.kubernetes.io/managed-by"])
+	require.Equal(t, corev1.SecretTypeOpaque, object.Type)
+	back, err := cloudstack.ParseConfig(bytes.NewReader(object.Data[credentials.SecretKey]))
+	require.NoError(t, err)
+	expected := *wanted()
+	expected.CAFile = "" // a path of this machine
+	require.Equal(t, expected, *back)
+
+	p, err = credentials.PlanSecret(read(t, kube), wanted())
+	require.NoError(t, err)
+	require.Equal(t, credentials.SecretKeep, p.Action)
+	require.Empty(t, p.Differences)
+}
+
+func TestSecretOverwrite(t *testing.T) {
+	t.Parallel()
+	kube := cluster(secret("[Global]\napi-url = https://old.example.org/client/api\napi-key = old-canary\nsecret-key = secret-canary\n"))
+	p, err := credentials.PlanSecret(read(t, kube), wanted())
+	require.NoError(t, err)
+	require.Equal(t, credentials.SecretOverwrite, p.Action)
+	require.Equal(t, []string{
+		`api-url is "https://old.example.org/client/api", would be "https://cloud.example.org/client/api"`,
+		"api-key differs",
+		`zone is not set, would be "zone #1"`,
+	}, p.Differences)
+	require.NotContains(t, fmt.Sprint(p.Differences), "canary")
+	require.NoError(t, p.Apply(t.Context(), kube))
+	object, err := kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "kept", string(object.Data["other"]))
+	require.Equal(t, "yes", object.Labels["mine"])
+	require.Contains(t, string(object.Data[credentials.SecretKey]), "api-canary")
+}
+
+func TestSecretProblems(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		object *corev1.Secret
+		want   string
+	}{
+		"unknown key": {secret("[Global]\napi-url = https://a/client/api\napi-kee = secret-canary\n"), `unknown key "api-kee"`},
+		"no section":  {secret("nonsense"), "Secret kube-system/cloudstack-secret: cloud-config"},
+		"no key":      {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName}}, "has no key cloud-config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := read(t, cluster(tc.object))
+			require.True(t, s.Exists)
+			require.Nil(t, s.Config)
+			require.ErrorContains(t, s.Problem, tc.want)
+			require.NotContains(t, s.Problem.Error(), "canary")
+			p, err := credentials.PlanSecret(s, wanted())
+			require.NoError(t, err)
+			require.Equal(t, credentials.SecretOverwrite, p.Action)
+		})
+	}
+}
+
+func TestSecretRefusesIncompleteConfig(t *testing.T) {
+	t.Parallel()
+	c := wanted()
+	c.SecretKey = ""
+	_, err := credentials.PlanSecret(read(t, cluster()), c)
+	require.ErrorContains(t, err, "secret-key is missing")
+}
+
+func TestCAConfigMap(t *testing.T) {
+	t.Parallel()
+	kube := cluster(secret(string(wanted().Render())))
+	s := read(t, kube)
+	cfg, cleanup, err := s.LocalConfig(t.Context(), kube)
+	require.NoError(t, err)
+	require.Empty(t, cfg.CAFile, "a path of another machine is of no use here")
+	cleanup()
+	for _, pem := range []string{"first", "second", "second"} {
+		require.NoError(t, credentials.ApplyCA(t.Context(), kube, "kube-system", []byte(pem)))
+		cfg, cleanup, err = s.LocalConfig(t.Context(), kube)
+		require.NoError(t, err)
+		body, err := os.ReadFile(cfg.CAFile)
+		require.NoError(t, err)
+		require.Equal(t, pem, string(body))
+		cleanup()
+		_, err = os.Stat(cfg.CAFile)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestReadSecretFrom(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ in, want, err string }{
+		"plain":       {in: "pass word", want: "pass word"},
+		"line break":  {in: "password\r\n", want: "password"},
+		"BOM":         {in: "\ufeffpassword\n", want: "password"},
+		"blanks":      {in: " password \n", want: " password "},
+		"empty":       {in: "\n", err: "--x: the secret is empty"},
+		"two lines":   {in: "user\ncanary\n", err: "--x: that is not one line of text"},
+		"binary":      {in: "can\xffary", err: "--x: that is not one line of text"},
+		"far too big": {in: strings.Repeat("a", 1<<17), err: "--x: that is not one line of text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := credentials.ReadSecretFrom("--x", strings.NewReader(tc.in))
+			if tc.err != "" {
+				require.EqualError(t, err, tc.err)
+				var e *credentials.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, 2, e.ExitCode())
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+	_, err := credentials.ReadSecretFile("--x", t.TempDir()+"/none")
+	require.ErrorContains(t, err, "--x: cannot read")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What editors and pastes put around keys is removed, and named without the key.
+func TestReadKeyFile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		in, err string
+		note    bool
+	}{
+		"plain":            {in: "key-canary"},
+		"line break":       {in: "key-canary\r\n"},
+		"blanks":           {in: " \tkey-canary \n", note: true},
+		"blank lines":      {in: "\n key-canary\n \n", note: true},
+		"BOM":              {in: "\ufeffkey-canary\n", note: true},
+		"BOM and blank":    {in: "\ufeff key-canary\u00a0\r\n", note: true},
+		"zero width space": {in: "key-canary\u200b", note: true},
+		"two lines":        {in: "key\ncanary\n", err: "--x: that is not one line of text"},
+		"nothing":          {in: " \ufeff\n", err: "--x: the secret is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "key")
+			require.NoError(t, os.WriteFile(path, []byte(tc.in), 0o600))
+			got, note, err := credentials.ReadKeyFile("--x", path)
+			if tc.err != "" {
+				require.EqualError(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "key-canary", got)
+			require.Equal(t, tc.note, note != "", note)
+			require.NotContains(t, note, "canary")
+			if tc.note {
+				require.Contains(t, note, "--x: "+path)
+			}
+		})
+	}
+	_, _, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
+	require.ErrorContains(t, err, "--x: cannot read")
+}
+
+func TestKeysPrintAsNothing(t *testing.T) {
+	t.Parallel()
+	k := credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", k, k, k, k), "canary")
+}

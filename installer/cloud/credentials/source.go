@@ -1,0 +1,106 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// maxSecret bounds what is read as one secret.
+const maxSecret = 64 << 10
+
+// ReadSecretFile reads one secret from a file. The line break at its end is not part of it, nor is a byte order mark.
+func ReadSecretFile(flag, path string) (string, error) {
+	raw, err := readFile(flag, path)
+	if err != nil {
+		return "", err
+	}
+	return oneLine(flag, raw)
+}
+
+// ReadKeyFile reads an API key or a secret key from a file. What TrimKey removes is named in note.
+func ReadKeyFile(flag, path string) (key, note string, err error) {
+	raw, err := readFile(flag, path)
+	if err != nil {
+		return "", "", err
+	}
+	key, note = TrimKey(fmt.Sprintf("%s: %s", flag, path), strings.TrimRight(raw, "\r\n"))
+	if key, err = oneLine(flag, key); err == nil {
+		err = CheckKey(flag+": the key in "+path, key)
+	}
+	return key, note, err
+}
+
+// CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
+// has. what names the key.
+func CheckKey(what, key string) error {
+	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return nil
+	}
+	return report.Usage(what+" has blanks or control characters in it", "paste the key whole, and nothing else")
+}
+
+// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
+// part of no key. note says so for the operator; it is empty where nothing was removed.
+func TrimKey(from, s string) (key, note string) {
+	key = strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark || r == zeroWidthSpace })
+	if key != s && key != "" {
+		note = from + ": blanks or a byte order mark around the key were removed"
+	}
+	return key, note
+}
+
+const (
+	byteOrderMark  = '\ufeff'
+	zeroWidthSpace = '\u200b'
+)
+
+func readFile(flag, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var perr *os.PathError
+		if errors.As(err, &perr) {
+			err = perr.Err
+		}
+		return "", &Error{What: fmt.Sprintf("%s: cannot read %s", flag, path), Fix: "name a file that holds the secret and nothing else", Code: report.ExitUsage, Err: err}
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return readAll(flag, f)
+}
+
+func readAll(flag string, r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	if err != nil {
+		return "", &Error{What: flag + ": reading failed", Fix: "pipe or name a file that holds the secret", Code: report.ExitUsage, Err: err}
+	}
+	return string(b), nil
+}
+
+// ReadSecretFrom reads one secret from a stream, up to its end, as ReadSecretFile does.
+func ReadSecretFrom(flag string, r io.Reader) (string, error) {
+	raw, err := readAll(flag, r)
+	if err != nil {
+		return "", err
+	}
+	return oneLine(flag, raw)
+}
+
+func oneLine(flag, raw string) (string, error) {
+	secret := strings.TrimPrefix(strings.TrimRight(raw, "\r\n"), string(byteOrderMark))
+	switch {
+	case len(raw) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
+		return "", &Error{What: flag + ": that is not one line of text", Fix: "the secret must be the only content", Code: report.ExitUsage}
+	case secret == "":
+		return "", &Error{What: flag + ": the secret is empty", Fix: "the secret must be the only content", Code: report.ExitUsage}
+	}
+	return secret, nil
+}

@@ -1,0 +1,103 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+func TestExplainLogin(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	cfg := c.config(credentials.Keys{})
+	_, err := cloudstack.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
+	require.Error(t, err)
+	err = credentials.ExplainLogin(c.url, "admin", "ROOT", err)
+	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT"`)
+	require.NotContains(t, err.Error(), "canary")
+
+	cfg.APIURL = "http://127.0.0.1:1/client/api" // nobody's, whatever else runs on the machine
+	_, err = cloudstack.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
+	err = credentials.ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
+	require.ErrorContains(t, err, "no CloudStack API answers at "+cfg.APIURL)
+	require.NotContains(t, err.Error(), "canary")
+}
+
+// A domain may be written as listDomains shows it or as the login page of CloudStack's UI takes it.
+func TestLoginDomains(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	for user, domains := range map[string][]string{
+		"admin":      {"", "/", "ROOT", "root", "/ROOT", "ROOT/"},
+		"twin-owner": {"tenants", "/tenants", "/tenants/", "ROOT/tenants", "/ROOT/tenants", "root/Tenants"},
+	} {
+		for _, domain := range domains {
+			client, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), user, "password", domain)
+			require.NoError(t, err, "%s in %q", user, domain)
+			require.NoError(t, client.Logout(t.Context()))
+		}
+	}
+	_, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), "admin", "password", "/none")
+	err = credentials.ExplainLogin(c.url, "admin", "/none", err)
+	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none"`)
+	require.ErrorContains(t, err, "Unable to find the domain from the path /none/")
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	tests := map[string]struct {
+		user   string
+		change func(*credentials.Want)
+		keys   *credentials.Keys
+		err    string
+		remedy string
+		notes  []string // subjects of findings that are not well
+	}{
+		"fine":             {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }},
+		"unknown zone":     {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
+		"unknown project":  {user: "k8s-owner", change: func(w *credentials.Want) { w.Project = "shop" }, err: `there is no project "shop" that these credentials can see`, remedy: "--project"},
+		"wrong keys":       {keys: &credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}, err: "does not accept the API keys", remedy: "check both keys"},
+		"role too small":   {user: "poor-owner", err: "the user's role does not allow assignToLoadBalancerRule, associateIpAddress", remedy: "allow them in the role"},
+		"no machine":       {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},
+		"role may not ask": {user: "quiet-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }, notes: []string{"zone", "role"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keys := tc.keys
+			if keys == nil {
+				k := c.keysOf(t, tc.user)
+				keys = &k
+			}
+			w := want(c)
+			if tc.change != nil {
+				tc.change(&w)
+			}
+			v, err := credentials.Verify(t.Context(), c.as(t, *keys), w)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				var e *credentials.Error
+				require.ErrorAs(t, err, &e)
+				require.Contains(t, e.Remedy(), tc.remedy)
+				require.NotContains(t, err.Error()+e.Remedy(), "canary")
+				return
+			}
+			require.NoError(t, err)
+			var notes []string
+			for _, f := range v.Findings {
+				if !f.OK {
+					notes = append(notes, f.Subject)
+				}
+			}
+			require.Equal(t, tc.notes, notes)
+		})
+	}
+	t.Cleanup(func() { require.Zero(t, c.writes(), "verification changes nothing") })
+}

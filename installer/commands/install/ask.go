@@ -1,0 +1,234 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// CredentialOptions says where the controller's keys come from. At most one of
+// the sources Admin..., Keys... and existing Secret is used; Source tells which.
+type CredentialOptions struct {
+	APIURL      string
+	CAFile      string
+	SSLNoVerify bool
+
+	Source Source
+
+	// SourceAdmin: a login, or an administrator's keys.
+	AdminUser, AdminPassword, AdminDomain string
+	AdminKeys                             Keys
+	Account, Domain, User, Role           string
+	CreateAccount                         bool
+	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
+	AllowHTTP bool
+
+	// SourceKeys: the controller's own keys.
+	Keys Keys
+
+	// FromPredecessor takes the keys of the provider that the install replaces.
+	FromPredecessor bool
+
+	// Origin are the flags that name where secrets come from, for the flag line; never what they are.
+	Origin []string
+}
+
+// Keys is a key pair; it prints as nothing.
+type Keys struct{ APIKey, SecretKey string }
+
+func (k Keys) given() bool { return k.APIKey != "" || k.SecretKey != "" }
+
+// String hides the keys.
+func (Keys) String() string { return "(keys)" }
+
+// GoString hides the keys.
+func (Keys) GoString() string { return "(keys)" }
+
+// Source is where keys come from.
+type Source string
+
+// The sources.
+const (
+	SourceUnset  Source = ""
+	SourceAdmin  Source = "admin"
+	SourceKeys   Source = "keys"
+	SourceSecret Source = "secret" // the Secret that is in the cluster
+)
+
+const (
+	adminFlags    = "--admin-user USER with --admin-password-file FILE or --admin-password-stdin (or --admin-api-key-file and --admin-secret-key-file)"
+	keyFlags      = "--api-key-file FILE with --secret-key-file FILE"
+	passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
+)
+
+// complete asks for what is missing. Without a terminal the first missing thing
+// is an error that names its flag.
+func (in *Installer) complete(ctx context.Context) error {
+	c := &in.Options.Credentials
+	if err := in.completeSource(ctx); err != nil {
+		return err
+	}
+	if err := in.needless(); err != nil {
+		return err
+	}
+	if c.Source == SourceSecret {
+		return nil
+	}
+	if c.APIURL == "" {
+		if err := in.askURL(ctx); err != nil {
+			return err
+		}
+	}
+	if err := checkURL(c.APIURL); err != nil {
+		return report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
+	}
+	if c.Source == SourceKeys {
+		return in.completeKeys(ctx)
+	}
+	return in.completeAdmin(ctx)
+}
+
+func (in *Installer) completeSource(ctx context.Context) error {
+	c := &in.Options.Credentials
+	usable := in.existing.Exists && in.existing.Problem == nil
+	switch {
+	case c.Source != SourceUnset:
+	case c.FromPredecessor:
+		return in.usePredecessor(ctx)
+	case c.Keys.given():
+		c.Source = SourceKeys
+	case c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys.given():
+		c.Source = SourceAdmin
+	case usable && c.APIURL == "":
+		c.Source = SourceSecret
+		in.Progress.Info("using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
+	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.Options.OverwriteSecret:
+		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
+	default:
+		source, err := in.Prompt.Select(ctx, prompt.Question{
+			Message: "Credentials for the controller", Default: string(SourceAdmin), Flag: adminFlags + ", or " + keyFlags,
+			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
+		}, append([]prompt.Choice{
+			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
+			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
+		}, in.predecessorChoice(ctx)...))
+		if err != nil {
+			return err
+		}
+		if source == sourcePredecessor {
+			return in.usePredecessor(ctx)
+		}
+		c.Source = Source(source)
+	}
+	return nil
+}
+
+// needless refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
+func (in *Installer) needless() error {
+	c := &in.Options.Credentials
+	if c.Source == SourceAdmin {
+		return nil
+	}
+	var given []string
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--create-account", c.CreateAccount},
+		{"--domain", c.Domain != ""},
+		{"--user", c.User != ""},
+		{"--role-name", c.Role != ""},
+		{"--account", c.Account != "" && in.Options.Project != ""},
+	} {
+		if f.given {
+			given = append(given, f.flag)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return report.Usage(strings.Join(given, ", ")+" is for the user that an administrator makes, and keys exist here",
+		"leave it out, or give an administrator's login with "+adminFlags)
+}
+
+// askKey asks for a key, without the blanks that a paste may put around it.
+func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, error) {
+	q.Validate = func(s string) error {
+		if err := notEmpty(s); err != nil {
+			return err
+		}
+		key, _ := credentials.TrimKey(q.Message, s)
+		return credentials.CheckKey(q.Message, key)
+	}
+	answer, err := in.Prompt.Secret(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	key, note := credentials.TrimKey(q.Message, answer)
+	if note != "" {
+		in.Progress.Info("%s", note)
+	}
+	return key, nil
+}
+
+// completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.
+func (in *Installer) completeAdmin(ctx context.Context) error {
+	c := &in.Options.Credentials
+	if err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP); err != nil {
+		return err
+	}
+	if c.AdminKeys.given() && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
+		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+	}
+	if in.Interactive {
+		return nil
+	}
+	var err error
+	if !c.AdminKeys.given() && c.AdminUser == "" {
+		if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{Message: "CloudStack administrator", Flag: "--admin-user USER"}); err != nil {
+			return err
+		}
+	}
+	if !c.AdminKeys.given() && c.AdminPassword == "" {
+		if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags}); err != nil {
+			return err
+		}
+	}
+	if c.Account != "" || in.Options.Project != "" {
+		return nil
+	}
+	return in.askAccount(ctx, notEmpty)
+}
+
+func notEmpty(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errors.New("an answer is needed")
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("that is no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("it must start with https:// or http://")
+	case u.Host == "":
+		return errors.New("it names no host")
+	case u.User != nil:
+		return errors.New("it must not hold credentials")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("it must end with the path, without ? or #")
+	}
+	return nil
+}

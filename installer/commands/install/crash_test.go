@@ -1,0 +1,79 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/engine/journal"
+)
+
+// Whatever write to the cluster is the last one of a run, done or lost, the
+// next run completes and makes nothing twice.
+func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
+	t.Parallel()
+	died := errors.New("the program is dead")
+	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
+		b := newBench(t, demoNodes()...)
+		revive, completed := dieAfter(b.kube, n, died)
+		o := b.keys(t)
+		o.Journal = filepath.Join(t.TempDir(), "journal")
+		err := b.installer(t, o).Run(t.Context())
+		if completed() {
+			require.NoError(t, err)
+			require.Greater(t, n, 5, "writes of an install")
+			return true
+		}
+		revive()
+		require.NoError(t, b.installer(t, b.keys(t)).Run(t.Context()), "after write %d: %s", n, &b.err)
+		require.Equal(t, 3, b.initialised(t))
+		require.Equal(t, "deployed", b.helm.release.Status)
+		require.Empty(t, journal.Last(t.Context(), b.kube, "kube-system", Command).Describe())
+		return false
+	})
+}
+
+// atEveryWrite tries n = 1, 2 ... until the last, each with a bench of its own; with -short every fifth.
+func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
+	t.Helper()
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	for n, last := 1, false; !last && !t.Failed(); n += step {
+		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) { last = try(t, n) })
+	}
+}
+
+// dieAfter has every write after the n-th fail, until revive. The n-th happens, and nobody learns of it.
+func dieAfter(kube *fake.Clientset, n int, died error) (revive func(), completed func() bool) {
+	var mu sync.Mutex // the fake controller calls beside the installer
+	writes, dead := 0, false
+	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		controller := a.GetVerb() == "update" && a.GetResource().Resource == "nodes" // the installer patches them
+		if controller || !dead && (a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch") {
+			return false, nil, nil
+		}
+		if writes++; writes >= n {
+			dead = true
+		}
+		if dead && writes > n {
+			return true, nil, died
+		}
+		return false, nil, nil
+	})
+	return func() { mu.Lock(); defer mu.Unlock(); dead, writes = false, -1<<30 },
+		func() bool { mu.Lock(); defer mu.Unlock(); return !dead }
+}

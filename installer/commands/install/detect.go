@@ -1,0 +1,132 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine/journal"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// facts is what detect found.
+type facts struct {
+	version      string
+	distribution string
+	nodes        []corev1.Node
+	kubelets     []kubelet.NodeVerdict
+	release      *helm.Release // nil = none
+	controllers  *takeover.Facts
+}
+
+// detect reads what is there. It changes nothing.
+func (in *Installer) detect(ctx context.Context) error {
+	in.Progress.Step("Looking at the cluster")
+	info, err := in.Cluster.Ping(ctx)
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	f := &facts{version: info.GitVersion}
+	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	f.nodes = list.Items
+	distribution, _, err := in.Cluster.Distribution(ctx, f.nodes)
+	if err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	f.distribution = string(distribution)
+	if f.release, err = in.Helm.Get(ctx, in.Options.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	if in.existing, err = credentials.ReadSecret(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
+		in.Progress.Fail("")
+		return in.Cluster.Explain(err)
+	}
+	in.facts = f
+	if err := in.findControllers(ctx); err != nil {
+		in.Progress.Fail("")
+		return err
+	}
+	in.Progress.Done("%s", describeCluster(f.version, distribution, len(f.nodes)))
+	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
+		in.Progress.Info("%s", text)
+	}
+	return in.judgeKubelets(ctx)
+}
+
+// describeCluster leaves out a distribution that is not recognised: that it is unknown helps nobody.
+func describeCluster(version string, d cluster.Distribution, nodes int) string {
+	parts := []string{"Kubernetes " + version, string(d), count(nodes, "node")}
+	if d == cluster.Unknown {
+		parts = slices.Delete(parts, 1, 2)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ExternalError is a kubelet that does not leave its node to a cloud
+// controller manager, with --require-external.
+type ExternalError struct{ Verdict kubelet.NodeVerdict }
+
+func (e *ExternalError) Error() string {
+	return fmt.Sprintf("the kubelet of node %s is %s (%s)", e.Verdict.Node, e.Verdict.Verdict, e.Verdict.Reason())
+}
+
+// Remedy is that for the node's distribution.
+func (e *ExternalError) Remedy() string { return e.Verdict.Remedy }
+
+// ExitCode is that of a failed check.
+func (e *ExternalError) ExitCode() int { return 3 }
+
+// judgeKubelets says which kubelets run with --cloud-provider=external. Nodes
+// work without, but new ones are not initialised by themselves and kubelet and
+// controller both write the addresses; so it warns, or stops if asked to.
+func (in *Installer) judgeKubelets(ctx context.Context) error {
+	in.Progress.Step("Kubelets with --cloud-provider=external")
+	in.facts.kubelets = in.Kubelets(ctx, in.Cluster, in.facts.nodes)
+	counts := map[kubelet.Verdict]int{}
+	for _, v := range in.facts.kubelets {
+		counts[v.Verdict]++
+	}
+	switch {
+	case counts[kubelet.External] == len(in.facts.kubelets):
+		in.Progress.Done("all %d", len(in.facts.kubelets))
+	default:
+		in.Progress.Done("%d yes, %d no, %d unknown", counts[kubelet.External], counts[kubelet.NotExternal], counts[kubelet.Unknown])
+	}
+	said := map[string]bool{}
+	for _, v := range in.facts.kubelets {
+		if v.Verdict == kubelet.External {
+			continue
+		}
+		if in.Options.RequireExternal {
+			return &ExternalError{v}
+		}
+		in.Progress.Warn("node %s: %s (%s)", v.Node, v.Verdict, v.Reason())
+		if v.Verdict == kubelet.NotExternal && !said[v.Remedy] {
+			said[v.Remedy] = true
+			in.Progress.Info("fix: %s", v.Remedy)
+		}
+	}
+	return nil
+}
+
+func count(n int, noun string) string { return plural.Count(n, noun) }

@@ -1,0 +1,166 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/uninstall"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+)
+
+const leaseName = "cloud-controller-manager"
+
+// election is a controller's leader election as client-go has it: a lease that somebody holds is taken only after
+// it has not been renewed for its duration, as seen from here.
+type election struct {
+	bench    *bench
+	identity string // of the Pod that runs; "" = none
+	seen     metav1.MicroTime
+	since    time.Time
+}
+
+// turn is one attempt to get or renew the lease.
+func (e *election) turn(ctx context.Context) error {
+	e.bench.mu.Lock()
+	defer e.bench.mu.Unlock()
+	if !e.bench.running || e.identity == "" {
+		return nil
+	}
+	leases := e.bench.kube.CoordinationV1().Leases("kube-system")
+	now := metav1.NewMicroTime(e.bench.clock.Now())
+	mine := coordinationv1.LeaseSpec{HolderIdentity: &e.identity, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &now, AcquireTime: &now}
+	l, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: mine}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	holder, duration := ptr.Deref(l.Spec.HolderIdentity, ""), time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 15))*time.Second
+	if !l.Spec.RenewTime.Equal(&e.seen) {
+		e.seen, e.since = *l.Spec.RenewTime, now.Time
+	}
+	switch {
+	case holder == e.identity:
+		mine.AcquireTime = l.Spec.AcquireTime
+	case holder != "" && now.Sub(e.since) < duration:
+		return nil
+	}
+	l.Spec = mine
+	_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
+	return err
+}
+
+// uninstallable removes what fakeHelm made.
+type uninstallable struct {
+	engine.Helm
+	*election
+}
+
+func (h uninstallable) Get(ctx context.Context, name string) (*helm.Release, error) {
+	return h.bench.helm.Get(ctx, name)
+}
+
+func (h uninstallable) Uninstall(ctx context.Context, _ string) error {
+	b := h.bench
+	b.helm.release = nil
+	b.mu.Lock()
+	b.running = false
+	b.mu.Unlock()
+	if err := b.kube.AppsV1().Deployments("kube-system").Delete(ctx, "cloudstack-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return b.kube.CoreV1().Pods("kube-system").Delete(ctx, "ccm-0", metav1.DeleteOptions{})
+}
+
+// The controller cannot release its lease when it is uninstalled, because Helm deletes its roles with it.
+func TestInstallAfterUninstall(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		helm bool          // uninstalled by helm alone, as by csccm before: the lease stays
+		ago  time.Duration // since then
+		wait bool          // for the lease
+	}{
+		"at once":                  {},
+		"after 12 minutes":         {ago: 12 * time.Minute},
+		"helm, 12 minutes ago":     {helm: true, ago: 12 * time.Minute, wait: true},
+		"helm, 75 seconds ago":     {helm: true, ago: 75 * time.Second, wait: true},
+		"helm, 20 seconds ago":     {helm: true, ago: 20 * time.Second, wait: true},
+		"helm, in the same second": {helm: true, wait: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, demoNodes()...)
+			e := &election{bench: b}
+			b.clock = stepclock.New(func() {
+				b.controller(t.Context())
+				if err := e.turn(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			b.helm.pods = func(d *appsv1.Deployment) []*corev1.Pod {
+				d.Spec.Selector = &metav1.LabelSelector{MatchLabels: d.Labels}
+				return []*corev1.Pod{{
+					ObjectMeta: metav1.ObjectMeta{Name: "ccm-0", CreationTimestamp: metav1.NewTime(b.clock.Now())},
+					Spec:       corev1.PodSpec{HostNetwork: true, NodeName: "demo-cp-1"},
+				}}
+			}
+			install := func(identity string) error {
+				e.identity = identity
+				in := b.installer(t, b.keys(t))
+				in.Checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+					sel.Only = []string{"CCM-002"}
+					return check.Run(ctx, env, sel, progress)
+				}
+				return in.Run(t.Context())
+			}
+			holder := func() string {
+				l, err := b.kube.CoordinationV1().Leases("kube-system").Get(t.Context(), leaseName, metav1.GetOptions{})
+				require.NoError(t, err)
+				return *l.Spec.HolderIdentity
+			}
+			require.NoError(t, install("demo-cp-1_first"), b.err.String())
+			require.Equal(t, "demo-cp-1_first", holder())
+			b.clock.Step(time.Hour)
+			require.NoError(t, e.turn(t.Context()))
+
+			h := uninstallable{election: e}
+			if tc.helm {
+				require.NoError(t, h.Uninstall(t.Context(), DefaultRelease))
+				require.Equal(t, "demo-cp-1_first", holder())
+			} else {
+				require.NoError(t, uninstall.Run(t.Context(), &engine.Env{
+					Cluster: cluster.NewForTest(b.kube), Helm: h, Prompt: prompt.NewRefusing(), Clock: b.clock, Release: DefaultRelease, Yes: true,
+					Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
+				}, uninstall.Options{}), b.err.String())
+				require.Empty(t, holder())
+			}
+			b.clock.Step(tc.ago)
+			b.err.Reset()
+			require.NoError(t, install("demo-cp-1_second"), b.err.String())
+			require.Equal(t, "demo-cp-1_second", holder())
+			if tc.wait {
+				require.Contains(t, b.err.String(), "Waiting for a leader")
+			}
+		})
+	}
+}

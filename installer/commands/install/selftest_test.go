@@ -1,0 +1,77 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/kube/selftest"
+)
+
+const testPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x-self-test}\nspec: {containers: [{name: x}]}"
+
+// testing makes the chart's test Pod end in a phase, with a log.
+func (b *bench) testing(in *Installer, phase corev1.PodPhase, log string) {
+	b.helm.tests = []string{testPod}
+	b.kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, kruntime.Object, error) {
+		create, _ := a.(ktesting.CreateAction)
+		if p, _ := create.GetObject().(*corev1.Pod); p != nil {
+			p.Status.Phase, p.Spec.NodeName = phase, "n1"
+		}
+		return false, nil, nil
+	})
+	in.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) { return log, nil }
+}
+
+func TestInstallTestsItselfInTheCluster(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, demoNodes()...)
+	in := b.installer(t, b.keys(t))
+	b.testing(in, corev1.PodSucceeded, "ok       API       takes the keys\nwarning  role      may not list zones\n")
+	var seen *selftest.Result
+	checks := in.Checks
+	in.Checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+		seen = env.SelfTest
+		return checks(ctx, env, sel, progress)
+	}
+	require.NoError(t, in.Run(t.Context()), b.err.String())
+	require.Contains(t, b.err.String(), "self-test in the cluster: passed in Pod x-self-test on node n1")
+	require.Contains(t, b.err.String(), "API: takes the keys")
+	require.Contains(t, b.err.String(), "role: may not list zones")
+	require.True(t, seen.Passed, "the checks after the install know of it")
+	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, pods.Items)
+}
+
+// What does not work in the cluster is found before anybody's place is taken.
+func TestInstallWhoseSelfTestFails(t *testing.T) {
+	t.Parallel()
+	b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
+	in := b.installer(t, b.taking(t))
+	b.testing(in, corev1.PodFailed, "failed             no such host\nfix                correct the cluster's DNS\n")
+	err := in.Run(t.Context())
+	var failed *selftest.Error
+	require.ErrorAs(t, err, &failed)
+	require.ErrorContains(t, err, "no such host")
+	require.Equal(t, 3, failed.ExitCode())
+	require.Equal(t, "correct the cluster's DNS", failed.Remedy())
+	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
+
+	// Left out, the install completes.
+	o := b.taking(t)
+	o.SkipSelfTest = true
+	in = b.installer(t, o)
+	require.NoError(t, in.Run(t.Context()), b.err.String())
+	require.Contains(t, b.out.String(), "--skip-self-test")
+}

@@ -1,0 +1,203 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing.
+
+// askURL asks for the API's URL until a CloudStack answers there.
+func (in *Installer) askURL(ctx context.Context) (err error) {
+	def := ""
+	if in.existing.Config != nil {
+		def = in.existing.Config.APIURL
+	}
+	c := &in.Options.Credentials
+	c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
+		Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+		Help:     "the address that the controller's Pods will use; it usually ends in /client/api",
+		Validate: func(s string) error { return in.probe(ctx, s) },
+	})
+	return err
+}
+
+// probe says what answers at a URL that is no CloudStack.
+func (in *Installer) probe(ctx context.Context, apiURL string) error {
+	if err := checkURL(apiURL); err != nil {
+		return err
+	}
+	cfg := cloudstack.DefaultConfig()
+	c := &in.Options.Credentials
+	cfg.APIURL, cfg.CAFile, cfg.SSLNoVerify = apiURL, c.CAFile, c.SSLNoVerify
+	cfg.APIKey, cfg.SecretKey = credentials.ProbeKeys.APIKey, credentials.ProbeKeys.SecretKey
+	api, err := in.Connect(&cfg)
+	if err != nil {
+		return err
+	}
+	return credentials.Probe(ctx, apiURL, api)
+}
+
+// completeKeys asks for the controller's keys until CloudStack takes them.
+func (in *Installer) completeKeys(ctx context.Context) error {
+	k := &in.Options.Credentials.Keys
+	given := *k
+	for {
+		var err error
+		if k.APIKey == "" {
+			if k.APIKey, err = in.askKey(ctx, prompt.Question{Message: "API key", Flag: "--api-key-file FILE, or set CLOUDSTACK_API_KEY"}); err != nil {
+				return err
+			}
+		}
+		if k.SecretKey == "" {
+			if k.SecretKey, err = in.askKey(ctx, prompt.Question{Message: "Secret key", Flag: "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"}); err != nil {
+				return err
+			}
+		}
+		if !in.Interactive || given == *k {
+			return nil
+		}
+		cfg := in.newConfig()
+		cfg.APIKey, cfg.SecretKey = k.APIKey, k.SecretKey
+		api, err := in.Connect(cfg)
+		if err == nil {
+			err = credentials.CheckKeys(ctx, cfg.APIURL, api)
+		}
+		switch {
+		case err == nil:
+			return in.askZone(ctx, api)
+		case !cloudstack.IsKind(err, cloudstack.KindAuth):
+			return err
+		}
+		in.Progress.Warn("%v", err)
+		*k = given
+	}
+}
+
+// askPlace asks for the account or project that owns the VMs, and for the zone.
+func (in *Installer) askPlace(ctx context.Context) error {
+	c := &in.Options.Credentials
+	if c.Account == "" && in.Options.Project == "" {
+		if err := in.askDomain(ctx); err != nil {
+			return err
+		}
+		var broken error // no other answer would mend it
+		err := in.askAccount(ctx, func(answer string) error {
+			if err := notEmpty(answer); err != nil {
+				return err
+			}
+			r := in.request()
+			ownerOf(answer, &r.Domain, &r.Account, &r.Project)
+			_, err := credentials.Plan(ctx, in.admin, r)
+			return typed(again(err, &broken), r.Account)
+		})
+		if err != nil || broken != nil {
+			return errors.Join(err, broken)
+		}
+	}
+	return in.askZone(ctx, in.admin)
+}
+
+// again is the error to ask again for; another one ends the questions.
+func again(err error, broken *error) error {
+	var known *report.Error
+	if err == nil || errors.As(err, &known) && known.ExitCode() == report.ExitUsage {
+		if known != nil && known.Fix != "" {
+			return fmt.Errorf("%w (%s)", err, known.Fix)
+		}
+		return err
+	}
+	*broken = err
+	return nil
+}
+
+func (in *Installer) askAccount(ctx context.Context, validate func(string) error) error {
+	c := &in.Options.Credentials
+	answer, err := in.Prompt.Input(ctx, prompt.Question{
+		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
+		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
+			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
+		Validate: validate,
+	})
+	if err == nil {
+		ownerOf(answer, &c.Domain, &c.Account, &in.Options.Project)
+	}
+	return err
+}
+
+// ownerOf reads NAME of an account, DOMAIN/NAME, or project/NAME.
+func ownerOf(answer string, domain, account, project *string) {
+	if name, ok := strings.CutPrefix(answer, "project/"); ok {
+		*project = name
+		return
+	}
+	*account = answer
+	if i := strings.LastIndex(answer, "/"); i > 0 {
+		*domain, *account = answer[:i], answer[i+1:]
+	}
+}
+
+// typed says how to answer what the remedy would have a flag for.
+func typed(err error, account string) error {
+	if err == nil {
+		return nil
+	}
+	if before, path, found := strings.Cut(err.Error(), ": --domain "); found {
+		return fmt.Errorf("%s: type %s/%s)", before, strings.TrimSuffix(path, ")"), account)
+	}
+	return err
+}
+
+// askDomain asks for the account's domain where the administrator sees more than one.
+func (in *Installer) askDomain(ctx context.Context) error {
+	c := &in.Options.Credentials
+	if c.Domain != "" {
+		return nil
+	}
+	domains, err := in.admin.ListDomains(ctx)
+	if err != nil || len(domains) < 2 {
+		return err
+	}
+	var broken error
+	c.Domain, err = in.Prompt.Input(ctx, prompt.Question{
+		Message: "Domain of the account that owns the cluster's VMs", Default: credentials.TopDomain(domains), Flag: "--domain PATH",
+		Help:     "the path as CloudStack shows it, for example ROOT/k8s",
+		Validate: func(s string) error { return again(credentials.CheckDomain(ctx, in.admin, s), &broken) },
+	})
+	return errors.Join(err, broken)
+}
+
+// askZone offers the zones where there is a choice.
+func (in *Installer) askZone(ctx context.Context, api interface {
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
+},
+) error {
+	if in.Options.Zone != "" {
+		return nil
+	}
+	zones, err := api.ListZones(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil // its VMs show it
+	}
+	if err != nil || len(zones) < 2 {
+		return err
+	}
+	choices := []prompt.Choice{{Value: "", Label: "any zone"}}
+	for i := range zones {
+		choices = append(choices, prompt.Choice{Value: zones[i].Name})
+	}
+	in.Options.Zone, err = in.Prompt.Select(ctx, prompt.Question{
+		Message: "Zone of the cluster's VMs", Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
+	}, choices)
+	return err
+}

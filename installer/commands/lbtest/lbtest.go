@@ -1,0 +1,305 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lbtest proves that Services of type LoadBalancer work: it makes one with a small Pod, waits for its address,
+// asks it from inside the cluster and from here, plainly and with the PROXY protocol, and removes all of it.
+package lbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// Flags of the controller's program, and its environment, that make it a Pod of the test.
+const (
+	ServeFlag = "load-balancer-test-serve"
+	AskFlag   = "load-balancer-test-ask"
+	TokenFlag = "load-balancer-test-token" // #nosec G101 -- a name; the token tells test runs apart and is no secret
+	PodEnv    = "POD_NAME"
+)
+
+// Ports of the Service, which the virtual router has no use of its own for, and of the Pod.
+const (
+	portPlain = 9080
+	portProxy = 9081
+	portPod   = 8080
+)
+
+// Default times.
+const (
+	DefaultAddressTime = 5 * time.Minute
+	podTime            = 2 * time.Minute
+	askTime            = time.Minute
+	removalTime        = 3 * time.Minute
+	poll               = 500 * time.Millisecond
+)
+
+// Options of a test.
+type Options struct {
+	Namespace   string // that exists; "" = one of its own
+	Image       string // of the controller's program
+	AddressTime time.Duration
+	NoProxy     bool // leave the PROXY protocol out
+	NoOutside   bool // do not ask from this machine
+}
+
+// Outcome is how a step ended.
+type Outcome string
+
+// Outcomes.
+const (
+	OK      Outcome = "ok"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "skipped"
+)
+
+// Step is one step and its time.
+type Step struct {
+	Name    string  `json:"name"`
+	Outcome Outcome `json:"outcome"`
+	Text    string  `json:"text"`
+	Seconds float64 `json:"seconds"`
+	Remedy  string  `json:"remedy,omitempty"`
+}
+
+// Result is what a test came to.
+type Result struct {
+	SchemaVersion int    `json:"schemaVersion"`
+	Passed        bool   `json:"passed"`
+	Namespace     string `json:"namespace"`
+	Image         string `json:"image"`
+	Address       string `json:"address,omitempty"`
+	Steps         []Step `json:"steps"`
+}
+
+// Tester runs a test. Ask is the edge to the network of this machine.
+type Tester struct {
+	Kube     kubernetes.Interface
+	Clock    clock.Clock
+	Progress report.Progress
+	Options  Options
+	Explain  func(error) error
+	// Logs returns the last lines of a Pod's log.
+	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
+	Ask  func(ctx context.Context, address, token string) (echo.Answer, error)
+
+	id     string
+	made   bool // the namespace of its own
+	result Result
+}
+
+// Run does all of it. Its error is a *FailedError where a step failed; everything is removed in any case.
+func (t *Tester) Run(ctx context.Context) (*Result, error) {
+	id := make([]byte, 4)
+	_, _ = rand.Read(id) // never fails
+	t.id = hex.EncodeToString(id)
+	t.result = Result{SchemaVersion: 1, Namespace: t.Options.Namespace, Image: t.Options.Image, Steps: []Step{}}
+	if t.Options.Namespace == "" {
+		t.result.Namespace = prefix + t.id
+	}
+	err := t.steps(ctx)
+	// ^C ends the test, not the removal.
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+	defer cancel()
+	rerr := t.step(rctx, "removal", t.remove)
+	if ctx.Err() != nil {
+		return &t.result, errors.Join(context.Cause(ctx), rerr)
+	}
+	if err == nil {
+		err = rerr
+	}
+	t.result.Passed = err == nil
+	return &t.result, err
+}
+
+func (t *Tester) steps(ctx context.Context) error {
+	for _, s := range []struct {
+		name string
+		do   func(context.Context) (string, error)
+	}{
+		{"namespace", t.makeNamespace},
+		{"Pod", t.makePod},
+		{"address", t.makeService},
+	} {
+		if err := t.step(ctx, s.name, s.do); err != nil {
+			return err
+		}
+	}
+	// One of the two does not stand in the way of the other.
+	inside := t.step(ctx, "from inside the cluster", t.askInside)
+	outside := t.step(ctx, "from this machine", t.askOutside)
+	if inside != nil {
+		return inside
+	}
+	return outside
+}
+
+// skippedError ends a step that could not be judged.
+type skippedError struct{ why string }
+
+func (e *skippedError) Error() string { return e.why }
+
+// FailedError is a step that failed.
+type FailedError struct {
+	Step *Step
+	Err  error
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("load balancer test: %s: %s", e.Step.Name, e.Step.Text)
+}
+
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// Remedy is the step's.
+func (e *FailedError) Remedy() string { return e.Step.Remedy }
+
+// ExitCode is that of a failed check.
+func (e *FailedError) ExitCode() int { return report.ExitCheckFailed }
+
+func (t *Tester) step(ctx context.Context, name string, do func(context.Context) (string, error)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t.Progress.Step("%s", strings.ToUpper(name[:1])+name[1:])
+	began := t.Clock.Now()
+	text, err := do(ctx)
+	s := Step{Name: name, Outcome: OK, Text: text, Seconds: t.Clock.Since(began).Seconds()}
+	var skipped *skippedError
+	switch {
+	case err == nil:
+		t.Progress.Done("%s", text)
+	case errors.As(err, &skipped):
+		s.Outcome, s.Text, err = Skipped, skipped.why, nil
+		t.Progress.Done("skipped: %s", skipped.why)
+	default:
+		s.Outcome, s.Text, s.Remedy = Failed, t.Explain(err).Error(), remedyOf(name, err)
+		t.Progress.Fail("%s", s.Text)
+	}
+	t.result.Steps = append(t.result.Steps, s)
+	if err == nil {
+		return nil
+	}
+	return &FailedError{&t.result.Steps[len(t.result.Steps)-1], err}
+}
+
+func remedyOf(step string, err error) string {
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) && remedied.Remedy() != "" {
+		return remedied.Remedy()
+	}
+	switch step {
+	case "Pod":
+		return "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace"
+	case "address":
+		return "csccm doctor says why; csccm plan shows what the controller would do"
+	case "from inside the cluster", "from this machine":
+		return "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
+	case "removal":
+		return "remove the cause, then delete what is named with kubectl"
+	}
+	return ""
+}
+
+// AskAll asks at several addresses at once.
+func AskAll(ctx context.Context, addresses []string, token string) ([]echo.Answer, []error) {
+	answers, errs := make([]echo.Answer, len(addresses)), make([]error, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() { answers[i], errs[i] = echo.AskUntil(ctx, address, token) })
+	}
+	group.Wait()
+	return answers, errs
+}
+
+// targets are the addresses to ask, the plain one first.
+func (t *Tester) targets() []string {
+	out := []string{net.JoinHostPort(t.result.Address, fmt.Sprint(portPlain))}
+	if !t.Options.NoProxy {
+		out = append(out, net.JoinHostPort(t.result.Address, fmt.Sprint(portProxy)))
+	}
+	return out
+}
+
+// judge compares answers with what the ports promise.
+func judge(answers []echo.Answer) (string, error) {
+	var texts []string
+	for i, a := range answers {
+		proxy := i == 1
+		switch {
+		case a.Error != "":
+			return "", fmt.Errorf("no answer at %s: %s", a.Address, a.Error)
+		case proxy && !a.Proxied:
+			return "", fmt.Errorf("no PROXY protocol named the client to Pod %s at %s: it came from %s", a.Pod, a.Address, a.Client)
+		case !proxy && a.Proxied:
+			return "", fmt.Errorf("the PROXY protocol came to Pod %s at %s, where it was not asked for", a.Pod, a.Address)
+		case proxy:
+			texts = append(texts, fmt.Sprintf("PROXY protocol names the client %s", a.Client))
+		default:
+			texts = append(texts, fmt.Sprintf("TCP answered by Pod %s, which sees %s", a.Pod, a.Client))
+		}
+	}
+	return strings.Join(texts, "; "), nil
+}
+
+// askOutside asks from this machine. That nothing can be reached from here proves nothing.
+func (t *Tester) askOutside(ctx context.Context) (string, error) {
+	if t.Options.NoOutside {
+		return "", &skippedError{"--skip-outside is given"}
+	}
+	limited, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	first, err := t.Ask(limited, t.targets()[0], t.id)
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		var network *net.OpError
+		if errors.As(err, &network) && network.Op == "dial" {
+			return "", &skippedError{"the address is not reached from this machine, which may be as it should: " + err.Error()}
+		}
+		return "", err
+	}
+	answers := []echo.Answer{first}
+	for _, address := range t.targets()[1:] {
+		a, err := t.Ask(limited, address, t.id)
+		if err != nil {
+			return "", err
+		}
+		answers = append(answers, a)
+	}
+	return judge(answers)
+}
+
+// WriteText prints the result for a person.
+func (r *Result) WriteText(out io.Writer, style report.Style) error {
+	table := report.Table{Header: []string{"STEP", "RESULT", "TIME", "WHAT"}}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		table.Add(s.Name, string(s.Outcome), fmt.Sprintf("%.1fs", s.Seconds), s.Text)
+	}
+	if err := table.Write(out, style); err != nil {
+		return err
+	}
+	if !r.Passed {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
+	return err
+}

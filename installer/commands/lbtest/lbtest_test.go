@@ -1,0 +1,200 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lbtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+)
+
+// env is a cluster whose Pods run, whose Services get an address, and whose Pod in the cluster asks as it is told.
+type env struct {
+	kube    *fake.Clientset
+	err     bytes.Buffer
+	address string
+	answers []echo.Answer // of the Pod inside
+	outside func(address string) (echo.Answer, error)
+	clock   *stepclock.Clock
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	e := &env{address: "203.0.113.9"}
+	e.kube = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "given"}})
+	e.clock = stepclock.New(func() { e.turn(t.Context()) })
+	e.kube.PrependReactor("get", "pods/log", func(ktesting.Action) (bool, runtime.Object, error) { return false, nil, nil })
+	e.answers = []echo.Answer{{Address: "203.0.113.9:9080", Pod: "p", Client: "10.1.1.1:4"}, {Address: "203.0.113.9:9081", Pod: "p", Client: "10.1.1.21:5", Proxied: true}}
+	e.outside = func(address string) (echo.Answer, error) {
+		return echo.Answer{Address: address, Pod: "p", Client: "198.51.100.7:6", Proxied: strings.HasSuffix(address, "9081")}, nil
+	}
+	return e
+}
+
+// turn is what scheduler, kubelet and controller do meanwhile.
+func (e *env) turn(ctx context.Context) {
+	pods, err := e.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		p.Status.Phase, p.Status.PodIP, p.Spec.NodeName = corev1.PodRunning, "10.9.0.1", "worker-1"
+		if strings.Contains(p.Name, "client") {
+			p.Status.Phase = corev1.PodSucceeded
+		}
+		_, _ = e.kube.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
+	}
+	services, err := e.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil || e.address == "" {
+		return
+	}
+	for i := range services.Items {
+		s := &services.Items[i]
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: e.address}}
+		_, _ = e.kube.CoreV1().Services(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
+	}
+}
+
+func (e *env) run(ctx context.Context, o Options) (*Result, error) {
+	o.Image, o.AddressTime = "image", time.Minute
+	t := &Tester{
+		Kube: e.kube, Clock: e.clock, Progress: report.NewProgress(&e.err, report.Style{}, e.clock), Options: o,
+		Explain: func(err error) error { return err },
+		Logs: func(context.Context, *corev1.Pod, int64) (string, error) {
+			var b strings.Builder
+			for _, a := range e.answers {
+				line, err := json.Marshal(a)
+				if err != nil {
+					return "", err
+				}
+				b.WriteString(string(line) + "\n")
+			}
+			return b.String(), nil
+		},
+		Ask: func(_ context.Context, address, _ string) (echo.Answer, error) { return e.outside(address) },
+	}
+	return t.Run(ctx)
+}
+
+// requireNothingLeft looks for everything that a test makes.
+func (e *env) requireNothingLeft(t *testing.T, r *Result) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	services, err := e.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, services.Items)
+	pods, err := e.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, pods.Items)
+	_, err = e.kube.CoreV1().Namespaces().Get(ctx, r.Namespace, metav1.GetOptions{})
+	require.Equal(t, r.Namespace != "given", apierrors.IsNotFound(err))
+}
+
+func outcomes(r *Result) []Outcome {
+	var out []Outcome
+	for _, s := range r.Steps {
+		out = append(out, s.Outcome)
+	}
+	return out
+}
+
+func TestLoadBalancerTest(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		options Options
+		change  func(*env)
+		want    []Outcome
+		says    string
+		err     string
+		fix     string
+	}{
+		"all well":             {want: []Outcome{OK, OK, OK, OK, OK, OK}, says: "PROXY protocol names the client 198.51.100.7:6"},
+		"a given namespace":    {options: Options{Namespace: "given"}, want: []Outcome{OK, OK, OK, OK, OK, OK}},
+		"no namespace of that": {options: Options{Namespace: "none"}, want: []Outcome{Failed, OK}, err: `namespaces "none" not found`},
+		"no way from here": {
+			change: func(e *env) {
+				e.outside = func(string) (echo.Answer, error) {
+					return echo.Answer{}, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
+				}
+			},
+			want: []Outcome{OK, OK, OK, OK, Skipped, OK}, says: "no route to host",
+		},
+		"no address": {
+			change: func(e *env) { e.address = "" }, want: []Outcome{OK, OK, Failed, OK}, err: "not within 1m0s: Service ", fix: "csccm doctor",
+		},
+		"no answer inside": {
+			change: func(e *env) { e.answers[0].Error = "connection refused" }, want: []Outcome{OK, OK, OK, Failed, OK, OK},
+			err: "from inside the cluster: no answer at 203.0.113.9:9080: connection refused", fix: "firewall on the nodes",
+		},
+		"no PROXY protocol": {
+			change: func(e *env) { e.answers[1].Proxied = false }, want: []Outcome{OK, OK, OK, Failed, OK, OK}, err: "no PROXY protocol named the client",
+		},
+		"PROXY protocol left out": {
+			options: Options{NoProxy: true, NoOutside: true}, change: func(e *env) { e.answers = e.answers[:1] }, want: []Outcome{OK, OK, OK, OK, Skipped, OK},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			if tc.change != nil {
+				tc.change(e)
+			}
+			r, err := e.run(t.Context(), tc.options)
+			require.Equal(t, tc.want, outcomes(r), "%v %+v", err, r.Steps)
+			e.requireNothingLeft(t, r)
+			var text bytes.Buffer
+			require.NoError(t, r.WriteText(&text, report.Style{}))
+			require.Contains(t, text.String(), tc.says)
+			require.Equal(t, tc.err == "", r.Passed)
+			if tc.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			var failed *FailedError
+			require.ErrorAs(t, err, &failed)
+			require.ErrorContains(t, err, tc.err)
+			require.Equal(t, report.ExitCheckFailed, failed.ExitCode())
+			require.Contains(t, failed.Remedy(), tc.fix)
+		})
+	}
+}
+
+// ^C at any step removes what was made by then.
+func TestLoadBalancerTestInterrupted(t *testing.T) {
+	t.Parallel()
+	interrupted := errors.New("interrupted")
+	for _, verb := range []string{"namespaces", "pods", "services"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			e.kube.PrependReactor("create", verb, func(ktesting.Action) (bool, runtime.Object, error) {
+				cancel(interrupted)
+				return false, nil, nil
+			})
+			r, err := e.run(ctx, Options{})
+			require.ErrorIs(t, err, interrupted)
+			require.False(t, r.Passed)
+			e.requireNothingLeft(t, r)
+		})
+	}
+}

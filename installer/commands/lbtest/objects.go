@@ -1,0 +1,297 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lbtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+const (
+	prefix = "csccm-test-"
+	// label marks all objects of a test; its value is the test's id.
+	label = "csccm.io/load-balancer-test"
+
+	logLines = 50
+)
+
+func (t *Tester) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.result.Namespace, Name: prefix + name + "-" + t.id, Labels: map[string]string{
+		label: t.id, "app.kubernetes.io/managed-by": "csccm",
+	}}
+}
+
+// wait polls until done says so, with what it waits for in the error.
+func (t *Tester) wait(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string, error)) error {
+	deadline := t.Clock.Now().Add(limit)
+	said := ""
+	for {
+		ok, why, err := done(ctx)
+		if err != nil || ok {
+			return err
+		}
+		if why != said && why != "" {
+			said = why
+			t.Progress.Info("%s", why)
+		}
+		if t.Clock.Now().After(deadline) {
+			return fmt.Errorf("not within %s: %s", limit, why)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.Clock.After(poll):
+		}
+	}
+}
+
+func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
+	if t.Options.Namespace != "" {
+		_, err := t.Kube.CoreV1().Namespaces().Get(ctx, t.Options.Namespace, metav1.GetOptions{})
+		return t.Options.Namespace, err
+	}
+	m := t.meta("")
+	m.Namespace, m.Name = "", t.result.Namespace
+	_, err := t.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: m}, metav1.CreateOptions{})
+	t.made = err == nil || !apierrors.IsForbidden(err)
+	return t.result.Namespace, err
+}
+
+// pod is one of the two Pods; the strictest Pod Security level lets it run.
+func (t *Tester) pod(name string, args ...string) *corev1.Pod {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	p := &corev1.Pod{ObjectMeta: t.meta(name), Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+		ActiveDeadlineSeconds:         ptr.To(int64((DefaultAddressTime + 4*podTime).Seconds())), // ends also where csccm was killed
+		TerminationGracePeriodSeconds: ptr.To(int64(1)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "test", Image: t.Options.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+TokenFlag+"="+t.id),
+			Env: []corev1.EnvVar{field("POD_IP", "status.podIP"), field(PodEnv, "metadata.name")},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	}}
+	p.Labels[label+"-pod"] = name
+	return p
+}
+
+func (t *Tester) makePod(ctx context.Context) (string, error) {
+	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
+	p, err := pods.Create(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", ServeFlag, portPod)), metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	err = t.wait(ctx, podTime, func(ctx context.Context) (bool, string, error) {
+		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		p = now
+		switch now.Status.Phase {
+		case corev1.PodRunning:
+			return now.Status.PodIP != "", "it has no address", nil
+		case corev1.PodFailed, corev1.PodSucceeded:
+			return false, "", t.ended(ctx, now)
+		default:
+			return false, waitsFor(now), nil
+		}
+	})
+	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), err
+}
+
+// ended is the error of a Pod that should run.
+func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
+	text := fmt.Sprintf("Pod %s/%s ended", p.Namespace, p.Name)
+	if log, err := t.Logs(ctx, p, logLines); err == nil {
+		if lines := strings.Split(strings.TrimSpace(log), "\n"); lines[len(lines)-1] != "" {
+			text += ": " + lines[len(lines)-1]
+		}
+	}
+	return errors.New(text)
+}
+
+func waitsFor(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "not scheduled: " + c.Message
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return "the Pod does not run yet"
+}
+
+func (t *Tester) service() *corev1.Service {
+	s := &corev1.Service{ObjectMeta: t.meta("lb"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
+		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
+	}}
+	if !t.Options.NoProxy {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
+		s.Annotations = map[string]string{annotation.ProxyProtocol: "proxied"}
+	}
+	return s
+}
+
+func (t *Tester) makeService(ctx context.Context) (string, error) {
+	services := t.Kube.CoreV1().Services(t.result.Namespace)
+	s, err := services.Create(ctx, t.service(), metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	err = t.wait(ctx, t.Options.AddressTime, func(ctx context.Context) (bool, string, error) {
+		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		if in := now.Status.LoadBalancer.Ingress; len(in) > 0 {
+			t.result.Address = in[0].IP
+			if t.result.Address == "" {
+				t.result.Address = in[0].Hostname
+			}
+			return true, "", nil
+		}
+		return false, t.warning(ctx, now), nil
+	})
+	return fmt.Sprintf("Service %s/%s has %s", s.Namespace, s.Name, t.result.Address), err
+}
+
+// warning is the last warning about a Service.
+func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
+	list, err := t.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
+	text := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
+	if err != nil {
+		return text
+	}
+	var last *corev1.Event
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.Type == corev1.EventTypeWarning && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
+			last = e
+		}
+	}
+	if last != nil {
+		text += ": " + last.Reason + ": " + last.Message
+	}
+	return text
+}
+
+func (t *Tester) askInside(ctx context.Context) (string, error) {
+	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
+	p, err := pods.Create(ctx, t.pod("client", "--"+AskFlag+"="+strings.Join(t.targets(), ",")), metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	if err := t.wait(ctx, podTime+askTime, func(ctx context.Context) (bool, string, error) {
+		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		p = now
+		return now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed, waitsFor(now), nil
+	}); err != nil {
+		return "", err
+	}
+	log, err := t.Logs(ctx, p, logLines)
+	if err != nil {
+		return "", err
+	}
+	var answers []echo.Answer
+	for line := range strings.SplitSeq(log, "\n") {
+		var a echo.Answer
+		if json.Unmarshal([]byte(line), &a) == nil && a.Address != "" {
+			answers = append(answers, a)
+		}
+	}
+	if len(answers) != len(t.targets()) {
+		return "", t.ended(ctx, p)
+	}
+	return judge(answers)
+}
+
+// remove deletes what was made, and waits: the controller releases the address before the Service is gone.
+func (t *Tester) remove(ctx context.Context) (string, error) {
+	if t.Options.Namespace == "" && !t.made {
+		return "there was nothing", nil
+	}
+	core := t.Kube.CoreV1()
+	ns := t.result.Namespace
+	ours := metav1.ListOptions{LabelSelector: label + "=" + t.id}
+	services, err := core.Services(ns).List(ctx, ours)
+	if err != nil {
+		return "", err
+	}
+	for i := range services.Items {
+		if err := core.Services(ns).Delete(ctx, services.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+	}
+	pods, err := core.Pods(ns).List(ctx, ours)
+	if err != nil {
+		return "", err
+	}
+	for i := range pods.Items {
+		if err := core.Pods(ns).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+	}
+	if err := t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
+		services, err := core.Services(ns).List(ctx, ours)
+		if err != nil {
+			return false, "", err
+		}
+		if len(services.Items) > 0 {
+			return false, fmt.Sprintf("the controller removes the load balancer of Service %s/%s", ns, services.Items[0].Name), nil
+		}
+		pods, err := core.Pods(ns).List(ctx, ours)
+		if err != nil {
+			return false, "", err
+		}
+		if len(pods.Items) > 0 {
+			return false, fmt.Sprintf("Pod %s/%s ends", ns, pods.Items[0].Name), nil
+		}
+		return true, "", nil
+	}); err != nil {
+		return "", err
+	}
+	if t.Options.Namespace != "" {
+		return "Service and Pods are gone", nil
+	}
+	err = core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return "there was nothing", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "Service, Pods and namespace are gone", t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
+		_, err := core.Namespaces().Get(ctx, ns, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, "", nil
+		}
+		return false, fmt.Sprintf("namespace %s is being deleted", ns), err
+	})
+}

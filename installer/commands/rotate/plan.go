@@ -1,0 +1,151 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rotate gives the controller new API keys without a moment in which
+// it has none that work.
+//
+// A CloudStack user has one pair of keys, and registering another kills the old
+// one at once. So the new pair is that of a second user of the same account,
+// which has the same rights and sees the same resources (the role is the
+// account's). The order is: new pair, proven call by call; Secret; proof that
+// the controller works with it; only then the old pair is made worthless, by
+// registering one that nobody gets to know. Until that last step the way back
+// is the old Secret. The next rotation uses the first user again.
+//
+// How far a rotation came is written on the Secret itself, with its content, so
+// that a second run continues it from any machine.
+package rotate
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Annotations of the Secret.
+const (
+	annotationTo    = "csccm.io/rotation-to"   // user whose new keys are being made
+	annotationFrom  = "csccm.io/rotation-from" // user whose keys the Secret held before, and which still work
+	annotationSpare = "csccm.io/spare-user"    // user that the next rotation takes
+)
+
+// Plan is what a rotation would do. It holds no secret.
+type Plan struct {
+	SchemaVersion int      `json:"schemaVersion"`
+	Namespace     string   `json:"namespace"`
+	Secret        string   `json:"secret"`
+	Account       string   `json:"account"`
+	From          string   `json:"from"` // user of the old keys
+	To            string   `json:"to"`   // user of the new keys
+	Steps         []string `json:"steps"`
+
+	from     cloudstack.User
+	toID     string // "" = to be created
+	switched bool   // the Secret holds the new keys already
+}
+
+// Users is what planning asks of CloudStack as an administrator.
+type Users interface {
+	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
+}
+
+var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
+
+// newPlan finds whose keys the Secret holds and who is next. user "" means to choose.
+func newPlan(ctx context.Context, admin Users, s *corev1.Secret, apiKey, user string, keepOld bool) (*Plan, error) {
+	p := &Plan{SchemaVersion: 1, Namespace: s.Namespace, Secret: s.Name}
+	all, err := admin.ListUsers(ctx, "", "", "")
+	if err != nil {
+		return nil, fmt.Errorf("listing users: %w", err)
+	}
+	i := slices.IndexFunc(all, func(u cloudstack.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
+	if i < 0 {
+		return nil, &credentials.Error{
+			What: fmt.Sprintf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
+			Fix:  "log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others",
+		}
+	}
+	holder := all[i]
+	p.Account = holder.Account
+	account := slices.DeleteFunc(slices.Clone(all), func(u cloudstack.User) bool {
+		return u.Account != holder.Account || u.DomainID != holder.DomainID
+	})
+	find := func(name string) *cloudstack.User {
+		i := slices.IndexFunc(account, func(u cloudstack.User) bool { return u.Username == name })
+		if i < 0 {
+			return nil
+		}
+		return &account[i]
+	}
+	if old := find(s.Annotations[annotationFrom]); old != nil && old.Username != holder.Username {
+		p.switched, p.from, p.From, p.To, p.toID = true, *old, old.Username, holder.Username, holder.ID
+		p.steps(keepOld)
+		return p, nil
+	}
+	p.from, p.From = holder, holder.Username
+	if p.To, err = next(all, holder, s, user, find); err != nil {
+		return nil, err
+	}
+	if u := find(p.To); u != nil {
+		p.toID = u.ID
+	}
+	p.steps(keepOld)
+	return p, nil
+}
+
+// next is the user that gets the new keys: the one named, that of a rotation
+// that did not end, the one that the last rotation left, or a new one. A user
+// that somebody else may work with is never taken unasked: its keys would die.
+func next(all []cloudstack.User, holder cloudstack.User, s *corev1.Secret, named string, find func(string) *cloudstack.User) (string, error) {
+	taken := func(name string) bool {
+		return slices.ContainsFunc(all, func(u cloudstack.User) bool { return u.Username == name && u.DomainID == holder.DomainID })
+	}
+	if named != "" {
+		if named == holder.Username {
+			return "", &credentials.Error{What: fmt.Sprintf("user %q is the one whose keys are in use", named), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
+		}
+		if taken(named) && find(named) == nil {
+			return "", &credentials.Error{What: fmt.Sprintf("user %q is of another account than %q", named, holder.Account), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
+		}
+		return named, nil
+	}
+	if to := s.Annotations[annotationTo]; to != "" && to != holder.Username && (find(to) != nil || !taken(to)) {
+		return to, nil
+	}
+	if spare := find(s.Annotations[annotationSpare]); spare != nil && spare.Username != holder.Username {
+		return spare.Username, nil
+	}
+	base := holder.Username
+	if m := numbered.FindStringSubmatch(base); m != nil {
+		base = m[1]
+	}
+	for n := 2; ; n++ {
+		if name := fmt.Sprintf("%s-%d", base, n); !taken(name) {
+			return name, nil
+		}
+	}
+}
+
+func (p *Plan) steps(keepOld bool) {
+	step := func(format string, args ...any) { p.Steps = append(p.Steps, fmt.Sprintf(format, args...)) }
+	if !p.switched {
+		if p.toID == "" {
+			step("create user %q in account %q", p.To, p.Account)
+		}
+		step("register API keys for user %q, and prove them", p.To)
+		step("write them into Secret %s/%s", p.Namespace, p.Secret)
+	}
+	step("wait until the controller works with the keys of user %q", p.To)
+	if keepOld {
+		step("leave the keys of user %q as they are (--keep-old)", p.From)
+	} else {
+		step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
+	}
+}

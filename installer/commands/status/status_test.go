@@ -1,0 +1,214 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+// env is that of a release with credentials.
+func env() *check.Env {
+	return &check.Env{
+		Namespace: "kube-system", Release: "cloudstack-ccm",
+		CloudConfig: &cloudstack.Config{APIURL: "https://cloud.example.org/client/api", APIKey: "key-canary", SecretKey: "secret-canary", Zone: "zone-1"},
+	}
+}
+
+// large is a cluster with much of everything and much to say about it.
+func large(n int) (check.Report, *check.Facts) {
+	f := &check.Facts{At: now, Version: "v1.37.1", Distribution: "kubeadm", CloudStackVersion: "4.22.0.0"}
+	r := check.Report{SchemaVersion: 1}
+	r.Cluster.Server = "https://a-load-balancer-with-a-long-name.of-a-cluster.example.org:6443"
+	f.Controllers = []check.Controller{
+		{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm-cloud-controller-manager", Wanted: 2, Ready: 1, Ours: true, Images: []string{"registry.example.org/cloudstack-ccm:v1.0.0"}},
+		{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"},
+	}
+	f.Revisions = []check.Revision{{Number: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+	for i := range n {
+		name := fmt.Sprintf("a-node-of-a-pool-with-a-long-name-%03d", i)
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelTopologyZone: "a-zone-with-a-name", corev1.LabelInstanceTypeStable: "Medium_Instance",
+		}}}
+		f.Nodes = append(f.Nodes, node)
+		f.Kubelets = append(f.Kubelets, kubelet.NodeVerdict{Node: name, Verdict: kubelet.NotExternal})
+		s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a-namespace", Name: fmt.Sprintf("a-service-%03d", i), UID: "01234567-89ab-cdef-0123-456789abcdef", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		for p := range int32(10) {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: 8000 + p})
+		}
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
+		f.Services = append(f.Services, s)
+		r.Checks = append(r.Checks, check.Result{
+			Code: fmt.Sprintf("NODE-%03d", i%100), Category: "Nodes", Title: "Title", Severity: check.SeverityError, Outcome: check.Failed,
+			Message: strings.Repeat("this is not well, and that is not either; ", 4), Hint: "https://example.org", Evidence: map[string]string{},
+			Objects: []check.Object{{Kind: "Node", Name: name}, {Kind: "Service", Namespace: "a-namespace", Name: s.Name}},
+		})
+		r.Summary.Failed++
+	}
+	return r, f
+}
+
+func text(t *testing.T, s *Status, o TextOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, s.WriteText(&b, o))
+	return b.String()
+}
+
+// Whatever is in the cluster, it fits a terminal of 24 lines of 80 columns, its prompt included.
+func TestOneScreen(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 3, 5, 6, 100} {
+		r, f := large(n)
+		s := New(env(), r, f)
+		for _, unicode := range []bool{true, false} {
+			out := text(t, s, TextOptions{Style: report.Style{Width: 80, Unicode: unicode}})
+			require.LessOrEqual(t, strings.Count(out, "\n"), 23, "%d:\n%s", n, out)
+			for line := range strings.Lines(out) {
+				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, "%q", line)
+			}
+			for _, part := range []string{"Cluster", "CloudStack", "Controller", "Release", "Others", "Nodes", "Services", "Checks"} {
+				require.Contains(t, out, part)
+			}
+			if n > 0 {
+				require.Contains(t, out, "NODE-000", "a node with its problem")
+				require.Contains(t, out, "203.0.113.20")
+			}
+			if n == 100 {
+				require.Contains(t, out, "more (-v shows all)")
+			}
+		}
+	}
+}
+
+// What runs of the release is named by its kind: a DaemonSet has other Pods than a Deployment.
+func TestKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "DaemonSet"} {
+		r, f := large(1)
+		f.Controllers[0].Kind = kind
+		s := New(env(), r, f)
+		require.Equal(t, kind, s.Controller.Kind)
+		require.Regexp(t, `Controller +v1\.0\.0, `+kind+`, 1 of 2 Pods ready`, text(t, s, TextOptions{Style: report.Style{Width: 80}}))
+	}
+}
+
+// -v cuts nothing.
+func TestAll(t *testing.T) {
+	t.Parallel()
+	r, f := large(30)
+	s := New(env(), r, f)
+	for _, width := range []int{0, 80, 40} {
+		out := text(t, s, TextOptions{Style: report.Style{Width: width}, All: true})
+		for i := range 30 {
+			require.Contains(t, out, fmt.Sprintf("a-node-of-a-pool-with-a-long-name-%03d", i))
+			require.Contains(t, out, fmt.Sprintf("a-namespace/a-service-%03d", i))
+		}
+		require.NotContains(t, out, "...")
+	}
+}
+
+// 40 columns: still a summary, of the same number of lines.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	r, f := large(10)
+	out := text(t, New(env(), r, f), TextOptions{Style: report.Style{Width: 40}})
+	require.LessOrEqual(t, strings.Count(out, "\n"), 23, out)
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 40, "%q", line)
+	}
+}
+
+// What could not be read is not told as if it were not there.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	f := &check.Facts{At: now, Version: "v1.37.1", Unread: []string{check.FactNodes, check.FactServices, check.FactControllers, check.FactReleases}}
+	out := text(t, New(&check.Env{Namespace: "kube-system", Release: "r"}, check.Report{}, f), TextOptions{})
+	for _, part := range []string{"Nodes", "Services", "Controller", "Release"} {
+		require.Regexp(t, `(?m)^\S+ +`+part+` +could not be read$`, out)
+	}
+	require.NotContains(t, out, "not installed")
+	require.Contains(t, out, "no usable credentials")
+}
+
+// A controller that is scaled to 0 is installed.
+func TestNothingRuns(t *testing.T) {
+	t.Parallel()
+	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
+	revisions := []check.Revision{{Number: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+	for says, f := range map[string]*check.Facts{
+		"v1.0.0, Deployment wants 0 Pods: nothing runs":                                  {Controllers: []check.Controller{ours}, Revisions: revisions},
+		"release cloudstack-ccm has no Deployment or DaemonSet in namespace kube-system": {Revisions: revisions},
+		"not installed in namespace kube-system":                                         {},
+	} {
+		f.Unread = []string{check.FactVMs}
+		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+		out := text(t, New(env(), check.Report{}, f), TextOptions{All: true})
+		require.Regexp(t, `(?m)^\S+ +Controller +`+says+`$`, out)
+		require.Contains(t, out, "VMs: ?")
+		require.Regexp(t, `(?m)^a .* \? `, out)
+		require.NotContains(t, out, "none")
+	}
+}
+
+func TestJSONFollowsTheSchema(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	for url, raw := range map[string][]byte{
+		"https://github.com/csccm/csccm/blob/main/installer/commands/status/status.schema.json": Schema,
+		"https://github.com/csccm/csccm/blob/main/installer/check/report.schema.json":  check.Schema,
+	} {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		require.NoError(t, err)
+		require.NoError(t, c.AddResource(url, doc))
+	}
+	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/commands/status/status.schema.json")
+	require.NoError(t, err)
+	fullReport, fullFacts := large(3)
+	for name, s := range map[string]*Status{
+		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Namespace: "n", Release: "r"}, check.Report{}, &check.Facts{At: now}),
+		"unread": New(env(), check.Report{}, &check.Facts{At: now, Unread: []string{check.FactNodes}}),
+	} {
+		var j, y bytes.Buffer
+		require.NoError(t, s.WriteJSON(&j))
+		require.NoError(t, s.WriteYAML(&y))
+		fromYAML, err := yaml.YAMLToJSON(y.Bytes())
+		require.NoError(t, err)
+		for _, raw := range [][]byte{j.Bytes(), fromYAML} {
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+			require.NoError(t, err)
+			require.NoError(t, schema.Validate(doc), "%s: %s", name, raw)
+			require.NotContains(t, string(raw), "canary")
+		}
+	}
+}
+
+// The exit code is doctor's.
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	r, f := large(1)
+	s := New(env(), r, f)
+	var e *report.ExitError
+	require.ErrorAs(t, s.Err(check.SeverityError), &e)
+	require.Equal(t, report.ExitCheckFailed, e.Code)
+	require.NoError(t, New(env(), check.Report{}, f).Err(check.SeverityWarning))
+}

@@ -1,0 +1,318 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// TextOptions says how a status is shown to a person.
+type TextOptions struct {
+	Style report.Style
+	// All lists every node, Service and problem instead of what fits on a screen.
+	All bool
+	// Lines of the screen that may be used; 0 means those of a terminal of 24 lines with its prompt.
+	Lines int
+}
+
+const (
+	// maxRows is how many nodes, Services and problems are listed at most, fewer where the screen is full.
+	maxRows      = 5
+	defaultLines = 23
+	titleWidth   = 12
+)
+
+// view is a status in the making: as text for a screen.
+type view struct {
+	*Status
+	TextOptions
+	rows int
+	b    strings.Builder
+}
+
+// WriteText writes the status for a person. Without All it fits a screen of 24 lines of 80 columns.
+func (s *Status) WriteText(w io.Writer, o TextOptions) error {
+	if o.Lines == 0 {
+		o.Lines = defaultLines
+	}
+	for rows := maxRows; ; rows-- {
+		v := &view{Status: s, TextOptions: o, rows: rows}
+		if err := v.write(); err != nil {
+			return err
+		}
+		if text := v.b.String(); o.All || rows == 1 || strings.Count(text, "\n") <= o.Lines {
+			_, err := io.WriteString(w, text)
+			return err
+		}
+	}
+}
+
+// line is one of the summary; without All it is cut to the screen's width.
+func (v *view) line(y report.Symbol, title, format string, args ...any) {
+	pad := strings.Repeat(" ", max(titleWidth-len(title), 1))
+	indent := v.Style.SymbolWidth() + 1 + titleWidth
+	text := fmt.Sprintf(format, args...)
+	if !v.All {
+		text = report.Cut(text, v.Style.Width-indent)
+	}
+	v.b.WriteString(v.Style.Indented(v.Style.Symbol(y)+" "+v.Style.Paint(report.Strong, title)+pad, indent, text))
+}
+
+func mark(good bool) report.Symbol {
+	if good {
+		return report.SymbolOK
+	}
+	return report.SymbolFailed
+}
+
+func (v *view) write() error {
+	v.line(mark(v.Cluster.Version != ""), "Cluster", "%s", orElse(join(", ", v.Cluster.Version, known(v.Cluster.Distribution), v.Cluster.Server), "no answer"))
+	if v.CloudStack.URL == "" {
+		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
+	} else {
+		vms, symbol := count(v.CloudStack.VMs, "VM"), mark(v.CloudStack.VMs > 0)
+		if slices.Contains(v.Unread, check.FactVMs) {
+			vms, symbol = "VMs: ?", report.SymbolUnknown
+		}
+		v.line(symbol, "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
+			vms, v.CloudStack.URL))
+	}
+	v.summary()
+	for _, table := range []struct {
+		t    report.Table
+		n    int
+		drop []string // columns that may go, the first first
+	}{
+		{v.nodeTable(), len(v.Nodes.Items), []string{"TYPE", "ZONE", "KUBELET", "VM"}},
+		{v.serviceTable(), len(v.Services.Items), []string{"AGE", "PORTS", "RULES"}},
+	} {
+		if table.n == 0 {
+			continue
+		}
+		v.b.WriteByte('\n')
+		if !v.All {
+			fit(&table.t, v.Style.Width, table.drop)
+		}
+		if err := table.t.Write(&v.b, v.Style); err != nil {
+			return err
+		}
+		if hidden := table.n - len(table.t.Rows); hidden > 0 {
+			fmt.Fprintf(&v.b, "... and %d more (-v shows all)\n", hidden)
+		}
+	}
+	v.problems()
+	return nil
+}
+
+// summary is a line for each of controller, release, nodes and Services.
+func (v *view) summary() {
+	const notRead = "could not be read"
+	unread := func(name string) bool { return slices.Contains(v.Unread, name) }
+	c := &v.Controller
+	switch {
+	case unread(check.FactControllers):
+		v.line(report.SymbolUnknown, "Controller", notRead)
+	case c.Kind == "" && c.Revision > 0 && c.ReleaseStatus != "uninstalled":
+		v.line(report.SymbolFailed, "Controller", "release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace)
+	case c.Kind == "":
+		v.line(report.SymbolFailed, "Controller", "not installed in namespace %s", c.Namespace)
+	case c.PodsWanted == 0:
+		v.line(report.SymbolFailed, "Controller", "%s", join(", ", c.AppVersion, c.Kind+" wants 0 Pods: nothing runs"))
+	default:
+		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
+			label("leader ", c.Leader), ago(c)))
+	}
+	switch {
+	case unread(check.FactReleases):
+		v.line(report.SymbolUnknown, "Release", notRead)
+	case c.Revision > 0 || c.PodsWanted > 0:
+		v.line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
+	}
+	if len(c.Others) > 0 {
+		v.line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
+	}
+	n := &v.Nodes
+	if unread(check.FactNodes) {
+		v.line(report.SymbolUnknown, "Nodes", notRead)
+	} else {
+		v.line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
+			n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)])
+	}
+	if unread(check.FactServices) {
+		v.line(report.SymbolUnknown, "Services", notRead)
+	} else {
+		v.line(mark(v.Services.WithAddress == v.Services.Total), "Services", "%d of type LoadBalancer, %d with an address", v.Services.Total, v.Services.WithAddress)
+	}
+}
+
+func (v *view) nodeTable() report.Table {
+	t := report.Table{Header: []string{"NODE", "STATE", "KUBELET", "VM", "ZONE", "TYPE", "CHECKS"}}
+	noVM := "none"
+	if slices.Contains(v.Unread, check.FactVMs) {
+		noVM = "?"
+	}
+	for i := range v.Nodes.Items {
+		if i == v.rows && !v.All {
+			break
+		}
+		n := &v.Nodes.Items[i]
+		state := "Ready"
+		if !n.Ready {
+			state = "NotReady"
+		}
+		if !n.Initialised {
+			state += ", waits"
+		}
+		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, noVM), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, v.All))
+	}
+	return t
+}
+
+func (v *view) serviceTable() report.Table {
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
+	for i := range v.Services.Items {
+		if i == v.rows && !v.All {
+			break
+		}
+		x := &v.Services.Items[i]
+		age := duration.HumanDuration(time.Duration(x.AgeSeconds * float64(time.Second)))
+		t.Add(x.Namespace+"/"+x.Name, orElse(strings.Join(x.Addresses, ","), "none"), ports(x.Ports, v.All),
+			fmt.Sprintf("%d/%d", x.Rules, len(x.Ports)), age, codes(x.Problems, v.All))
+	}
+	return t
+}
+
+// problems lists the checks that did not pass, the worst first, one line each.
+func (v *view) problems() {
+	st, m := v.Style, v.Checks.Summary
+	const title = "Checks"
+	unfinished, _ := v.Unfinished()
+	counts := fmt.Sprintf("%d ok, %d warning, %d failed, %d unknown", m.OK, m.Warning, m.Failed, m.Unknown-unfinished)
+	if unfinished > 0 {
+		counts += fmt.Sprintf(", %d not finished", unfinished)
+	}
+	v.b.WriteString("\n" + st.Indented(st.Paint(report.Strong, title)+" ", len(title)+1, counts))
+	shown := 0
+	for _, outcome := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
+		for _, c := range v.Checks.Problems {
+			if c.Outcome != outcome || c.Unfinished {
+				continue
+			}
+			if shown++; shown > v.rows && !v.All {
+				continue
+			}
+			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
+			text := c.Code + " " + c.Message
+			if !v.All { // a line each
+				text = report.Cut(text, st.Width-st.SymbolWidth()-1)
+			}
+			v.b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
+		}
+	}
+	if hidden := shown - v.rows; hidden > 0 && !v.All {
+		fmt.Fprintf(&v.b, "... and %d more\n", hidden)
+	}
+	if shown > 0 {
+		v.b.WriteString("csccm doctor says more, and what to do.\n")
+	}
+}
+
+// fit makes a table as narrow as the screen: columns go, then what is long in the others is cut.
+func fit(t *report.Table, width int, drop []string) {
+	if width <= 0 {
+		return
+	}
+	for _, name := range drop {
+		i := slices.Index(t.Header, name)
+		if t.Width() <= width || i < 0 {
+			continue
+		}
+		t.Header = slices.Delete(slices.Clone(t.Header), i, i+1)
+		for r := range t.Rows {
+			t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
+		}
+	}
+	const least = 12
+	for column := 0; column < len(t.Header) && t.Width() > width; column++ {
+		over := t.Width() - width
+		widest := 0
+		for _, row := range t.Rows {
+			widest = max(widest, len([]rune(row[column])))
+		}
+		for _, row := range t.Rows {
+			row[column] = report.Cut(row[column], max(widest-over, least))
+		}
+	}
+}
+
+// ports are those of a Service; the first few where not all are wanted.
+func ports(all []string, every bool) string {
+	const enough = 3
+	if len(all) <= enough || every {
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], ","), len(all)-enough)
+}
+
+// codes are those of the checks that name an object; the first two where not all are wanted.
+func codes(all []string, every bool) string {
+	const enough = 2
+	if len(all) <= enough || every {
+		return orElse(strings.Join(all, " "), "-")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], " "), len(all)-enough)
+}
+
+func ago(c *Controller) string {
+	if c.Leader == "" {
+		return "no leader"
+	}
+	return fmt.Sprintf("renewed %s ago", time.Duration(c.LeaderSeconds*float64(time.Second)))
+}
+
+func known(distribution string) string {
+	if distribution == "unknown" {
+		return ""
+	}
+	return distribution
+}
+
+func count(n int, noun string) string { return plural.Count(n, noun) }
+
+// label is prefix and text, or nothing without text.
+func label(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// join leaves out what is empty.
+func join(sep string, parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, sep)
+}

@@ -1,0 +1,144 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// NewPlan decides. It is pure, and the order of its input does not matter.
+func NewPlan(f *Facts) *Plan {
+	p := &Plan{SchemaVersion: 1, Predecessors: slices.Clone(f.Predecessors), Own: f.Own, Services: []ServicePlan{}, Values: values(f)}
+	slices.SortFunc(p.Predecessors, func(a, b Predecessor) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	p.order()
+	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: nodeVMs(f)}, migrate.Selection{})
+	w := newWorld(f, &p.Rules)
+	for i := range f.Services {
+		if svc := &f.Services[i]; served(svc) {
+			p.Services = append(p.Services, w.service(svc))
+		}
+	}
+	slices.SortFunc(p.Services, func(a, b ServicePlan) int { return cmp.Compare(a.Service, b.Service) })
+	return p
+}
+
+// served tells whether the cloud controller manager serves a Service.
+func served(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
+}
+
+// order decides who is started or stopped first, and what stands against it.
+func (p *Plan) order() {
+	p.Order, p.Why = Nothing, "no other cloud controller manager is there"
+	for i := range p.Predecessors {
+		old := &p.Predecessors[i]
+		switch {
+		case old.Family == InTree:
+			p.Problems = append(p.Problems, Problem{
+				fmt.Sprintf("%s runs a cloud provider of its own", old),
+				"start kube-controller-manager with --cloud-provider=external (Kubernetes before 1.31), then run the command again",
+			})
+		case old.Family == Other:
+			p.Problems = append(p.Problems, Problem{
+				fmt.Sprintf("%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image),
+				fmt.Sprintf("if it is not needed: kubectl -n %s delete %s %s", old.Namespace, strings.ToLower(old.Kind), old.Name),
+			})
+		case p.Order == OldFirst:
+		case old.Wanted == 0:
+			if p.Order == Nothing {
+				p.Order, p.Why = OldFirst, old.String()+" is stopped already"
+			}
+		case old.Lease == nil:
+			p.Order, p.Why = OldFirst, old.String()+" elects no leader: it has to end before another one starts"
+		case *old.Lease != p.Own.Lease:
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%s holds lease %s, ours would hold %s: it has to end before ours starts", old, old.Lease, p.Own.Lease)
+		default:
+			p.Order, p.Why = OursFirst, fmt.Sprintf("both use lease %s: ours stands by until the old one has ended", old.Lease)
+		}
+	}
+}
+
+// Running are the predecessors that want Pods.
+func (p *Plan) Running() []Predecessor {
+	return slices.DeleteFunc(slices.Clone(p.Predecessors), func(x Predecessor) bool { return x.Wanted == 0 || x.Family == InTree || x.Family == Other })
+}
+
+// values keeps the forms that the cluster's nodes carry: jobs and volumes are bound to their labels, and
+// Cluster API finds its machines by provider ID.
+func values(f *Facts) map[string]string {
+	out := map[string]string{}
+	upstream, kept, cluster, apache := 0, 0, 0, 0
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if id := n.Spec.ProviderID; strings.HasPrefix(id, "cloudstack:") {
+			cluster++
+		} else if strings.HasPrefix(id, "external-cloudstack:") {
+			apache++
+		}
+		vm, err := node.Match(f.VMs, n)
+		label := n.Labels[corev1.LabelInstanceTypeStable]
+		if err != nil || label == "" {
+			continue
+		}
+		short := node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName)
+		long := node.InstanceTypeLabel(node.LabelKeepSeparators, vm.ServiceOfferingName)
+		switch {
+		case short == long:
+		case label == short:
+			upstream++
+		case label == long:
+			kept++
+		}
+	}
+	if upstream > kept {
+		out["instanceTypeFormat"] = string(node.LabelUpstream)
+	}
+	if cluster > apache {
+		out["providerIDFormat"] = "cloudstack"
+	}
+	return out
+}
+
+func nodeVMs(f *Facts) map[string]bool {
+	out := map[string]bool{}
+	for i := range f.Nodes {
+		if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
+			out[vm.ID] = true
+		}
+	}
+	return out
+}
+
+// autoscalerTaint marks nodes that are about to go; the service controller leaves them out.
+const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
+
+// members are the VMs of the nodes that the service controller hands to a load balancer.
+func members(f *Facts) []loadbalancer.Member {
+	var out []loadbalancer.Member
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+		going := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
+		if excluded || going || n.DeletionTimestamp != nil {
+			continue
+		}
+		vm, err := node.Match(f.VMs, n)
+		if err != nil || len(vm.NICs) == 0 {
+			continue
+		}
+		out = append(out, loadbalancer.MemberOf(n, &vm))
+	}
+	return out
+}

@@ -1,0 +1,177 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+)
+
+// RecordConfigMap keeps the newest record in the cluster.
+const RecordConfigMap = "csccm-takeover"
+
+// recordVersion is that of Record; 1 had no rules.
+const recordVersion = 2
+
+// Record is what was before a takeover. It holds no secret.
+type Record struct {
+	SchemaVersion int           `json:"schemaVersion"`
+	Time          time.Time     `json:"time"`
+	Server        string        `json:"server"`
+	Predecessors  []Predecessor `json:"predecessors"`
+	Services      []ServicePlan `json:"services"`
+	// Lease is the one that csccm's controller uses.
+	Lease LeaseName `json:"lease"`
+	// Rules are the renames and deletions that were to come.
+	Rules []migrate.Step `json:"rules,omitempty"`
+	// Pinned are the annotations that csccm set, with the values before.
+	Pinned []PinRecord `json:"pinned,omitempty"`
+}
+
+// PinRecord is one annotation that csccm set.
+type PinRecord struct {
+	Service    string  `json:"service"`
+	Annotation string  `json:"annotation"`
+	Value      string  `json:"value"`
+	Before     *string `json:"before"` // null when it was not set
+}
+
+// file names a file of this run.
+func (t *Taker) file(what, extension string) string {
+	return filepath.Join(t.Dir, "takeover-"+what+"-"+t.Clock.Now().UTC().Format("20060102T150405.000Z")+"."+extension)
+}
+
+// record writes what was: into a file, and into a ConfigMap beside the controller.
+func (t *Taker) record(ctx context.Context) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	t.Progress.Step("Record of what was")
+	r := Record{
+		SchemaVersion: recordVersion, Time: t.Clock.Now().UTC(), Server: t.Server, Predecessors: t.Plan.Predecessors, Services: t.Plan.Services,
+		Lease: t.Plan.Own.Lease, Rules: t.Plan.Rules.Steps,
+	}
+	pins, err := t.pins(ctx)
+	if err != nil {
+		t.Progress.Fail("")
+		return err
+	}
+	r.Pinned = pins
+	body, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
+		t.Progress.Fail("")
+		return fmt.Errorf("%w; nothing has been changed", err)
+	}
+	path := t.file("record", "json")
+	if err := os.WriteFile(path, append(body, '\n'), 0o600); err != nil {
+		t.Progress.Fail("")
+		return fmt.Errorf("%w; nothing has been changed", err)
+	}
+	if err := t.keep(ctx, string(body)); err != nil {
+		t.Progress.Fail("")
+		return err
+	}
+	t.Progress.Done("%s, and ConfigMap %s/%s", path, t.Namespace, RecordConfigMap)
+	return nil
+}
+
+// keep adds a record to the ConfigMap: a second run must not hide what the first one found.
+func (t *Taker) keep(ctx context.Context, body string) error {
+	maps := t.Kube.CoreV1().ConfigMaps(t.Namespace)
+	key := t.Clock.Now().UTC().Format("20060102T150405.000Z") + ".json"
+	c, err := maps.Get(ctx, RecordConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: RecordConfigMap, Namespace: t.Namespace}, Data: map[string]string{key: body}}
+		_, err = maps.Create(ctx, c, metav1.CreateOptions{})
+	case err == nil:
+		if c.Data == nil {
+			c.Data = map[string]string{}
+		}
+		const most = 5 // a ConfigMap holds at most 1 MiB
+		for len(c.Data) >= most {
+			newest := ""
+			for k := range c.Data { // the first is the state before everything: it stays
+				newest = max(newest, k)
+			}
+			delete(c.Data, newest)
+		}
+		c.Data[key] = body
+		_, err = maps.Update(ctx, c, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the record in ConfigMap %s/%s: %w; nothing else has been changed", t.Namespace, RecordConfigMap, err)
+	}
+	return nil
+}
+
+// pins are the annotations to set, with what is there now.
+func (t *Taker) pins(ctx context.Context) ([]PinRecord, error) {
+	var out []PinRecord
+	for i := range t.Plan.Services {
+		s := &t.Plan.Services[i]
+		if !Named(t.Pin, s.Service) {
+			continue
+		}
+		namespace, name, _ := strings.Cut(s.Service, "/")
+		for j := range s.Differences {
+			d := &s.Differences[j]
+			if !d.Consent || d.Pin == nil {
+				continue
+			}
+			svc, err := t.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("reading Service %s: %w", s.Service, err)
+			}
+			r := PinRecord{Service: s.Service, Annotation: d.Pin.Annotation, Value: d.Pin.Value}
+			if v, set := svc.Annotations[r.Annotation]; set {
+				r.Before = &v
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// pin sets the annotations that keep what stands. The old controllers do not heed these values, so
+// nothing happens before the new one leads.
+func (t *Taker) pin(ctx context.Context) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	pins, err := t.pins(ctx)
+	if err != nil || len(pins) == 0 {
+		return err
+	}
+	t.Progress.Step("Annotations that keep what stands")
+	for _, p := range pins {
+		namespace, name, _ := strings.Cut(p.Service, "/")
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{p.Annotation: p.Value}}})
+		if err != nil {
+			return err
+		}
+		if _, err := t.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"}); err != nil {
+			t.Progress.Fail("")
+			return fmt.Errorf("annotating Service %s: %w", p.Service, err)
+		}
+		t.info("%s: %s=%q", p.Service, p.Annotation, p.Value)
+	}
+	t.Progress.Done("")
+	return nil
+}

@@ -1,0 +1,278 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+const (
+	identityPrefix = "csccm-takeover_"
+	leaderTimeout  = time.Minute
+	leaderPoll     = 500 * time.Millisecond
+)
+
+// Options are what the operator says of a takeover.
+type Options struct {
+	// Server says in records where this happened.
+	Server   string
+	Clock    clock.Clock
+	Progress report.Progress
+	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
+	// happening by an annotation. Pin wins.
+	Accept, Pin []string
+	// KeepOld leaves the old controller in the cluster, with no Pods.
+	KeepOld bool
+	// Dir takes the record of what was, and the journal of the rules.
+	Dir           string
+	LeaderTimeout time.Duration // 0 = a minute
+}
+
+// Taker carries a plan out.
+type Taker struct {
+	Options
+	Kube      kubernetes.Interface
+	API       migrate.API
+	Jobs      migrate.Waiter
+	ProjectID string
+	APIURL    string // in records
+	Namespace string // of csccm's release
+	Plan      *Plan
+
+	journal string // path
+	swapped bool
+}
+
+// NewTaker carries out a plan that rests on what Detect found at the same source.
+func NewTaker(ctx context.Context, s Source, p *Plan, o Options) (*Taker, error) {
+	project, err := inventory.New(s.API, inventory.Options{ProjectID: s.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Taker{
+		Options: o, Kube: s.Kube, API: s.API, Jobs: s.API.Jobs(), ProjectID: project, APIURL: s.Config.APIURL, Namespace: s.Namespace, Plan: p,
+	}, nil
+}
+
+// Step is a part of a takeover. Each looks first and does only what is missing, so a takeover that
+// ended early is continued by running it again.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context) error
+}
+
+// Before are the steps before the chart is installed.
+func (t *Taker) Before() []Step {
+	steps := []Step{{"record of what was", t.record}, {"annotations that keep what stands", t.pin}}
+	if t.Plan.Order == OldFirst && !t.Plan.Own.Installed {
+		steps = append(steps, Step{"swap", t.swap})
+	}
+	return steps
+}
+
+// After are the steps once csccm's Pods run.
+func (t *Taker) After() []Step {
+	steps := []Step{{"swap", t.swap}, {"new leader", t.awaitLeader}, {"rules", t.verify}}
+	if t.KeepOld {
+		return append(steps, Step{"mark on the old controller", t.markKept})
+	}
+	return append(steps, Step{"removal of the old controller", t.removeOld})
+}
+
+// Check tells why the plan may not be carried out: a *BlockedError, an *UnknownServiceError, or a *ConsentError.
+func (t *Taker) Check() error {
+	if len(t.Plan.Problems) > 0 {
+		return &BlockedError{t.Plan.Problems}
+	}
+	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
+	if unknown := t.Plan.unknown(t.Accept, t.Pin); len(unknown) > 0 {
+		return &UnknownServiceError{unknown}
+	}
+	if open := t.Plan.Undecided(t.Accept, t.Pin); len(open) > 0 {
+		return &ConsentError{open}
+	}
+	return nil
+}
+
+// Journal is the path of the journal of the rules; "" when none were changed.
+func (t *Taker) Journal() string { return t.journal }
+
+func (t *Taker) info(format string, args ...any) { t.Progress.Info(format, args...) }
+
+// swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
+// already, csccm holds the lease meanwhile.
+func (t *Taker) swap(ctx context.Context) (err error) {
+	running := t.Plan.Running()
+	if t.swapped {
+		return nil
+	}
+	left, err := leftHold(ctx, t.Kube, t.Plan.Own.Lease)
+	if err != nil {
+		return err
+	}
+	if len(running) == 0 && len(t.Plan.Rules.Steps) == 0 && !left {
+		return nil
+	}
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if left || len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
+		end, herr := t.hold(ctx, t.Plan.Own.Lease)
+		if herr != nil {
+			return herr
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	for i := range running {
+		t.Progress.Step("Stopping %s", &running[i])
+		if err := t.stop(ctx, &running[i]); err != nil {
+			t.Progress.Fail("")
+			return err
+		}
+		t.Progress.Done("its last Pod is gone")
+	}
+	if err := t.rules(ctx); err != nil {
+		return err
+	}
+	t.swapped = true
+	return nil
+}
+
+func (t *Taker) rules(ctx context.Context) error {
+	steps := t.Plan.Rules.Steps
+	if len(steps) == 0 {
+		return nil
+	}
+	t.Progress.Step("Rules to change in place: %d", len(steps))
+	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.APIURL, ProjectID: t.ProjectID, Cluster: t.Server}, t.Clock)
+	if err != nil {
+		t.Progress.Fail("")
+		return err
+	}
+	defer func() { _ = journal.Close() }()
+	t.journal = journal.Path()
+	a := &migrate.Applier{API: t.API, Jobs: t.Jobs, ProjectID: t.ProjectID, Journal: journal}
+	if done, err := a.Apply(ctx, steps); err != nil {
+		t.Progress.Fail("")
+		return &remediedError{fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo " + t.journal}
+	}
+	t.Progress.Done("journal %s", t.journal)
+	return nil
+}
+
+type remediedError struct {
+	error
+	remedy string
+}
+
+func (e *remediedError) Remedy() string { return e.remedy }
+func (e *remediedError) Unwrap() error  { return e.error }
+
+// awaitLeader waits until one of our Pods leads.
+func (t *Taker) awaitLeader(ctx context.Context) error {
+	limit := t.LeaderTimeout
+	if limit == 0 {
+		limit = leaderTimeout
+	}
+	t.Progress.Step("Waiting for the new controller to lead")
+	deadline := t.Clock.After(limit)
+	name := t.Plan.Own.Lease
+	for {
+		text := "nobody holds it"
+		l, err := t.Kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			text = err.Error()
+		case holder(l) != "" && l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil:
+			age := t.Clock.Since(l.Spec.RenewTime.Time)
+			text = fmt.Sprintf("%s holds it, renewed %s ago", holder(l), age.Round(time.Second))
+			fresh := age <= time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
+			if fresh && !isCSCCM(holder(l)) {
+				t.Progress.Done("%s", holder(l))
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Progress.Fail("")
+			return context.Cause(ctx)
+		case <-deadline:
+			t.Progress.Fail("")
+			return &remediedError{
+				fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text),
+				"look at the controller's log; csccm takeover --undo goes back to the old one",
+			}
+		case <-t.Clock.After(leaderPoll):
+		}
+	}
+}
+
+// verify reads the rules anew: those that were to stay have their ids and addresses.
+func (t *Taker) verify(ctx context.Context) error {
+	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.ProjectID})
+	if err != nil {
+		return fmt.Errorf("reading the rules anew: %w", err)
+	}
+	now := map[string]string{}
+	for i := range rules {
+		now[rules[i].ID] = rules[i].PublicIP
+	}
+	t.Progress.Step("Rules and addresses")
+	kept := 0
+	var lost []string
+	for i := range t.Plan.Services {
+		s := &t.Plan.Services[i]
+		changes := slices.ContainsFunc(s.Differences, func(d Difference) bool {
+			return d.Consent && (d.Kind == KindGap || d.Kind == KindPortRemoved || d.Kind == KindAddress)
+		})
+		for _, id := range s.Rules {
+			switch ip, there := now[id]; {
+			case there && ip != "":
+				kept++
+			case !changes:
+				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
+			}
+		}
+	}
+	if len(lost) > 0 {
+		t.Progress.Fail("")
+		return fmt.Errorf("rules are gone that were to stay: %v", lost)
+	}
+	t.Progress.Done("ids kept: %d", kept)
+	return nil
+}
+
+// removeOld deletes the predecessors, which want no Pods any more.
+func (t *Taker) removeOld(ctx context.Context) error {
+	for i := range t.Plan.Predecessors {
+		p := &t.Plan.Predecessors[i]
+		if p.Family != Apache && p.Family != Leaseweb {
+			continue
+		}
+		t.Progress.Step("Removing %s", p)
+		if err := t.awaitNoPods(ctx, p); err != nil {
+			t.Progress.Fail("")
+			return err
+		}
+		if err := t.remove(ctx, p); err != nil {
+			t.Progress.Fail("")
+			return err
+		}
+		t.Progress.Done("")
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/seal"
+)
+
+// world is what stands in CloudStack, as it will be once the rules have their names. The controller's own
+// code looks at it.
+type world struct {
+	facts      *Facts
+	members    []loadbalancer.Member
+	owner      map[string]string // Service by rule id
+	rules      []migrate.Rule    // as they will be
+	renames    []migrate.Step    // of rules, and deletions of surplus ones
+	controller *loadbalancer.Reconciler
+}
+
+func newWorld(f *Facts, p *migrate.Plan) *world {
+	w := &world{facts: f, members: members(f), owner: map[string]string{}, renames: p.Steps}
+	name, gone := map[string]string{}, map[string]bool{}
+	for i := range p.Items {
+		it := &p.Items[i]
+		w.owner[it.RuleID], name[it.RuleID] = it.Service, cmp.Or(it.NewName, it.Name)
+		gone[it.RuleID] = it.Verdict == migrate.VerdictSurplus
+	}
+	for i := range f.Rules {
+		r := f.Rules[i]
+		if !gone[r.ID] {
+			r.Name = cmp.Or(name[r.ID], r.Name)
+			w.rules = append(w.rules, r)
+		}
+	}
+	w.controller = loadbalancer.New(standingAPI{world: w}, loadbalancer.Options{
+		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
+		Seal:    seal.New(func() []string { return f.recordKeys }),
+		Project: func(_ context.Context, name string) (string, error) { return name, nil },
+		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
+			n, read := f.Networks[id]
+			if !read {
+				return n, fmt.Errorf("network %s is none of the nodes'", id)
+			}
+			return n, nil
+		},
+	})
+	return w
+}
+
+// preview is what the controller would do for a Service.
+func (w *world) preview(svc *corev1.Service, spec annotation.Spec) (loadbalancer.Preview, error) {
+	return w.controller.Preview(context.Background(), loadbalancer.Request{
+		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records}, Grants: loadbalancer.AllGrants(),
+	})
+}
+
+// unwritten are a Service's records as they are; a preview saves none.
+type unwritten struct{ annotation.Records }
+
+func (u unwritten) Load(context.Context) (annotation.Records, error) { return u.Records, nil }
+func (unwritten) Save(context.Context, annotation.Records) error     { return errors.ErrUnsupported }
+
+// standingAPI answers the controller's reads from the facts. The embedded interface has no value: nothing
+// is written.
+type standingAPI struct {
+	loadbalancer.API
+	world *world
+}
+
+func pick[T any](all []T, want func(*T) bool) []T {
+	var out []T
+	for i := range all {
+		if want(&all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+func (s standingAPI) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
+	return pick(s.world.facts.Addresses, func(ip *cloudstack.PublicIP) bool {
+		for key, value := range q.Tags {
+			if ip.Tags[key] != value {
+				return false
+			}
+		}
+		return (q.ID == "" || q.ID == ip.ID) && (q.Address == "" || q.Address == ip.Address)
+	}), nil
+}
+
+func (s standingAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
+	var out []cloudstack.LoadBalancerRule
+	for i := range s.world.rules {
+		r := s.world.rules[i].LoadBalancerRule
+		if (q.PublicIPID == "" || q.PublicIPID == r.PublicIPID) && strings.Contains(r.Name, q.Keyword) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (s standingAPI) ListLoadBalancerMembers(_ context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error) {
+	for i := range s.world.rules {
+		if s.world.rules[i].ID == ruleID {
+			return s.world.rules[i].Members, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s standingAPI) ListFirewallRules(_ context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error) {
+	return pick(s.world.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
+}
+
+func (s standingAPI) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
+	return pick(s.world.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.world.facts.aclsRefused
+}
+
+// The predecessors make none of these, and what they are for is not compared.
+
+func (standingAPI) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
+	return nil, nil
+}
+func (standingAPI) ListCertificatesOfRule(context.Context, string) ([]string, error) { return nil, nil }
+func (standingAPI) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
+	return nil, nil
+}
+func (standingAPI) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+	return nil, nil
+}
+
+// reach is who gets to a port: whom both the firewall and the rule let in. The result is minimal and sorted.
+func reach(a *loadbalancer.Address, r *loadbalancer.ActualRule) []string {
+	var open []netip.Prefix
+	for i := range a.Firewall {
+		f := &a.Firewall[i]
+		all := f.StartPort == 0 && f.EndPort == 0
+		if f.Protocol != loadbalancer.ProtocolTCP && f.Protocol != "all" || !all && (r.PublicPort < f.StartPort || f.EndPort < r.PublicPort) {
+			continue
+		}
+		open = append(open, prefixes(f.CIDRs)...)
+	}
+	rule := r.CIDRs
+	if len(rule) == 0 {
+		rule = []string{annotation.Anyone}
+	}
+	return minimal(annotation.Intersect(annotation.Normalise(open), prefixes(rule)))
+}
+
+func prefixes(in []string) []netip.Prefix {
+	v4, _, err := annotation.ParseRanges(in)
+	if err != nil {
+		return nil // CloudStack sends no others
+	}
+	return v4
+}
+
+// minimal leaves out what another range holds.
+func minimal(in []netip.Prefix) []string {
+	return annotation.Strings(slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(in, func(o netip.Prefix) bool { return o.Bits() < p.Bits() && o.Contains(p.Addr()) })
+	}))
+}

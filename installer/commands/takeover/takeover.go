@@ -1,0 +1,273 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package takeover puts csccm's controller in the place of another provider
+// for CloudStack: Apache's (by its manifest, also as CloudStack Kubernetes
+// Service deploys it), Leaseweb's fork (by its chart), and what the provider
+// inside old Kubernetes versions left.
+//
+//	Detect   cluster, CloudStack -> Facts; reads only
+//	NewPlan  Facts -> Plan; pure: what would differ, Service by Service, and what can be pinned
+//	Steps    Plan -> steps before the chart and after its Pods run
+//	Undoer   Record -> steps back, while the old workload is there
+//
+// Two controllers never act at once. Where the old one elects a leader on the
+// lease that ours uses, ours is started first and stands by; csccm then holds
+// the lease itself while it stops the old one and renames rules, and lets ours
+// have it. Where the old one elects none, it is stopped before ours starts.
+package takeover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Family is whose a cloud controller manager is.
+type Family = family.Family
+
+// The families.
+const (
+	Apache   = family.Apache
+	Leaseweb = family.Leaseweb
+	InTree   = family.InTree
+	Other    = family.Other
+)
+
+// LeaseName is a lease for leader election.
+type LeaseName struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+func (l LeaseName) String() string { return l.Namespace + "/" + l.Name }
+
+// DefaultLease is the lease of cloud controller managers that are told no other.
+var DefaultLease = LeaseName{"kube-system", "cloud-controller-manager"}
+
+// Predecessor is a workload that runs another cloud controller manager.
+type Predecessor struct {
+	Family    Family `json:"family"`
+	Kind      string `json:"kind"` // Deployment, DaemonSet, or Pod for InTree
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Image     string `json:"image"`
+	// Wanted is how many Pods it wants; 0 for one that is stopped.
+	Wanted         int32  `json:"wanted"`
+	HelmRelease    string `json:"helmRelease,omitempty"`
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// Kept: a takeover with --keep-old left it there.
+	Kept bool `json:"kept,omitempty"`
+	// Lease is nil when it elects no leader.
+	Lease *LeaseName `json:"lease,omitempty"`
+
+	selector map[string]string
+	ready    int32
+	configs  []secretRef
+}
+
+func (p *Predecessor) String() string {
+	return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name)
+}
+
+// Own is csccm's release in the cluster.
+type Own struct {
+	Installed bool      `json:"installed"`
+	Ready     int32     `json:"ready"`
+	Lease     LeaseName `json:"lease"`
+	// InstanceTypeFormat is the controller's setting; "" for its default.
+	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
+	// Words are those that the controller is started with.
+	Words []string `json:"-"`
+}
+
+// Facts is what a plan rests on.
+type Facts struct {
+	Predecessors []Predecessor
+	Own          Own
+	Services     []corev1.Service
+	Nodes        []corev1.Node
+	VMs          node.Lookup
+	Rules        []migrate.Rule
+	Addresses    []cloudstack.PublicIP
+	Firewall     []cloudstack.FirewallRule
+	ACLs         []cloudstack.NetworkACL         // items of the lists of VPCs
+	Networks     map[string]loadbalancer.Network // by id, of the nodes
+	// ClusterID is what the controller will write to tags.
+	ClusterID string
+	Limits    loadbalancer.Limits
+
+	own         []Predecessor // the workloads of csccm's release
+	recordKeys  []string      // by which the controller proves its records on Services
+	aclsRefused error         // the role may not list ACL items
+}
+
+// Order says which controller is started or stopped first.
+type Order string
+
+// Orders.
+const (
+	OursFirst Order = "ours-first" // ours stands by on the lease that the old one holds
+	OldFirst  Order = "old-first"  // the old one elects no leader, or on another lease
+	Nothing   Order = "nothing"    // there is no other controller
+)
+
+// Problem keeps a takeover from happening.
+type Problem struct {
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"`
+}
+
+// Plan is what a takeover would do, complete enough to be shown and agreed to. It holds no secret.
+type Plan struct {
+	SchemaVersion int           `json:"schemaVersion"`
+	Predecessors  []Predecessor `json:"predecessors"`
+	Own           Own           `json:"own"`
+	Order         Order         `json:"order"`
+	Why           string        `json:"why"` // of the order
+	// Values are chart values that keep what new nodes would otherwise get differently.
+	Values   map[string]string `json:"values,omitempty"`
+	Services []ServicePlan     `json:"services"`
+	// Rules are the rules' renames and the deletion of surplus ones.
+	Rules    migrate.Plan `json:"rules"`
+	Problems []Problem    `json:"problems,omitempty"`
+}
+
+// ServicePlan is one Service of type LoadBalancer.
+type ServicePlan struct {
+	Service     string       `json:"service"` // namespace/name
+	Address     string       `json:"address,omitempty"`
+	Rules       []string     `json:"rules,omitempty"` // ids of what stands
+	Differences []Difference `json:"differences,omitempty"`
+	// Changes are all that is made, changed or deleted for the Service, in the order in which it is done.
+	Changes []Change `json:"changes"`
+	// Pinned: annotations keep what is there, see Plan.Pin.
+	Pinned bool `json:"pinned,omitempty"`
+
+	pinned []Change // instead, with the annotations that keep what is there
+}
+
+// NeedsConsent tells whether anything that its users would notice changes.
+func (s *ServicePlan) NeedsConsent() bool {
+	return slices.ContainsFunc(s.Differences, func(d Difference) bool { return d.Consent })
+}
+
+// Pins are the annotations that keep what stands; nil when any difference that needs consent has none.
+func (s *ServicePlan) Pins() map[string]string {
+	pins := map[string]string{}
+	for i := range s.Differences {
+		d := &s.Differences[i]
+		if !d.Consent {
+			continue
+		}
+		if d.Pin == nil {
+			return nil
+		}
+		pins[d.Pin.Annotation] = d.Pin.Value
+	}
+	if len(pins) == 0 {
+		return nil
+	}
+	return pins
+}
+
+// Undecided are the Services that need consent and have neither been accepted nor pinned.
+func (p *Plan) Undecided(accepted, pinned []string) []*ServicePlan {
+	var out []*ServicePlan
+	for i := range p.Services {
+		s := &p.Services[i]
+		if !s.NeedsConsent() || Named(accepted, s.Service) || Named(pinned, s.Service) && s.Pins() != nil {
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// All in a list of Services stands for every one.
+const All = "all"
+
+// Named tells whether a list of Services names one.
+func Named(list []string, service string) bool {
+	return slices.Contains(list, All) || slices.Contains(list, service)
+}
+
+// unknown are the names that are no Service's of the plan.
+func (p *Plan) unknown(lists ...[]string) []string {
+	var out []string
+	for _, name := range slices.Concat(lists...) {
+		if name != All && !slices.ContainsFunc(p.Services, func(s ServicePlan) bool { return s.Service == name }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// UnknownServiceError is consent to changes of what is not there.
+type UnknownServiceError struct{ Names []string }
+
+func (e *UnknownServiceError) Error() string {
+	return fmt.Sprintf("--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing was changed", strings.Join(e.Names, ", "))
+}
+
+// Remedy tells where the names are.
+func (e *UnknownServiceError) Remedy() string {
+	return "correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all"
+}
+
+// ExitCode is that of wrong usage.
+func (e *UnknownServiceError) ExitCode() int { return report.ExitUsage }
+
+// ConsentError is a takeover that would change what nobody agreed to.
+type ConsentError struct{ Services []*ServicePlan }
+
+func (e *ConsentError) Error() string {
+	var parts []string
+	for _, s := range e.Services {
+		for i := range s.Differences {
+			if s.Differences[i].Consent {
+				parts = append(parts, s.Service+": "+s.Differences[i].Text)
+			}
+		}
+	}
+	return "the takeover would change what runs: " + strings.Join(parts, "; ")
+}
+
+// Remedy names the flags.
+func (e *ConsentError) Remedy() string {
+	names := make([]string, len(e.Services))
+	pinnable := true
+	for i, s := range e.Services {
+		names[i] = s.Service
+		pinnable = pinnable && s.Pins() != nil
+	}
+	list := strings.Join(names, ",")
+	if pinnable {
+		return fmt.Sprintf("keep what stands with --pin %s, or agree with --accept %s", list, list)
+	}
+	return fmt.Sprintf("agree with --accept %s, or correct the Services first; --pin keeps what an annotation can keep", list)
+}
+
+// ExitCode is that of a failed check.
+func (e *ConsentError) ExitCode() int { return 3 }
+
+// BlockedError is a takeover that cannot begin.
+type BlockedError struct{ Problems []Problem }
+
+func (e *BlockedError) Error() string { return "nothing was changed: " + e.Problems[0].Text }
+
+// Remedy is that of the first problem.
+func (e *BlockedError) Remedy() string { return e.Problems[0].Remedy }
+
+// ExitCode is that of a failed check.
+func (e *BlockedError) ExitCode() int { return 3 }

@@ -1,0 +1,108 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// cloud plans what is removed from CloudStack, or names what stays there.
+func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
+	if !o.DeleteUser {
+		for _, text := range p.made.Texts() {
+			p.Stays = append(p.Stays, text+" in CloudStack, made by csccm (--delete-user removes it)")
+		}
+		if len(p.made.Objects) == 0 {
+			p.Stays = append(p.Stays, "the controller's user and keys in CloudStack, which csccm did not make")
+		}
+		return nil
+	}
+	if len(p.made.Objects) == 0 {
+		p.Stays = append(p.Stays, "the controller's user and keys in CloudStack: no list says that csccm made them")
+		return nil
+	}
+	secret, err := credentials.ReadSecret(ctx, u.Cluster.Kube, p.Namespace)
+	if err != nil {
+		return u.Cluster.Explain(err)
+	}
+	fresh := cloudstack.DefaultConfig()
+	login := &fresh
+	if secret.Config != nil {
+		p.config = secret.Config
+		local, cleanup, err := secret.LocalConfig(ctx, u.Cluster.Kube)
+		if err != nil {
+			return u.Cluster.Explain(err)
+		}
+		u.ends = append(u.ends, cleanup)
+		if strings.EqualFold(local.APIURL, p.made.APIURL) {
+			login = local
+		}
+	}
+	login.APIURL, login.SSLNoVerify = p.made.APIURL, p.made.SSLNoVerify
+	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
+	if o.CAFile != "" {
+		login.CAFile = o.CAFile
+	}
+	admin, end, err := o.Admin(ctx, login)
+	if err != nil {
+		return err
+	}
+	u.admin, u.ends = admin, append(u.ends, end)
+	if p.removal, err = credentials.PlanRemoval(ctx, admin, p.made); err != nil {
+		return err
+	}
+	for i := range p.removal.Steps {
+		p.Deletes = append(p.Deletes, p.removal.Steps[i].Text+" in CloudStack")
+	}
+	for _, o := range p.removal.Gone {
+		p.Deletes = append(p.Deletes, o.String()+" from csccm's list: it is no longer in CloudStack")
+	}
+	p.Stays = append(p.Stays, p.removal.Stays...)
+	return nil
+}
+
+// endsKeys reports whether the keys of the Secret end with what is removed from CloudStack.
+func (p *Plan) endsKeys() bool {
+	return p.removal != nil && p.config != nil && slices.Contains(p.removal.APIKeys, p.config.APIKey)
+}
+
+// removeUser removes what csccm made in CloudStack, once nothing works with it any more.
+func (u *run) removeUser(ctx context.Context, note noteFunc) error {
+	r := u.plan.removal
+	if r == nil {
+		return nil
+	}
+	u.Progress.Step("What csccm made in CloudStack")
+	forget := func(ctx context.Context, objects []credentials.MadeObject) error {
+		return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))
+	}
+	if err := forget(ctx, r.Gone); err != nil {
+		u.Progress.Fail("")
+		return err
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		err := engine.Shielded(ctx, func(ctx context.Context) error {
+			done, err := s.Do(ctx, u.admin)
+			if err != nil {
+				return err
+			}
+			note("removed %s", s.Text)
+			return forget(ctx, done)
+		})
+		if err != nil {
+			u.Progress.Fail("")
+			return err
+		}
+		u.Progress.Info("removed %s", s.Text)
+	}
+	u.Progress.Done("%d removed", len(r.Steps))
+	return nil
+}

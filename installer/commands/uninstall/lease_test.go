@@ -1,0 +1,91 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/engine/stepclock"
+)
+
+// endingHelm ends the controller's Pods with the release.
+type endingHelm struct {
+	*fakeHelm
+	end func(ctx context.Context)
+}
+
+func (h endingHelm) Uninstall(ctx context.Context, name string) error {
+	h.end(ctx)
+	return h.fakeHelm.Uninstall(ctx, name)
+}
+
+func TestUninstallReleasesTheLease(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	for name, tc := range map[string]struct {
+		holder      string
+		hostNetwork bool
+		renews      bool // somebody else with the same host name
+		released    bool
+	}{
+		"held by the Pod":                             {holder: "ccm-1_9f", released: true},
+		"held by the Pod on the host's network":       {holder: "new_9f", hostNetwork: true, released: true},
+		"held by another controller of the same node": {holder: "new_9f", hostNetwork: true, renews: true},
+		"a Pod of the same node without hostNetwork":  {holder: "new_9f"},
+		"held by another controller":                  {holder: "apache-7_9f"},
+		"held by nobody":                              {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm-1", Labels: map[string]string{
+					"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm",
+				}},
+				Spec: corev1.PodSpec{NodeName: "new", HostNetwork: tc.hostNetwork},
+			}
+			renewed := metav1.NewMicroTime(now.Add(-time.Second))
+			lease := &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tc.holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &renewed},
+			}
+			b := newBench(t, pod, lease)
+			leases := b.kube.CoordinationV1().Leases("kube-system")
+			b.env.Clock = stepclock.New(func() {
+				if !tc.renews {
+					return
+				}
+				l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
+				if err == nil {
+					l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(l.Spec.RenewTime.Add(time.Second)))
+					_, err = leases.Update(t.Context(), l, metav1.UpdateOptions{})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			b.env.Helm = endingHelm{b.helm, func(ctx context.Context) {
+				if err := b.kube.CoreV1().Pods("kube-system").Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}}
+			require.NoError(t, Run(t.Context(), b.env, Options{}), b.err.String())
+			l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			if tc.released {
+				require.Empty(t, *l.Spec.HolderIdentity, b.err.String())
+				require.Contains(t, b.out.String(), "delete  holder of Lease kube-system/cloud-controller-manager")
+				return
+			}
+			require.Equal(t, tc.holder, *l.Spec.HolderIdentity, b.err.String())
+		})
+	}
+}

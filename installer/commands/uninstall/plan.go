@@ -1,0 +1,258 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uninstall takes the controller out of a cluster and says what stays.
+// What the controller made in CloudStack for Services, and what it wrote on
+// nodes, is not touched: provider IDs cannot be taken back, and load balancers
+// carry traffic.
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/journal"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// Finalizer keeps a Service until a cloud provider has removed its load
+// balancer. Without a provider the Service could not be deleted.
+const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
+
+// Options of an uninstall.
+type Options struct {
+	// OrphanLoadBalancers goes on although Services of type LoadBalancer exist.
+	OrphanLoadBalancers bool
+	// RemoveFinalizers lets these Services be deleted without a controller.
+	RemoveFinalizers bool
+	// DeleteSecret removes the credentials and the CA certificates too.
+	DeleteSecret bool
+	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
+	DeleteUser bool
+	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
+	CAFile string
+	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin credentials.Remover, end func(), err error)
+}
+
+// LoadBalancer is a Service that the controller worked for.
+type LoadBalancer struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses,omitempty"`
+	Finalizer bool     `json:"finalizer"`
+}
+
+// Plan is what an uninstall would do. It holds no secret.
+type Plan struct {
+	SchemaVersion int            `json:"schemaVersion"`
+	Release       string         `json:"release"`
+	Namespace     string         `json:"namespace"`
+	Revision      int            `json:"revision,omitempty"` // 0 = there is no release
+	LoadBalancers []LoadBalancer `json:"loadBalancers"`
+	Deletes       []string       `json:"deletes"`
+	Stays         []string       `json:"stays"`
+	Warnings      []string       `json:"warnings,omitempty"`
+	// Made is what csccm made in CloudStack, as the list in the cluster says.
+	Made []credentials.MadeObject `json:"made"`
+
+	secret, ca, finalizers bool
+	manifest               string // of the release
+	made                   *credentials.Made
+	removal                *credentials.Removal // nil without DeleteUser
+	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
+}
+
+// Changes tells whether there is anything to do.
+func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
+
+// newPlan reads what is there.
+func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
+	e := u.Env
+	p := &Plan{
+		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace,
+		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{}, Made: []credentials.MadeObject{},
+	}
+	r, err := e.Helm.Get(ctx, e.Release)
+	switch {
+	case errors.Is(err, helm.ErrReleaseNotFound):
+	case err != nil:
+		return nil, e.Cluster.Explain(err)
+	case r.Status != "uninstalled":
+		p.Revision, p.manifest = r.Revision, r.Manifest
+		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
+	}
+	if err := p.services(ctx, e, o); err != nil {
+		return nil, err
+	}
+	if p.made, err = credentials.ReadMade(ctx, e.Cluster.Kube, p.Namespace); err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	p.Made = append(p.Made, p.made.Objects...)
+	if err := p.cloud(ctx, u, o); err != nil {
+		return nil, err
+	}
+	if err := p.credentials(ctx, e, o); err != nil {
+		return nil, err
+	}
+	return p, p.nodes(ctx, e)
+}
+
+func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
+	list, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	held := 0
+	for i := range list.Items {
+		s := &list.Items[i]
+		// A class names another controller.
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil {
+			continue
+		}
+		lb := LoadBalancer{Namespace: s.Namespace, Name: s.Name, Finalizer: slices.Contains(s.Finalizers, Finalizer)}
+		for _, in := range s.Status.LoadBalancer.Ingress {
+			lb.Addresses = append(lb.Addresses, strings.TrimSpace(in.IP+" "+in.Hostname))
+		}
+		if lb.Finalizer {
+			held++
+		}
+		p.LoadBalancers = append(p.LoadBalancers, lb)
+		p.Stays = append(p.Stays, fmt.Sprintf("load balancer of Service %s/%s in CloudStack: address %s with its rules", lb.Namespace, lb.Name, orNone(lb.Addresses)))
+	}
+	switch {
+	case held == 0:
+	case o.RemoveFinalizers:
+		p.finalizers = true
+		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, count(held, "Service")))
+	default:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, count(held, "Service")))
+	}
+	return nil
+}
+
+func (p *Plan) credentials(ctx context.Context, e *engine.Env, o Options) error {
+	for _, c := range []struct {
+		kind, name string
+		there      *bool
+		get        func() error
+	}{
+		{"Secret", credentials.SecretName, &p.secret, func() error {
+			_, err := e.Cluster.Kube.CoreV1().Secrets(p.Namespace).Get(ctx, credentials.SecretName, metav1.GetOptions{})
+			return err
+		}},
+		{"ConfigMap", credentials.CAConfigMap, &p.ca, func() error {
+			_, err := e.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
+			return err
+		}},
+	} {
+		err := c.get()
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return e.Cluster.Explain(err)
+		}
+		text := fmt.Sprintf("%s %s/%s", c.kind, p.Namespace, c.name)
+		if o.DeleteSecret || c.there == &p.secret && p.endsKeys() {
+			*c.there = true
+			p.Deletes = append(p.Deletes, text)
+		} else {
+			p.Stays = append(p.Stays, text+" (--delete-secret removes it)")
+		}
+	}
+	if _, err := e.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, journal.ConfigMap, metav1.GetOptions{}); err == nil {
+		p.Stays = append(p.Stays, fmt.Sprintf("ConfigMap %s/%s, the record of what csccm did", p.Namespace, journal.ConfigMap))
+	}
+	return nil
+}
+
+func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
+	list, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+count(len(list.Items), "node"))
+	var waiting []string
+	for i := range list.Items {
+		if slices.ContainsFunc(list.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key }) {
+			waiting = append(waiting, list.Items[i].Name)
+		}
+	}
+	if len(waiting) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("nodes %s wait for a cloud controller manager and take no Pods until there is one", strings.Join(waiting, ", ")))
+	}
+	distribution, _, err := e.Cluster.Distribution(ctx, list.Items)
+	if err != nil {
+		return err
+	}
+	if distribution == cluster.CKS {
+		p.Warnings = append(p.Warnings, "CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named cloud-controller-manager")
+	}
+	return nil
+}
+
+// count returns a number with its word.
+func count(n int, noun string) string { return plural.Count(n, noun) }
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none yet"
+	}
+	return strings.Join(list, ", ")
+}
+
+// LoadBalancersError is an uninstall that would leave load balancers behind.
+type LoadBalancersError struct{ LoadBalancers []LoadBalancer }
+
+func (e *LoadBalancersError) Error() string {
+	const shown = 5
+	var names []string
+	for i, lb := range e.LoadBalancers {
+		if i == shown {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, lb.Namespace+"/"+lb.Name)
+	}
+	return fmt.Sprintf("nothing was changed: there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
+		strings.Join(names, ", "))
+}
+
+// Remedy says both ways.
+func (e *LoadBalancersError) Remedy() string {
+	return "delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers"
+}
+
+// ExitCode is that of a failed check.
+func (e *LoadBalancersError) ExitCode() int { return report.ExitCheckFailed }
+
+func (p *Plan) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Uninstall of %s from namespace %s:\n", p.Release, p.Namespace)
+	for _, group := range []struct {
+		title string
+		lines []string
+	}{{"delete", p.Deletes}, {"stays", p.Stays}, {"!", p.Warnings}} {
+		for _, l := range group.lines {
+			fmt.Fprintf(&b, "  %-6s  %s\n", group.title, l)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

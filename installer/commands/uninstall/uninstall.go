@@ -1,0 +1,209 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+const (
+	// podsTimeout is how long the controller's Pods may take to end.
+	podsTimeout = 2 * time.Minute
+	podsPoll    = 500 * time.Millisecond
+)
+
+// Validate checks what needs no connection.
+func (o Options) Validate() error {
+	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
+		return report.Usage("--remove-finalizers is for load balancers that are left behind", "add --orphan-load-balancers, or leave it out")
+	}
+	return nil
+}
+
+// Run takes the controller out of the cluster.
+func Run(ctx context.Context, e *engine.Env, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	u := &run{Env: e, hosts: map[string]bool{}, nodes: map[string]bool{}}
+	defer func() {
+		for _, end := range u.ends {
+			end()
+		}
+	}()
+	p, err := newPlan(ctx, u, o)
+	if err != nil {
+		return err
+	}
+	u.plan = p
+	if err := p.lease(ctx, u); err != nil {
+		return err
+	}
+	var refusal error
+	if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
+		refusal = &LoadBalancersError{p.LoadBalancers}
+	}
+	if e.DryRun {
+		if err := output(e, p); err != nil {
+			return err
+		}
+		return refusal
+	}
+	if refusal != nil {
+		return refusal
+	}
+	if !p.Changes() {
+		e.Progress.Info("there is nothing to remove")
+		return output(e, p)
+	}
+	if !e.Yes {
+		if err := p.print(e.ErrOut); err != nil {
+			return err
+		}
+		if err := e.Agreed(ctx, "Uninstall"); err != nil {
+			return err
+		}
+	}
+	if err := e.Run(ctx, "uninstall", []engine.Step{
+		{Name: "Helm release", Do: u.release},
+		{Name: "Pods", Do: u.pods},
+		{Name: "lease", Do: u.releaseLease},
+		{Name: "finalizers", Do: u.finalizers},
+		{Name: "user in CloudStack", Do: u.removeUser},
+		{Name: "credentials", Do: u.credentials},
+	}); err != nil {
+		return err
+	}
+	return output(e, p)
+}
+
+func output(e *engine.Env, p *Plan) error {
+	if e.Structured() {
+		return report.Encode(e.Out, e.Output, p)
+	}
+	return p.print(e.Out)
+}
+
+type run struct {
+	*engine.Env
+	plan  *Plan
+	hosts map[string]bool // host names of the release's Pods
+	nodes map[string]bool // those of them that are names of nodes
+	admin credentials.Remover
+	ends  []func()
+}
+
+type noteFunc = func(format string, args ...any)
+
+func (u *run) release(ctx context.Context, note noteFunc) error {
+	if u.plan.Revision == 0 {
+		return nil
+	}
+	u.Progress.Step("Helm release %s/%s", u.plan.Namespace, u.plan.Release)
+	if err := u.Helm.Uninstall(ctx, u.plan.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
+		u.Progress.Fail("")
+		return u.Cluster.Explain(err)
+	}
+	note("deleted release %s, revision %d", u.plan.Release, u.plan.Revision)
+	u.Progress.Done("deleted")
+	return nil
+}
+
+// pods waits until nobody works any more: only then may others take over.
+func (u *run) pods(ctx context.Context, _ noteFunc) error {
+	u.Progress.Step("Waiting for the controller's Pods to end")
+	deadline := u.Clock.Now().Add(podsTimeout)
+	for {
+		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, podSelector(u.plan.Release))
+		if err != nil {
+			u.Progress.Fail("")
+			return u.Cluster.Explain(err)
+		}
+		u.sawPods(list.Items)
+		if len(list.Items) == 0 {
+			u.Progress.Done("")
+			return nil
+		}
+		if u.Clock.Now().After(deadline) {
+			u.Progress.Fail("")
+			return fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(list.Items), "Pod"), podsTimeout, list.Items[0].Name)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-u.Clock.After(podsPoll):
+		}
+	}
+}
+
+func (u *run) finalizers(ctx context.Context, note noteFunc) error {
+	if !u.plan.finalizers {
+		return nil
+	}
+	u.Progress.Step("Finalizers of Services")
+	n := 0
+	for _, lb := range u.plan.LoadBalancers {
+		if !lb.Finalizer {
+			continue
+		}
+		services := u.Cluster.Kube.CoreV1().Services(lb.Namespace)
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			s, err := services.Get(ctx, lb.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			s = s.DeepCopy()
+			s.Finalizers = slices.DeleteFunc(s.Finalizers, func(f string) bool { return f == Finalizer })
+			_, err = services.Update(ctx, s, metav1.UpdateOptions{})
+			return err
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			u.Progress.Fail("")
+			return u.Cluster.Explain(err)
+		}
+		n++
+		note("Service %s/%s may be deleted", lb.Namespace, lb.Name)
+	}
+	u.Progress.Done("%d removed", n)
+	return nil
+}
+
+func (u *run) credentials(ctx context.Context, note noteFunc) error {
+	if !u.plan.secret && !u.plan.ca {
+		return nil
+	}
+	u.Progress.Step("Credentials")
+	core := u.Cluster.Kube.CoreV1()
+	var errs []error
+	if u.plan.secret {
+		errs = append(errs, core.Secrets(u.plan.Namespace).Delete(ctx, credentials.SecretName, metav1.DeleteOptions{}))
+		note("deleted Secret %s", credentials.SecretName)
+	}
+	if u.plan.ca {
+		errs = append(errs, core.ConfigMaps(u.plan.Namespace).Delete(ctx, credentials.CAConfigMap, metav1.DeleteOptions{}))
+		note("deleted ConfigMap %s", credentials.CAConfigMap)
+	}
+	for _, err := range errs {
+		if err != nil && !apierrors.IsNotFound(err) {
+			u.Progress.Fail("")
+			return u.Cluster.Explain(err)
+		}
+	}
+	u.Progress.Done("deleted")
+	return nil
+}

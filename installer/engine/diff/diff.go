@@ -1,0 +1,331 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diff shows what applying a rendered chart would change in a cluster.
+// The API server itself is asked, by dry runs of the very requests that Helm
+// would make: so admission, defaults and quotas have their say before anything
+// is written. Secrets are masked.
+package diff
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// Actions of a Change.
+const (
+	Create = "create"
+	Update = "change"
+	Delete = "delete"
+	Keep   = "keep"
+)
+
+// Change is what happens to one object.
+type Change struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Action    string `json:"action"`
+	// Lines are the differences, one field each: "path: old -> new", "+ path: new", "- path: old".
+	Lines []string `json:"lines,omitempty"`
+	// Problem is why the API server refuses it; "" when it does not.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Object names the object.
+func (c *Change) Object() string {
+	if c.Namespace == "" {
+		return c.Kind + " " + c.Name
+	}
+	return c.Kind + " " + c.Namespace + "/" + c.Name
+}
+
+// Client asks one cluster.
+type Client struct {
+	Dynamic dynamic.Interface
+	Mapper  meta.RESTMapper
+	// Namespace is that of the release.
+	Namespace string
+}
+
+// Manifests compares the manifest that is about to be applied with the cluster.
+// old is that of the deployed release, "" when there is none: what it holds and
+// the new one does not is deleted.
+func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
+	before, err := objects(old)
+	if err != nil {
+		return nil, fmt.Errorf("manifest of the release: %w", err)
+	}
+	after, err := objects(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("rendered manifest: %w", err)
+	}
+	known := map[string]*unstructured.Unstructured{}
+	for i := range before {
+		known[c.key(&before[i])] = &before[i]
+	}
+	changes := make([]Change, 0, len(after))
+	for i := range after {
+		o := &after[i]
+		change, err := c.object(ctx, known[c.key(o)], o)
+		if err != nil {
+			return nil, err
+		}
+		delete(known, c.key(o))
+		changes = append(changes, *change)
+	}
+	for i := range before {
+		if o := &before[i]; known[c.key(o)] != nil {
+			changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
+		}
+	}
+	return changes, nil
+}
+
+// Between compares two manifests of a release by themselves, without the cluster.
+func Between(namespace, old, wanted string) ([]Change, error) {
+	before, err := objects(old)
+	if err != nil {
+		return nil, fmt.Errorf("manifest of the release: %w", err)
+	}
+	after, err := objects(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("rendered manifest: %w", err)
+	}
+	c := &Client{Namespace: namespace}
+	known := map[string]*unstructured.Unstructured{}
+	for i := range before {
+		known[c.key(&before[i])] = &before[i]
+	}
+	var changes []Change
+	add := func(o *unstructured.Unstructured, action string, lines []string) {
+		changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: action, Lines: lines})
+	}
+	for i := range after {
+		o := &after[i]
+		was := known[c.key(o)]
+		delete(known, c.key(o))
+		if was == nil {
+			add(o, Create, nil)
+		} else if lines := Lines(was, o); len(lines) > 0 {
+			add(o, Update, lines)
+		} else {
+			add(o, Keep, nil)
+		}
+	}
+	for i := range before {
+		if o := &before[i]; known[c.key(o)] != nil {
+			add(o, Delete, nil)
+		}
+	}
+	return changes, nil
+}
+
+// objects are those of a manifest that a release keeps: hooks come and go.
+func objects(manifest string) ([]unstructured.Unstructured, error) {
+	all, err := Parse(manifest)
+	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
+		_, hook := o.GetAnnotations()["helm.sh/hook"]
+		return hook
+	}), err
+}
+
+func (c *Client) key(o *unstructured.Unstructured) string {
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = c.Namespace
+	}
+	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.GetName()}, "/")
+}
+
+// object asks what would become of one object.
+func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured) (*Change, error) {
+	out := &Change{Kind: wanted.GetKind(), Name: wanted.GetName()}
+	gvk := wanted.GroupVersionKind()
+	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		out.Namespace, out.Action = wanted.GetNamespace(), Create
+		out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var resource dynamic.ResourceInterface = c.Dynamic.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		if out.Namespace = wanted.GetNamespace(); out.Namespace == "" {
+			out.Namespace = c.Namespace
+		}
+		resource = c.Dynamic.Resource(mapping.Resource).Namespace(out.Namespace)
+	}
+	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+	var result *unstructured.Unstructured
+	switch {
+	case apierrors.IsNotFound(err):
+		out.Action = Create
+		result, err = resource.Create(ctx, wanted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if missingNamespace(err, out.Namespace) || missingRole(err, gvk) {
+			return out, nil // it is made first
+		}
+	case err == nil:
+		out.Action = Update
+		result, err = patch(ctx, resource, old, wanted, live)
+	}
+	if err != nil {
+		if refused(err) {
+			out.Problem = err.Error()
+			return out, nil
+		}
+		return nil, err
+	}
+	if out.Action == Update {
+		out.Lines = Lines(live, result)
+		if len(out.Lines) == 0 {
+			out.Action = Keep
+		}
+	}
+	return out, nil
+}
+
+// patch makes the three-way patch that Helm makes, as a dry run.
+func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if old == nil {
+		old = wanted // Helm takes over what is there
+	}
+	was, err := old.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	want, err := wanted.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	is, err := live.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	kind := types.MergePatchType
+	var body []byte
+	typed, err := scheme.Scheme.New(wanted.GroupVersionKind())
+	if err != nil { // not one of Kubernetes' own kinds
+		body, err = jsonmergepatch.CreateThreeWayJSONMergePatch(was, want, is,
+			mergepatch.RequireMetadataKeyUnchanged("name"), mergepatch.RequireKeyUnchanged("kind"))
+	} else {
+		kind = types.StrategicMergePatchType
+		var lookup strategicpatch.LookupPatchMeta
+		if lookup, err = strategicpatch.NewPatchMetaFromStruct(typed); err == nil {
+			body, err = strategicpatch.CreateThreeWayMergePatch(was, want, is, lookup, true)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", wanted.GetKind(), wanted.GetName(), err)
+	}
+	if string(body) == "{}" {
+		return live, nil
+	}
+	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+func missingNamespace(err error, namespace string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	d := status.Status().Details
+	return d != nil && d.Kind == "namespaces" && d.Name == namespace
+}
+
+// missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the API
+// server wants to know whether they hold what is in it.
+func missingRole(err error, binding schema.GroupVersionKind) bool {
+	return apierrors.IsNotFound(err) && binding.Group == rbacv1.GroupName && strings.HasSuffix(binding.Kind, "RoleBinding")
+}
+
+// refused tells an answer about the object from a failure to ask.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// RefusedError is a plan that the API server would not carry out.
+type RefusedError struct{ Changes []Change }
+
+// Refused is an error when the API server refuses any of the changes.
+func Refused(changes []Change) error {
+	var bad []Change
+	for i := range changes {
+		if changes[i].Problem != "" {
+			bad = append(bad, changes[i])
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &RefusedError{bad}
+}
+
+func (e *RefusedError) Error() string {
+	s := fmt.Sprintf("nothing was changed: the API server refuses %s: %s", e.Changes[0].Object(), e.Changes[0].Problem)
+	if n := len(e.Changes) - 1; n > 0 {
+		s += fmt.Sprintf("; and %d more", n)
+	}
+	return s
+}
+
+// Remedy says where to look.
+func (e *RefusedError) Remedy() string {
+	return "have the right granted, or change the chart's values or the admission policy that the message names"
+}
+
+// ExitCode is that of a failed check.
+func (e *RefusedError) ExitCode() int { return report.ExitCheckFailed }
+
+// Parse reads the objects of a manifest; empty documents are left out.
+func Parse(manifest string) ([]unstructured.Unstructured, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	var out []unstructured.Unstructured
+	for {
+		var raw map[string]any
+		err := decoder.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) == 0 {
+			continue
+		}
+		// Numbers as an unstructured object has them.
+		body, err := json.Marshal(raw)
+		if err != nil {
+			return nil, err
+		}
+		var o unstructured.Unstructured
+		if err := o.UnmarshalJSON(body); err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+}

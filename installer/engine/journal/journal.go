@@ -1,0 +1,290 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package journal records the steps of a command before and after they run, so that after
+// ^C, a crash or a lost connection the next run and the operator know where it
+// stopped. The journal is a file on the operator's machine, written before each
+// step, with a copy in a ConfigMap of the cluster for runs from another machine. It
+// contains names of steps and objects, never secrets.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/version"
+)
+
+// Events of an Entry.
+const (
+	EventRun    = "run"    // a run begins
+	EventBegin  = "begin"  // a step begins; without a later done or failed, the step may be partly done
+	EventDone   = "done"   // a step succeeded
+	EventFailed = "failed" // a step ended with an error
+	EventEnd    = "end"    // the run ended, with or without an error
+)
+
+// Entry is one line of a journal.
+type Entry struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"`
+	Command string    `json:"command,omitempty"` // only in EventRun
+	Version string    `json:"version,omitempty"` // version of csccm; only in EventRun
+	Step    string    `json:"step,omitempty"`
+	// Detail lists what was changed, one change per line.
+	Detail []string `json:"detail,omitempty"`
+	Error  string   `json:"error,omitempty"`
+}
+
+// Options are the settings of a journal.
+type Options struct {
+	// Path is the file to append to; "" means no file.
+	Path string
+	// Kube and Namespace are where Publish writes the copy.
+	Kube      kubernetes.Interface
+	Namespace string
+	Clock     clock.PassiveClock
+	Command   string // install, uninstall ...
+	// Scrub removes secrets from the text of errors; may be nil.
+	Scrub func(string) string
+	// Warn prints a warning, for example that the copy cannot be written; may be nil.
+	Warn func(format string, args ...any)
+}
+
+// Journal is the journal of one run. It must be used by one goroutine only.
+type Journal struct {
+	o       Options
+	file    *os.File
+	entries []Entry
+	publish bool
+	warned  bool
+}
+
+// Error means that the journal cannot be written.
+type Error struct {
+	Path    string
+	Changed bool // the run has already changed something
+	Err     error
+}
+
+func (e *Error) Error() string {
+	state := "nothing has been changed"
+	if e.Changed {
+		state = "stopped before the next step"
+	}
+	return fmt.Sprintf("the journal %s cannot be written: %v; %s", e.Path, cause(e.Err), state)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Remedy returns what to do about the file.
+func (e *Error) Remedy() string {
+	again := "run the command again"
+	if e.Changed {
+		again += ": it continues where it stopped"
+	}
+	switch {
+	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
+		return "free space on that disk, or name a file on another with --journal, and " + again
+	default:
+		return "name a file that can be written with --journal, and " + again
+	}
+}
+
+// ExitCode returns the exit code of a failure.
+func (e *Error) ExitCode() int { return report.ExitFailure }
+
+// cause removes the path, which the message already contains.
+func cause(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// Open starts the journal of a run. If it returns an error, the run has changed nothing yet.
+func Open(o Options) (*Journal, error) {
+	j := &Journal{o: o}
+	if o.Path != "" {
+		if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
+			return nil, &Error{Path: o.Path, Err: err}
+		}
+		file, err := os.OpenFile(o.Path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, &Error{Path: o.Path, Err: err}
+		}
+		j.file = file
+	}
+	if err := j.append(Entry{Event: EventRun, Command: o.Command, Version: version.Version}); err != nil {
+		_ = j.file.Close() // report only the first error
+		return nil, &Error{Path: o.Path, Err: err}
+	}
+	return j, nil
+}
+
+// Path returns the journal's file; "" if there is none.
+func (j *Journal) Path() string { return j.o.Path }
+
+// Publish writes the copy in the cluster, now and after each later entry. Commands call it with their first change:
+// the journal must not change a cluster that the command has not changed.
+func (j *Journal) Publish(ctx context.Context) {
+	j.publish = true
+	j.copy(ctx)
+}
+
+// Begin records that a step begins. If it returns an error, the step must not run.
+func (j *Journal) Begin(ctx context.Context, step string, detail ...string) error {
+	changed := len(j.entries) > 1
+	if err := j.append(Entry{Event: EventBegin, Step: step, Detail: detail}); err != nil {
+		return &Error{Path: j.o.Path, Changed: changed, Err: err}
+	}
+	j.copy(ctx)
+	return nil
+}
+
+// Finish records how a step ended. The step cannot be undone any more, so an error of the
+// journal is only a warning.
+func (j *Journal) Finish(ctx context.Context, step string, err error, detail ...string) {
+	e := Entry{Event: EventDone, Step: step, Detail: detail}
+	if err != nil {
+		e.Event, e.Error = EventFailed, j.scrub(err.Error())
+	}
+	if err := j.append(e); err != nil {
+		j.warn("the journal %s cannot be written: %v", j.o.Path, cause(err))
+	}
+	j.copy(ctx)
+}
+
+// Close records how the run ended and closes the file.
+func (j *Journal) Close(ctx context.Context, err error) {
+	if j == nil {
+		return
+	}
+	e := Entry{Event: EventEnd}
+	if err != nil {
+		e.Error = j.scrub(err.Error())
+	}
+	if err := j.append(e); err != nil {
+		j.warn("the journal %s cannot be written: %v", j.o.Path, cause(err))
+	}
+	j.copy(ctx)
+	if j.file != nil {
+		_ = j.file.Close() // each line is already synced
+	}
+}
+
+func (j *Journal) scrub(text string) string {
+	if j.o.Scrub == nil {
+		return text
+	}
+	return j.o.Scrub(text)
+}
+
+func (j *Journal) warn(format string, args ...any) {
+	if j.o.Warn != nil && !j.warned {
+		j.warned = true
+		j.o.Warn(format, args...)
+	}
+}
+
+// append writes a line and syncs the file.
+func (j *Journal) append(e Entry) error {
+	e.Time = j.o.Clock.Now().UTC()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if j.file != nil {
+		if _, err := j.file.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		// Pipes and terminals do not support sync and do not need it.
+		if err := j.file.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+			return err
+		}
+	}
+	j.entries = append(j.entries, e)
+	return nil
+}
+
+// Run is one run as read from a journal.
+type Run struct {
+	Command string
+	Began   time.Time
+	Entries []Entry
+}
+
+// Ended reports whether the run ended by itself, successfully or with an error, and was not killed.
+func (r *Run) Ended() bool {
+	return len(r.Entries) > 0 && r.Entries[len(r.Entries)-1].Event == EventEnd
+}
+
+// Failure returns the error that the run ended with; "" if it succeeded or was killed.
+func (r *Run) Failure() string {
+	if !r.Ended() {
+		return ""
+	}
+	return r.Entries[len(r.Entries)-1].Error
+}
+
+// Step returns the step that began last.
+func (r *Run) Step() string {
+	for i := len(r.Entries) - 1; i >= 0; i-- {
+		if r.Entries[i].Event == EventBegin {
+			return r.Entries[i].Step
+		}
+	}
+	return ""
+}
+
+// Did returns the detail of the last entry with this step and event, and whether there is one.
+func (r *Run) Did(step, event string) ([]string, bool) {
+	if r == nil {
+		return nil, false
+	}
+	for i := len(r.Entries) - 1; i >= 0; i-- {
+		if r.Entries[i].Event == event && r.Entries[i].Step == step {
+			return r.Entries[i].Detail, true
+		}
+	}
+	return nil, false
+}
+
+// Parse returns the last run of a journal. It ignores an incomplete last line.
+func Parse(text string) (*Run, error) {
+	var r *Run
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range all {
+		var e Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			if i == len(all)-1 {
+				break // the program was killed while it wrote this line
+			}
+			return nil, fmt.Errorf("journal line %d: %w", i+1, err)
+		}
+		if e.Event == EventRun {
+			r = &Run{Command: e.Command, Began: e.Time}
+			continue
+		}
+		if r == nil {
+			return nil, errors.New("not a journal of csccm: the first line does not begin a run")
+		}
+		r.Entries = append(r.Entries, e)
+	}
+	if r == nil {
+		return nil, errors.New("the journal is empty")
+	}
+	return r, nil
+}

@@ -1,0 +1,72 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ version, want, app string }{
+		"release":       {"v1.2.3", "1.2.3", "v1.2.3"},
+		"pre-release":   {"v1.2.3-rc.1", "1.2.3-rc.1", "v1.2.3-rc.1"},
+		"after a tag":   {"v1.2.3-4-gabcdef0-dirty", "1.2.3-4-gabcdef0-dirty", "v1.2.3-4-gabcdef0-dirty"},
+		"without a tag": {"abcdef0-dirty", "0.1.0", "v0.1.0"},
+		"not stamped":   {unstamped, "0.1.0", "v0.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &chart.Chart{Metadata: &chart.Metadata{Version: "0.1.0", AppVersion: "v0.1.0"}}
+			stamp(c, tc.version)
+			assert.Equal(t, tc.want, c.Metadata.Version)
+			assert.Equal(t, tc.app, c.Metadata.AppVersion)
+		})
+	}
+}
+
+func TestLoadFolderIsTheEmbeddedChart(t *testing.T) {
+	t.Parallel()
+	folder, err := Load("../../../charts/cloudstack-ccm", "")
+	require.NoError(t, err)
+	assert.Equal(t, embedded(t).Files(), folder.Files())
+	assert.Equal(t, "cloudstack-ccm", folder.Name())
+	assert.NotEmpty(t, folder.Schema())
+}
+
+func TestLoadWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	library := filepath.Join(dir, "library")
+	require.NoError(t, os.Mkdir(library, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(library, "Chart.yaml"), []byte("apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library\n"), 0o644))
+	garbage := filepath.Join(dir, "x.tgz")
+	require.NoError(t, os.WriteFile(garbage, []byte("no archive"), 0o644))
+	for name, tc := range map[string]struct{ ref, want string }{
+		"empty":   {"", "no chart: want a directory"},
+		"missing": {filepath.Join(dir, "nothing"), "no such file"},
+		"library": {library, "is of type library and cannot be installed"},
+		"garbage": {garbage, "x.tgz: "},
+		"scheme":  {"ftp://host/chart", "scheme ftp is none of http, https, oci"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(tc.ref, "")
+			require.ErrorContains(t, err, tc.want)
+			if tc.ref == "" {
+				return
+			}
+			var e *LoadError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, 2, e.ExitCode(), "the command line is wrong")
+			require.Contains(t, e.Remedy(), "--chart")
+		})
+	}
+}

@@ -1,0 +1,187 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// DefaultProbeImage contains the programs that probeScript needs.
+const DefaultProbeImage = "docker.io/library/busybox:1.37"
+
+// ProbeOptions are the settings of probe Pods, which run on nodes whose kubelet's flags cannot be found otherwise.
+type ProbeOptions struct {
+	Image string
+	Clock clock.Clock // nil means the real clock
+}
+
+// Source and format of the evidence from a probe.
+const (
+	probeSource = "probe Pod"
+	formProbe   = "command line"
+)
+
+// probeScript reads the command line of the process named kubelet and writes the relevant flags to the termination
+// message, which the Pod's status shows. Every user may read /proc/PID/cmdline, so the Pod needs hostPID but no
+// privileges.
+const probeScript = `found=no
+for p in /proc/[0-9]*; do
+  [ "$(cat $p/comm 2>/dev/null)" = kubelet ] || continue
+  found=yes
+  tr '\000' '\n' <$p/cmdline | grep -A1 -E '^--?(cloud-provider|node-ip|hostname-override|provider-id)(=|$)' >>/dev/termination-log
+done
+echo "kubelet found: $found" >>/dev/termination-log`
+
+const (
+	probePrefix  = "csccm-kubelet-probe-"
+	probeLimit   = 60 * time.Second // for one Pod, including the image pull
+	probePoll    = 500 * time.Millisecond
+	probesAtOnce = 8
+	nobody       = int64(65534)
+)
+
+// probePod returns the probe Pod for one node.
+func probePod(namespace, node, image string) *corev1.Pod {
+	no, yes, user, seconds, zero := false, true, nobody, int64(probeLimit/time.Second), int64(0)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: probePrefix + rand.String(8), Namespace: namespace,
+			Labels: map[string]string{"app.kubernetes.io/name": "csccm-kubelet-probe", "app.kubernetes.io/managed-by": "csccm"},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: node, HostPID: true, RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds,
+			TerminationGracePeriodSeconds: &zero, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{
+				Name: "probe", Image: image, Command: []string{"sh", "-c", probeScript},
+				SecurityContext: &corev1.SecurityContext{
+					RunAsUser: &user, RunAsGroup: &user, RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}
+
+// probeAll probes the named nodes, up to probesAtOnce at the same time.
+func probeAll(ctx context.Context, c *cluster.Cluster, o ProbeOptions, names []string) map[string]Answer {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Image == "" {
+		o.Image = DefaultProbeImage
+	}
+	var mu sync.Mutex
+	out := make(map[string]Answer, len(names))
+	slots := make(chan struct{}, probesAtOnce)
+	var wg sync.WaitGroup
+	for _, name := range names {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			a := probe(ctx, c, o, name)
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = a
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// probe runs one Pod and deletes it, even if ctx ends before the Pod.
+func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Answer {
+	pods := c.Kube.CoreV1().Pods(c.Namespace)
+	pod, err := pods.Create(ctx, probePod(c.Namespace, node, o.Image), metav1.CreateOptions{})
+	if err != nil {
+		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error(), Form: formProbe}
+	}
+	defer removeProbe(ctx, c.Kube, pod)
+	deadline := o.Clock.After(probeLimit)
+	for {
+		pod, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return Answer{Failure: FailureOther, Detail: c.Explain(err).Error(), Form: formProbe}
+		}
+		if a, ended := readProbe(pod); ended {
+			return a
+		}
+		select {
+		case <-ctx.Done():
+			return Answer{Failure: FailureTimeout, Form: formProbe}
+		case <-deadline:
+			return Answer{Failure: FailureTimeout, Detail: waitingFor(pod), Form: formProbe}
+		case <-o.Clock.After(probePoll):
+		}
+	}
+}
+
+// removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
+func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod) {
+	const enough = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
+	defer cancel()
+	zero := int64(0)
+	_ = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
+}
+
+func readProbe(pod *corev1.Pod) (Answer, bool) {
+	for i := range pod.Status.ContainerStatuses {
+		t := pod.Status.ContainerStatuses[i].State.Terminated
+		if t == nil {
+			continue
+		}
+		if t.ExitCode != 0 {
+			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with exit code %d (%s)", t.ExitCode, t.Reason), Form: formProbe}, true
+		}
+		return parseProbe(t.Message), true
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+pod.Status.Reason+" "+pod.Status.Message, ": "), Form: formProbe}, true
+	}
+	return Answer{}, false
+}
+
+func waitingFor(pod *corev1.Pod) string {
+	for i := range pod.Status.ContainerStatuses {
+		if w := pod.Status.ContainerStatuses[i].State.Waiting; w != nil {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return "phase " + string(pod.Status.Phase)
+}
+
+// parseProbe parses the output of probeScript: flags as --name=value, or --name and value on two lines. A missing
+// --cloud-provider means that the kubelet runs without a cloud provider.
+func parseProbe(text string) Answer {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if lines[len(lines)-1] != "kubelet found: yes" {
+		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs the kubelet in its own process)", Form: formProbe}
+	}
+	flags := map[string]string{flagCloudProvider: ""}
+	for i, line := range lines[:len(lines)-1] {
+		if !strings.HasPrefix(line, "-") {
+			continue
+		}
+		name, value, joined := strings.Cut(strings.TrimLeft(line, "-"), "=")
+		if !joined && i+1 < len(lines)-1 && !strings.HasPrefix(lines[i+1], "-") {
+			value = lines[i+1]
+		}
+		flags[name] = value
+	}
+	return Answer{Flags: flags, Form: formProbe}
+}

@@ -1,0 +1,141 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+func ended(message string, code int32) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message, ExitCode: code, Reason: "Completed"}},
+	}}}
+}
+
+// runs returns a clientset that gives each new Pod the status for its node.
+func runs(t *testing.T, status map[string]corev1.PodStatus) *fake.Clientset {
+	t.Helper()
+	kube := fake.NewClientset()
+	kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+		p := a.(ktesting.CreateAction).GetObject().(*corev1.Pod)
+		s, known := status[p.Spec.NodeName]
+		if !known {
+			return true, nil, errors.New(`pods is forbidden: violates PodSecurity "restricted"`)
+		}
+		p.Status = s
+		return false, nil, nil
+	})
+	return kube
+}
+
+func TestProbePods(t *testing.T) {
+	t.Parallel()
+	status := map[string]corev1.PodStatus{
+		"external": ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0),
+		"two-args": ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0),
+		"without":  ended("kubelet found: yes\n", 0),
+		"other":    ended("--cloud-provider=aws\nkubelet found: yes\n", 0),
+		"k3s":      ended("kubelet found: no\n", 0),
+		"broken":   ended("", 127),
+		"evicted":  {Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk pressure"},
+	}
+	tests := []struct {
+		node   string
+		want   Verdict
+		reason string
+	}{
+		{"external", External, "probe Pod: --cloud-provider=external"},
+		{"two-args", External, "probe Pod: --cloud-provider=external"},
+		{"without", NotExternal, `probe Pod: --cloud-provider=""`},
+		{"other", NotExternal, `probe Pod: --cloud-provider="aws"`},
+		{"k3s", Unknown, "no process is named kubelet"},
+		{"broken", Unknown, "ended with exit code 127"},
+		{"evicted", Unknown, "Evicted disk pressure"},
+		{"refused", Unknown, "PodSecurity"},
+	}
+	nodes := []corev1.Node{newNode("known")}
+	nodes[0].Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
+	for _, tt := range tests {
+		nodes = append(nodes, newNode(tt.node))
+	}
+	kube := runs(t, status)
+	c := cluster.NewForTest(kube)
+	verdicts := VerifyWith(t.Context(), c, nodes, &ProbeOptions{Image: "busybox:1"})
+	require.Equal(t, External, verdicts[0].Verdict, "nodes with a verdict are not probed")
+	for i, tt := range tests {
+		v := verdicts[i+1]
+		require.Equal(t, tt.want, v.Verdict, "%+v", v)
+		require.Contains(t, v.Reason(), tt.reason, tt.node)
+	}
+	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, left.Items, "all probe Pods are deleted")
+}
+
+func TestProbeThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	pulling := corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
+	}}}
+	kube := runs(t, map[string]corev1.PodStatus{"n": pulling})
+	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
+	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image", Form: formProbe}, a)
+
+	// After ^C the Pod is deleted too.
+	ctx, cancel := context.WithCancel(t.Context())
+	a = probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
+	require.Equal(t, Answer{Failure: FailureTimeout, Form: formProbe}, a)
+	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, left.Items)
+}
+
+// The Pod uses hostPID and no privileges.
+func TestProbePodIsHarmless(t *testing.T) {
+	t.Parallel()
+	p := probePod("kube-system", "n", "busybox:1")
+	require.Equal(t, "n", p.Spec.NodeName)
+	require.True(t, p.Spec.HostPID)
+	require.False(t, p.Spec.HostNetwork)
+	require.Empty(t, p.Spec.Volumes)
+	require.False(t, *p.Spec.AutomountServiceAccountToken)
+	s := p.Spec.Containers[0].SecurityContext
+	require.Nil(t, s.Privileged)
+	require.True(t, *s.RunAsNonRoot)
+	require.Equal(t, []corev1.Capability{"ALL"}, s.Capabilities.Drop)
+}
+
+// The script runs on this machine: it finds a process named kubelet and only its relevant flags.
+func TestProbeScript(t *testing.T) {
+	t.Parallel()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh")
+	}
+	dir := t.TempDir()
+	script := strings.NewReplacer("/proc/", dir+"/proc/", "/dev/termination-log", dir+"/log").Replace(probeScript)
+	setup := "mkdir -p " + dir + "/proc/1 " + dir + "/proc/77 && echo init >" + dir + "/proc/1/comm && echo kubelet >" + dir + "/proc/77/comm && " +
+		`printf '/usr/bin/kubelet\000--kubeconfig=/etc/secret-canary\000--cloud-provider\000external\000--node-ip=10.0.0.1\000--v=2\000' >` + dir + "/proc/77/cmdline\n"
+	out, err := exec.CommandContext(t.Context(), sh, "-c", setup+script+"\ncat "+dir+"/log").CombinedOutput() // #nosec G204 -- the script under test
+	require.NoError(t, err, string(out))
+	a := parseProbe(string(out))
+	require.Empty(t, a.Failure, string(out))
+	require.Equal(t, "external", a.Flags["cloud-provider"])
+	require.Equal(t, "10.0.0.1", a.Flags["node-ip"])
+	require.NotContains(t, string(out), "canary")
+}

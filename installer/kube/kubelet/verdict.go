@@ -1,0 +1,318 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubelet finds out whether kubelets run with --cloud-provider=external. It uses only the API server: it
+// requests each kubelet's flags through the node proxy and falls back to evidence in the Node object.
+package kubelet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Verdict is whether a kubelet runs with --cloud-provider=external.
+type Verdict string
+
+// Verdicts.
+const (
+	External    Verdict = "external"
+	NotExternal Verdict = "not-external"
+	Unknown     Verdict = "unknown"
+)
+
+// Evidence is one observation. Says is the verdict that it proves, or Unknown if it proves nothing.
+type Evidence struct {
+	Source string  `json:"source"` // /flagz, probe Pod, annotation ..., managedFields, taint ...
+	Detail string  `json:"detail"`
+	Says   Verdict `json:"says"`
+}
+
+// NodeVerdict is the verdict on one node's kubelet.
+type NodeVerdict struct {
+	Node    string  `json:"node"`
+	Verdict Verdict `json:"verdict"`
+	// Evidence is ordered from strong to weak; the first entry that is not Unknown decides.
+	Evidence []Evidence `json:"evidence"`
+	// Failure is why the kubelet's flags could not be read; "" if they were read.
+	Failure Failure `json:"failure,omitempty"`
+	// Remedy is what to do; empty if the verdict is External.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Reason returns the decisive evidence in one line.
+func (v NodeVerdict) Reason() string {
+	for _, e := range v.Evidence {
+		if e.Says == v.Verdict {
+			return e.Source + ": " + e.Detail
+		}
+	}
+	return "no evidence"
+}
+
+// Facts is the input of Judge.
+type Facts struct {
+	Node  *corev1.Node
+	Flagz Answer
+	// Distribution determines the remedy.
+	Distribution cluster.Distribution
+	// CloudControllerDisabled is true if a k3s or RKE2 server of the cluster runs with
+	// --disable-cloud-controller: then the distribution sets --cloud-provider on no agent.
+	CloudControllerDisabled bool
+}
+
+// Judge returns the verdict on one kubelet.
+func Judge(f Facts) NodeVerdict {
+	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
+	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
+	v.settle(f.Distribution)
+	return v
+}
+
+// settle sets verdict and remedy by the first evidence that is not Unknown.
+func (v *NodeVerdict) settle(d cluster.Distribution) {
+	v.Verdict, v.Remedy = Unknown, ""
+	for _, e := range v.Evidence {
+		if e.Says != Unknown {
+			v.Verdict = e.Says
+			break
+		}
+	}
+	switch v.Verdict {
+	case External:
+	case NotExternal:
+		v.Remedy = Remedy(d)
+	case Unknown:
+		v.Remedy = v.Failure.remedy()
+	}
+}
+
+func fromFlags(a Answer) []Evidence {
+	const flag = flagCloudProvider
+	source := "/flagz"
+	switch a.Form {
+	case formText:
+		source = "/flagz (text)"
+	case formProbe:
+		source = probeSource
+	}
+	if a.Failure != "" {
+		return []Evidence{{Source: source, Detail: a.Failure.text(a.Detail), Says: Unknown}}
+	}
+	value, ok := a.Flags[flag]
+	switch {
+	case !ok:
+		return []Evidence{{source, "does not list --" + flag, Unknown}}
+	case value == "external":
+		return []Evidence{{source, "--cloud-provider=external", External}}
+	default:
+		return []Evidence{{source, fmt.Sprintf("--cloud-provider=%q", value), NotExternal}}
+	}
+}
+
+const flagCloudProvider = "cloud-provider"
+
+// argsAnnotations are the annotations in which k3s and RKE2 store the command line of a node's agent or server.
+var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
+
+// nodeArgs parses the command line annotation, which is a JSON array.
+func nodeArgs(n *corev1.Node) (annotation string, args []string) {
+	for _, key := range argsAnnotations {
+		raw, ok := n.Annotations[key]
+		if ok && json.Unmarshal([]byte(raw), &args) == nil {
+			return key, args
+		}
+	}
+	return "", nil
+}
+
+// DisablesCloudController reports whether a node's k3s or RKE2 was started with
+// --disable-cloud-controller.
+func DisablesCloudController(n *corev1.Node) bool {
+	_, args := nodeArgs(n)
+	for i, a := range args {
+		switch a {
+		case "--disable-cloud-controller=true":
+			return true
+		case "--disable-cloud-controller":
+			return i+1 == len(args) || args[i+1] != "false"
+		}
+	}
+	return false
+}
+
+func fromNodeArgs(f Facts) []Evidence {
+	key, args := nodeArgs(f.Node)
+	if key == "" {
+		return nil
+	}
+	source := "annotation " + key
+	if value, ok := kubeletArg(args, "cloud-provider"); ok {
+		if value == "external" {
+			return []Evidence{{source, "--kubelet-arg=cloud-provider=external", External}}
+		}
+		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
+	}
+	if name, ok := option(args, "--cloud-provider-name"); ok { // RKE2 passes its value to the kubelet too
+		e := Evidence{source, "--cloud-provider-name=" + name, Unknown}
+		if name == string(External) {
+			e.Says = External
+		}
+		return []Evidence{e}
+	}
+	if f.CloudControllerDisabled || DisablesCloudController(f.Node) {
+		return []Evidence{{source, "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal}}
+	}
+	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
+}
+
+// option finds --name=VALUE or --name VALUE; the last one counts.
+func option(args []string, name string) (value string, ok bool) {
+	for i, a := range args {
+		if v, joined := strings.CutPrefix(a, name+"="); joined {
+			value, ok = v, true
+		} else if a == name && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+	}
+	return value, ok
+}
+
+// kubeletArg finds --kubelet-arg=NAME=VALUE or --kubelet-arg NAME=VALUE; the last one counts.
+func kubeletArg(args []string, name string) (value string, ok bool) {
+	for i, a := range args {
+		arg, found := strings.CutPrefix(a, "--kubelet-arg=")
+		if !found {
+			if a != "--kubelet-arg" || i+1 == len(args) {
+				continue
+			}
+			arg = args[i+1]
+		}
+		if n, v, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); n == name {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
+
+// fromNode returns the evidence in the Node object.
+func fromNode(n *corev1.Node) []Evidence {
+	var out []Evidence
+	if ip, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
+		out = append(out, Evidence{
+			"annotation " + cloudproviderapi.AnnotationAlphaProvidedIPAddr,
+			ip + "; only a kubelet with --cloud-provider=external keeps it", External,
+		})
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key != cloudproviderapi.TaintExternalCloudProvider {
+			continue
+		}
+		e := Evidence{"taint " + t.Key, fmt.Sprintf("effect %s; kubelets set NoSchedule, so it was set by hand or by csccm", t.Effect), Unknown}
+		if t.Effect == corev1.TaintEffectNoSchedule && t.Value == "true" {
+			e.Detail, e.Says = "set when the kubelet registered", External
+		}
+		out = append(out, e)
+	}
+	out = append(out, fromManagedFields(n)...)
+	if onlyHostname(n.Status.Addresses) {
+		out = append(out, Evidence{"addresses", "host name only: the kubelet leaves the rest to a cloud provider", External})
+	}
+	if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err == nil && kind != node.KindNone {
+		out = append(out, Evidence{"providerID", n.Spec.ProviderID + "; says who initialised the node once, not how its kubelet runs now", Unknown})
+	}
+	return out
+}
+
+// fromManagedFields returns evidence from the last writer of the addresses; status.addresses is an atomic list, so
+// it has one manager. A kubelet with --cloud-provider=external writes a host name, and an InternalIP only with
+// --node-ip, which the annotation shows. In k3s the kubelet and the built-in cloud controller are one process and use
+// the same manager name; if that controller runs, kubelets are external and have a --node-ip.
+func fromManagedFields(n *corev1.Node) []Evidence {
+	if !WritesAddresses(n) || onlyHostname(n.Status.Addresses) || len(n.Status.Addresses) == 0 {
+		return nil
+	}
+	if _, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
+		return nil
+	}
+	return []Evidence{{"managedFields", "the kubelet writes the node's addresses itself", NotExternal}}
+}
+
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the
+// name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
+func WritesAddresses(n *corev1.Node) bool {
+	switch lastWriter(n, `"f:addresses"`) {
+	case "kubelet", "k3s":
+		return true
+	}
+	return false
+}
+
+// lastWriter returns the manager that wrote a field last, or "" if managedFields has no entry for it. field
+// is the name in managedFields with its quotes: "f:addresses".
+func lastWriter(n *corev1.Node, field string) string {
+	manager, at := "", time.Time{}
+	for _, m := range n.ManagedFields {
+		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), field) {
+			continue
+		}
+		var when time.Time
+		if m.Time != nil {
+			when = m.Time.Time
+		}
+		if manager == "" || when.After(at) {
+			manager, at = m.Manager, when
+		}
+	}
+	return manager
+}
+
+func onlyHostname(addresses []corev1.NodeAddress) bool {
+	for _, a := range addresses {
+		if a.Type != corev1.NodeHostName {
+			return false
+		}
+	}
+	return len(addresses) > 0
+}
+
+// Remedy returns how to start kubelets of a distribution with --cloud-provider=external.
+func Remedy(d cluster.Distribution) string {
+	switch d {
+	case cluster.Kubeadm:
+		return "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`; " +
+			"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the kubeadm configuration"
+	case cluster.K3s:
+		return "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also with --disable-cloud-controller and --disable=servicelb"
+	case cluster.RKE2:
+		return "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and `kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2"
+	case cluster.K0s:
+		return "start the worker with --enable-cloud-provider (k0s install worker --enable-cloud-provider)"
+	case cluster.Talos:
+		return "set cluster.externalCloudProvider.enabled: true in the machine configuration"
+	case cluster.CKS:
+		return "CKS starts kubelets without it: append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`; " +
+			"nodes that CKS adds later need the same"
+	case cluster.ClusterAPI:
+		return "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled"
+	case cluster.Unknown:
+	}
+	return "start the kubelet with --cloud-provider=external and restart it"
+}
+
+// RunsCloudController reports whether a node is a k3s or RKE2 server that runs the distribution's built-in
+// cloud controller.
+func RunsCloudController(n *corev1.Node) bool {
+	_, args := nodeArgs(n)
+	return len(args) > 0 && args[0] == "server" && !DisablesCloudController(n) && !slices.ContainsFunc(args, func(a string) bool {
+		return strings.HasPrefix(a, "--cloud-provider-name")
+	})
+}

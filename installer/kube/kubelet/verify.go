@@ -1,0 +1,101 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// Limits of Verify. A kubelet normally answers within milliseconds. If a firewall drops the API server's packets to all
+// kubelets, Verify must still end before the time-out of the check that calls it (20 s), so that the verdicts can be
+// based on the Node objects.
+const (
+	workers     = 32
+	perKubelet  = 5 * time.Second
+	allKubelets = 15 * time.Second
+)
+
+// Verify returns the verdicts on the kubelets of nodes, in the same order. It requests the flags of many kubelets at
+// the same time through the API server. It waits at most 5 s for one kubelet and 15 s for all of them; a kubelet that
+// does not answer is not an error.
+func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []NodeVerdict {
+	return VerifyWith(ctx, c, nodes, nil)
+}
+
+// VerifyWith is like Verify, but if o is not nil, it also runs a probe Pod on each node whose verdict is Unknown.
+func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
+	// Ignore the error: the distribution only determines the remedy, and there is a generic one.
+	distribution, _, _ := c.Distribution(ctx, nodes)
+	verdicts := verify(ctx, newProber(c), distribution, nodes)
+	if o == nil {
+		return verdicts
+	}
+	var unknown []string
+	for i := range verdicts {
+		if verdicts[i].Verdict == Unknown {
+			unknown = append(unknown, nodes[i].Name)
+		}
+	}
+	answers := probeAll(ctx, c, *o, unknown)
+	for i := range verdicts {
+		if a, probed := answers[nodes[i].Name]; probed {
+			verdicts[i].Evidence = append(fromFlags(a), verdicts[i].Evidence...)
+			verdicts[i].settle(distribution)
+		}
+	}
+	return verdicts
+}
+
+// builtinDisabled reports whether a server of k3s or RKE2 runs without its built-in cloud controller.
+func builtinDisabled(nodes []corev1.Node) bool {
+	return slices.ContainsFunc(nodes, func(n corev1.Node) bool { return DisablesCloudController(&n) })
+}
+
+func newProber(c *cluster.Cluster) *prober {
+	if c.REST == nil {
+		return nil
+	}
+	client, err := rest.HTTPClientFor(c.REST)
+	if err != nil {
+		return nil
+	}
+	base, _, err := rest.DefaultServerUrlFor(c.REST)
+	if err != nil {
+		return nil
+	}
+	return &prober{client: client, base: base}
+}
+
+func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
+	controllerDisabled := builtinDisabled(nodes)
+	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
+	defer cancelAll()
+	out := make([]NodeVerdict, len(nodes))
+	slots := make(chan struct{}, workers)
+	var wg sync.WaitGroup
+	for i := range nodes {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
+			f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
+			if p != nil {
+				actx, cancel := context.WithTimeout(ctx, perKubelet)
+				defer cancel()
+				f.Flagz = p.ask(actx, nodes[i].Name)
+			}
+			out[i] = Judge(f)
+		})
+	}
+	wg.Wait()
+	return out
+}

@@ -1,0 +1,128 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/csccm/csccm/docs/pages"
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	table := Table()
+	for i := range table {
+		r := &table[i]
+		name := strings.Join(r.Verbs, ",") + " " + r.name()
+		require.NotEmpty(t, r.Verbs, name)
+		require.NotEmpty(t, r.Commands, name)
+		require.NotEmpty(t, r.Why, name)
+		require.NotContains(t, r.Resource+r.Group+strings.Join(r.Verbs, ""), "*", name)
+		for j := range i {
+			o := &table[j]
+			require.False(t, alike(o, r) && o.Group == r.Group && o.Resource == r.Resource, "%s stands there twice", name)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	text := func(rs []Request) []string {
+		var out []string
+		for _, r := range rs {
+			out = append(out, r.String())
+		}
+		return out
+	}
+	needed, optional := Requests("install", "infra", nil)
+	all := text(needed)
+	require.Subset(t, all, []string{
+		"patch nodes", "list daemonsets.apps", "create secrets in infra", "get deployments.apps in kube-system", "create pods in infra", "delete pods in infra",
+		"get pods/log in infra", "create deployments.apps in infra", "create clusterroles.rbac.authorization.k8s.io", "list leases.coordination.k8s.io in kube-node-lease",
+	})
+	require.NotContains(t, all, "create namespaces", "only if the namespace does not exist")
+	require.NotContains(t, all, "create daemonsets.apps in infra", "not by default")
+	require.NotContains(t, all, "delete clusterroles.rbac.authorization.k8s.io", "only for takeover")
+	require.ElementsMatch(t, []string{
+		"get nodes/proxy", "get pods/proxy in infra", "list namespaces", "list validatingadmissionpolicies.admissionregistration.k8s.io",
+		"list validatingadmissionpolicybindings.admissionregistration.k8s.io",
+	}, text(optional))
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), len(all), "each once")
+
+	needed, _ = Requests("install", "infra", []Kind{{"apps", "daemonsets"}})
+	require.Contains(t, text(needed), "create daemonsets.apps in infra")
+	require.NotContains(t, text(needed), "create deployments.apps in infra", "the chart has no Deployment")
+
+	needed, _ = Requests("takeover", "infra", nil)
+	require.Subset(t, text(needed), []string{"delete clusterroles.rbac.authorization.k8s.io", "patch deployments.apps in kube-system", "update leases.coordination.k8s.io in kube-system"})
+	needed, optional = Requests("no such command", "infra", nil)
+	require.Empty(t, needed)
+	require.Empty(t, optional)
+}
+
+func TestAllows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command string
+		request Request
+		want    bool
+	}{
+		{"doctor", Request{"list", "", "services", ""}, true},
+		{"doctor", Request{"list", "", "services", "default"}, true}, // Everywhere includes every namespace
+		{"doctor", Request{"list", "", "secrets", "infra"}, true},
+		{"doctor", Request{"list", "", "secrets", ""}, false},
+		{"doctor", Request{"list", "", "secrets", "default"}, false},
+		{"doctor", Request{"delete", "", "secrets", "infra"}, false},
+		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},       // with kind: DaemonSet
+		{"install", Request{"delete", "apps", "daemonsets", "kube-system"}, true}, // another provider's
+		{"upgrade", Request{"delete", "", "serviceaccounts", "kube-system"}, false},
+		{"install", Request{"create", "", "daemonsets", "infra"}, false},
+	} {
+		ok := slices.ContainsFunc(Table(), func(r Right) bool { return r.Allows(c.command, c.request, "infra") })
+		require.Equal(t, c.want, ok, "%s: %s", c.command, c.request)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	granted := Granted{
+		Everywhere: {{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete"}}},
+		System:     {{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"one"}, Verbs: []string{"watch"}}},
+	}
+	everything := func(*Right, string) bool { return true }
+	all := rules(everything, granted, Everywhere)
+	can := func(rules []rbacv1.PolicyRule, verb, group, resource string) bool {
+		return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return len(r.ResourceNames) == 0 && r.APIGroups[0] == group && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
+		})
+	}
+	require.True(t, can(all, "delete", "", "nodes"), "a permission of the controller, which the chart grants")
+	require.True(t, can(all, "patch", "", "nodes"))
+	require.False(t, can(all, "list", "", "secrets"), "only in namespaces")
+	system := rules(everything, granted, System, Release)
+	require.True(t, can(system, "list", "", "secrets"))
+	require.False(t, can(system, "watch", "", "configmaps"))
+	require.Equal(t, granted[System][0], system[len(system)-1], "by name")
+
+	text, err := Roles(granted)
+	require.NoError(t, err)
+	_, reader, ok := strings.Cut(text, "kind: ClusterRole\nmetadata:\n  name: "+Reader)
+	require.True(t, ok)
+	for _, verb := range []string{"create", "update", "patch", "delete", "watch"} {
+		require.NotContains(t, reader, "- "+verb+"\n")
+	}
+}
+
+// docs/security.md is up to date. The test of gen checks docs/csccm-rights.yaml, which also depends on the chart.
+func TestGenerated(t *testing.T) {
+	t.Parallel()
+	stale, err := pages.Refresh("../../../docs/security.md", []pages.Part{{Name: Part, Want: Markdown()}}, false)
+	require.NoError(t, err)
+	require.Empty(t, stale, "run: go generate ./installer/kube/rights")
+}

@@ -1,0 +1,142 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/rollout"
+)
+
+var labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}
+
+// meta returns the metadata of an object of the release that was created at this minute.
+func meta(minute int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "ccm", Labels: labels, Generation: 2,
+		CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0).Add(time.Duration(minute) * time.Minute)),
+	}
+}
+
+// daemonSet returns a DaemonSet with its second template.
+func daemonSet(status appsv1.DaemonSetStatus) *appsv1.DaemonSet {
+	d := &appsv1.DaemonSet{ObjectMeta: meta(1), Status: status}
+	d.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}
+	return d
+}
+
+// pod returns a Pod of a generation of the DaemonSet's template.
+func pod(name, generation string, status corev1.PodStatus) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta(1), Status: status}
+	p.Name, p.Labels = name, map[string]string{"pod-template-generation": generation}
+	for k, v := range labels {
+		p.Labels[k] = v
+	}
+	return p
+}
+
+func waiter(t *testing.T, objects ...kruntime.Object) (*rollout.Waiter, *bytes.Buffer) {
+	t.Helper()
+	clock, out := stepclock.New(nil), &bytes.Buffer{}
+	return &rollout.Waiter{
+		Cluster: cluster.NewForTest(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,
+		Progress: report.NewProgress(out, report.Style{}, clock), Limit: time.Minute,
+	}, out
+}
+
+func TestWaitForDaemonSet(t *testing.T) {
+	t.Parallel()
+	ready := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	crashes := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such zone"}},
+	}}}
+	whole := appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 3, NumberAvailable: 3}
+	half := whole
+	half.UpdatedNumberScheduled, half.NumberAvailable = 1, 2
+	unseen := whole
+	unseen.ObservedGeneration = 1
+	deployment := &appsv1.Deployment{ObjectMeta: meta(0), Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}}
+	younger := deployment.DeepCopy()
+	younger.ObjectMeta, younger.Spec.Replicas = meta(2), ptr.To(int32(2))
+	for name, tc := range map[string]struct {
+		objects []kruntime.Object
+		shown   string // part of the output
+		err     string
+		remedy  string
+	}{
+		"runs":            {objects: []kruntime.Object{daemonSet(whole)}, shown: "3 running"},
+		"change not seen": {objects: []kruntime.Object{daemonSet(unseen)}, err: "the controller did not come up within 1m0s: 3 of 3 Pods updated, 3 available"},
+		"half updated": {
+			objects: []kruntime.Object{daemonSet(half)}, err: "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available",
+			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe daemonset ccm",
+		},
+		"the new Pod crashes beside old ones": {
+			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", crashes)},
+			err:     "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: CrashLoopBackOff (last exit code 1: no such zone)",
+		},
+		"an old Pod crashes": {
+			objects: []kruntime.Object{daemonSet(half), pod("old", "1", crashes), pod("new", "2", ready)},
+			err:     "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available",
+		},
+		"no matching node": {
+			objects: []kruntime.Object{daemonSet(appsv1.DaemonSetStatus{ObservedGeneration: 2})},
+			err: "the controller does not come up: 0 of 0 Pods updated, 0 available; no node is one that it may run on: " +
+				"see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations",
+		},
+		"instead of a Deployment": {objects: []kruntime.Object{deployment, daemonSet(whole)}, shown: "3 running"},
+		"before a Deployment": {
+			objects: []kruntime.Object{daemonSet(whole), younger}, err: "the controller did not come up within 1m0s: 2 of 2 Pods updated, 1 available",
+			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe deployment ccm",
+		},
+		"neither": {
+			err:    "release cloudstack-ccm has no Deployment or DaemonSet labelled app.kubernetes.io/name=cloudstack-ccm",
+			remedy: "check --chart: it must be a chart of cloudstack-ccm",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, out := waiter(t, tc.objects...)
+			err := w.Wait(t.Context())
+			require.Contains(t, out.String(), tc.shown)
+			if tc.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, tc.err)
+			if tc.remedy != "" {
+				var r interface{ Remedy() string }
+				require.ErrorAs(t, err, &r)
+				require.Equal(t, tc.remedy, r.Remedy())
+			}
+		})
+	}
+}
+
+// Restart sets the template's annotation as kubectl rollout restart does, so the Pods are replaced by the update
+// strategy.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	w, _ := waiter(t, daemonSet(appsv1.DaemonSetStatus{}))
+	o, _, err := w.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "DaemonSet", o.Kind)
+	require.NoError(t, w.Restart(t.Context(), o))
+	d, err := w.Cluster.Kube.AppsV1().DaemonSets("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"kubectl.kubernetes.io/restartedAt": "2023-11-14T22:13:20Z"}, d.Spec.Template.Annotations)
+}

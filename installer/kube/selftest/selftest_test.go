@@ -1,0 +1,141 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+)
+
+const manifest = `apiVersion: v1
+kind: Pod
+metadata: {name: x-self-test, annotations: {helm.sh/hook: test}}
+spec: {restartPolicy: Never, containers: [{name: self-test, image: x}]}`
+
+// Whatever the Pod comes to, the result says so, and no Pod is left.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	ended := func(phase corev1.PodPhase, code int32) corev1.PodStatus {
+		return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"}},
+		}}}
+	}
+	var good, bad bytes.Buffer
+	require.NoError(t, Write(&good, Finding{true, "API", "takes the keys"}))
+	require.NoError(t, Write(&good, Finding{false, "role", "may not list zones"}))
+	require.NoError(t, WriteFailure(&bad, "the server does not\naccept canary", "check both keys"))
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		log    string
+		refuse bool
+		err    string
+		remedy string
+		said   string
+	}{
+		"passes":                     {status: ended(corev1.PodSucceeded, 0), log: "I0101 some line\n" + good.String()},
+		"fails":                      {status: ended(corev1.PodFailed, 1), log: bad.String(), err: "the self-test in Pod x-self-test on node n1 failed: the server does not accept ***", remedy: "check both keys"},
+		"fails without a word":       {status: ended(corev1.PodFailed, 137), err: "its container ended with exit code 137 (Error)", remedy: "--skip-self-test"},
+		"fails in words of its own":  {status: ended(corev1.PodFailed, 2), log: "panic: canary\n", err: "exit code 2 (Error): panic: ***", remedy: "--skip-self-test"},
+		"is over its time":           {status: corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was active on the node longer than the specified deadline"}, err: "longer than the specified deadline", remedy: "again"},
+		"is not allowed":             {refuse: true, err: "the self-test did not run: no quota"},
+		"finds no node":              {status: pending("0/1 nodes are available"), err: "did not end within 2m0s: not scheduled: 0/1 nodes are available", said: "Pod x-self-test: not scheduled"},
+		"has no image":               {status: waiting(), err: "ErrImagePull: no such image", said: "ErrImagePull: no such image"},
+		"hangs without any message.": {status: corev1.PodStatus{Phase: corev1.PodRunning}, err: "within 2m0s: it runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x-self-test"}} // of a killed run
+			kube := fake.NewClientset(left)
+			kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, kruntime.Object, error) {
+				if c.refuse {
+					return true, nil, errors.New("no quota")
+				}
+				create, _ := a.(ktesting.CreateAction)
+				pod, _ := create.GetObject().(*corev1.Pod)
+				pod.Status, pod.Spec.NodeName = c.status, "n1"
+				return false, nil, nil
+			})
+			clock := stepclock.New(nil)
+			var said bytes.Buffer
+			r := &Runner{
+				Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.NewProgress(&said, report.Style{}, clock),
+				Logs:  func(context.Context, *corev1.Pod, int64) (string, error) { return c.log, nil },
+				Scrub: func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
+			}
+			pod, err := Pod(manifest)
+			require.NoError(t, err)
+			result, err := r.Run(t.Context(), pod)
+			pods, lerr := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, lerr)
+			require.Empty(t, pods.Items)
+			require.Contains(t, said.String(), c.said)
+			if c.err == "" {
+				require.NoError(t, err)
+				require.True(t, result.Passed)
+				require.Equal(t, []Finding{{true, "API", "takes the keys"}, {false, "role", "may not list zones"}}, result.Findings)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+			var failed *Error
+			if c.remedy == "" {
+				var not *NotRunError
+				require.ErrorAs(t, err, &not)
+				return
+			}
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, 3, failed.ExitCode())
+			require.Contains(t, failed.Remedy(), c.remedy)
+		})
+	}
+}
+
+func pending(why string) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: why}}}
+}
+
+func waiting() corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
+	}}}
+}
+
+func TestPodOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	p, err := Pod("kind: Job\nmetadata: {name: x}")
+	require.NoError(t, err)
+	require.Nil(t, p)
+	_, err = Pod("{")
+	require.Error(t, err)
+}
+
+// ^C ends the wait and still takes the Pod away.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	kube := fake.NewClientset()
+	clock := stepclock.New(nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("^C")
+	kube.PrependReactor("get", "pods", func(ktesting.Action) (bool, kruntime.Object, error) { cancel(why); return false, nil, nil })
+	r := &Runner{Kube: kube, Namespace: "kube-system", Clock: clock, Progress: report.Quiet()}
+	pod, err := Pod(manifest)
+	require.NoError(t, err)
+	_, err = r.Run(ctx, pod)
+	require.ErrorIs(t, err, why)
+	pods, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, pods.Items)
+}
