@@ -90,7 +90,7 @@ func (i *instances) unshared(n *corev1.Node, vm *cloudstack.VirtualMachine) erro
 	return node.Unshared(vm, n, nodes)
 }
 
-// unchanged tells whether an initialised Node already has these addresses. The framework takes a Node with
+// unchanged reports whether an initialised Node already has these addresses. The framework takes a Node with
 // several addresses of one type for changed in every round, and patches it; without addresses it leaves the
 // Node as it is.
 func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
@@ -162,7 +162,7 @@ func (i *instances) find(ctx context.Context, n *corev1.Node) (cloudstack.Virtua
 	return node.Match(s, n)
 }
 
-// InstanceShutdown tells whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
+// InstanceShutdown reports whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
 func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, error) {
 	vm, err := i.find(ctx, n)
 	if err == nil {
@@ -175,10 +175,10 @@ func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool,
 	return false, err
 }
 
-// InstanceExists tells whether the Node's VM exists. The framework asks for Nodes that are not ready, every
+// InstanceExists reports whether the Node's VM exists. The framework asks for Nodes that are not ready, every
 // 5 s, and deletes the Node at once when the answer is no. So the answer is no only when all of this holds:
 //
-//   - the Node bears a CloudStack id,
+//   - the Node has a CloudStack ID,
 //   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
 //   - the server, asked for the id alone, does not show it either,
 //   - not too many Nodes lost their VMs (see guard).
