@@ -15,7 +15,7 @@ import (
 
 func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
 	if d.name != cluster.CKS {
-		return ok("distribution: %s (%s)", d.name, d.by).evidence("distribution", string(d.name))
+		return passf("distribution: %s (%s)", d.name, d.by).With("distribution", string(d.name))
 	}
 	named := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	var without []Object
@@ -24,14 +24,14 @@ func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict
 			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
 		}
 	}
-	f := bad("the cluster was made by CKS (%s)", d.by)
+	f := problemf("the cluster was made by CKS (%s)", d.by)
 	switch {
 	case !named && len(pods) > 0:
 		f.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
 	case !named:
 		f.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
 	case len(without) == 0:
-		return ok("made by CKS; its provider stays away, and all kubelets are external").evidence("distribution", string(d.name))
+		return passf("made by CKS; its provider stays away, and all kubelets are external").With("distribution", string(d.name))
 	}
-	return f.about(without...).evidence("distribution", string(d.name))
+	return f.About(without...).With("distribution", string(d.name))
 }

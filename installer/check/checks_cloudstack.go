@@ -5,7 +5,9 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catCloudStack = "CloudStack"
@@ -49,7 +52,7 @@ func cloudStackChecks() []Check {
 			Run: func(ctx context.Context, e *Env) Finding {
 				_, err := e.facts.capabilities.get(ctx)
 				apis, apisErr := e.facts.apis.get(ctx)
-				return decideKeys(err, apis, apisErr).whose(ctx, e)
+				return whose(ctx, e, decideKeys(err, apis, apisErr))
 			},
 		},
 		{
@@ -59,7 +62,7 @@ func cloudStackChecks() []Check {
 			Remedy: "add the named commands to the role, or give the user the default role User",
 			Run: func(ctx context.Context, e *Env) Finding {
 				if len(e.RequiredCommands) == 0 {
-					return skip("the commands of the controller are not known here")
+					return skipf("the commands of the controller are not known here")
 				}
 				apis, err := e.facts.apis.get(ctx)
 				return decideCommands(e.RequiredCommands, e.OptionalCommands, apis, err)
@@ -111,16 +114,16 @@ func cloudStackChecks() []Check {
 }
 
 // noConfig is the finding of checks of the cloud-config where there is none to look at.
-func noConfig() Finding { return skip("no cloud-config is known") }
+func noConfig() Finding { return skipf("no cloud-config is known") }
 
 func decideTLS(c *cloudstack.Config) Finding {
 	switch {
 	case c == nil:
 		return noConfig()
 	case credentials.PlainHTTP(c.APIURL):
-		return bad("%s is asked without TLS", c.APIURL)
+		return problemf("%s is asked without TLS", c.APIURL)
 	}
-	return ok("%s", c.APIURL)
+	return passf("%s", c.APIURL)
 }
 
 func decideVerified(c *cloudstack.Config) Finding {
@@ -128,28 +131,28 @@ func decideVerified(c *cloudstack.Config) Finding {
 	case c == nil:
 		return noConfig()
 	case c.SSLNoVerify:
-		return bad("ssl-no-verify = true: any certificate is trusted")
+		return problemf("ssl-no-verify = true: any certificate is trusted")
 	case c.CAFile != "":
-		return ok("with ca-file")
+		return passf("with ca-file")
 	}
-	return ok("with the trusted certificates of the system")
+	return passf("with the trusted certificates of the system")
 }
 
 func (e *Env) withoutCloudStack() Finding {
 	if e.CloudStackErr != nil {
-		f := bad("%v", e.CloudStackErr)
-		if r, known := errorAs[interface {
+		f := problemf("%v", e.CloudStackErr)
+		if r, known := errors.AsType[interface {
 			error
 			Remedy() string
 		}](e.CloudStackErr); known {
-			f = f.fix("%s", r.Remedy())
+			f = f.Fix("%s", r.Remedy())
 		}
 		return f
 	}
 	if e.NoCloudStack != "" {
-		return skip("%s", e.NoCloudStack)
+		return skipf("%s", e.NoCloudStack)
 	}
-	return skip("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, e.SecretName)
+	return skipf("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, e.SecretName)
 }
 
 // secrets are what must show nowhere.
@@ -170,24 +173,24 @@ func decideEndpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err erro
 		url = cfg.APIURL
 	}
 	if err != nil {
-		e, known := errorAs[*cloudstack.Error](err)
+		e, known := errors.AsType[*cloudstack.Error](err)
 		// Any refusal with CloudStack's own codes proves that CloudStack is there.
 		if known && (e.Kind == cloudstack.KindAuth || e.Kind == cloudstack.KindNotPermitted || e.Kind == cloudstack.KindThrottled) {
-			return ok("%s answers; its release is not shown to these keys", url).evidence("answer", e.Text)
+			return passf("%s answers; its release is not shown to these keys", url).With("answer", e.Text)
 		}
-		return bad("%s: %v", url, err).fix("%s", credentials.Remedy(err))
+		return problemf("%s: %v", url, err).Fix("%s", credentials.Remedy(err))
 	}
-	f := ok("CloudStack %s at %s", c.Version, url).evidence("version", c.Version).evidence("url", url)
+	f := passf("CloudStack %s at %s", c.Version, url).With("version", c.Version).With("url", url)
 	v, known := releaseOf(c.Version)
 	switch {
 	case !known:
 		return f
 	case slices.Compare(v[:], oldestCloudStack[:]) < 0:
-		return bad("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).fix("upgrade CloudStack")
+		return problemf("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).Fix("upgrade CloudStack")
 	case slices.Compare(v[:], newestCloudStack[:]) > 0:
 		f.Outcome = Warning
 		f.Message += fmt.Sprintf("; newer than the tested %d.%d", newestCloudStack[0], newestCloudStack[1])
-		return f.fix("look for a newer release of csccm")
+		return f.Fix("look for a newer release of csccm")
 	}
 	return f
 }
@@ -209,23 +212,23 @@ func releaseOf(version string) (v [2]int, known bool) {
 }
 
 // whose adds the account and role of accepted keys, where the role may list its users.
-func (f Finding) whose(ctx context.Context, e *Env) Finding {
+func whose(ctx context.Context, e *Env, f Finding) Finding {
 	if f.Outcome != OK && f.Outcome != Warning || e.CloudConfig == nil {
 		return f
 	}
 	users, err := e.CloudStack.ListUsers(ctx, "", "", "")
 	if err != nil {
-		return f.evidence("account", "not shown to these keys")
+		return f.With("account", "not shown to these keys")
 	}
 	for _, u := range users {
 		if u.APIKey != e.CloudConfig.APIKey {
 			continue
 		}
 		e.facts.owner.Store(&Owner{User: u.Username, Account: u.Account, Domain: u.Domain})
-		return f.evidence("user", u.Username+", "+u.State).evidence("account", u.Account+" of domain "+u.Domain).
-			evidence("role", fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType))
+		return f.With("user", u.Username+", "+u.State).With("account", u.Account+" of domain "+u.Domain).
+			With("role", fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType))
 	}
-	return f.evidence("account", "the server does not say whose the keys are")
+	return f.With("account", "the server does not say whose the keys are")
 }
 
 // adminCommands are commands that only a root administrator may call.
@@ -234,7 +237,7 @@ var adminCommands = []string{"createZone", "createRole", "createDomain"}
 func decideKeys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr error) Finding {
 	for _, err := range []error{capabilitiesErr, apisErr} {
 		if cloudstack.IsKind(err, cloudstack.KindAuth) {
-			return bad("%v", cause(err))
+			return problemf("%v", cause(err))
 		}
 	}
 	if capabilitiesErr != nil && !cloudstack.IsKind(capabilitiesErr, cloudstack.KindNotPermitted) {
@@ -242,20 +245,20 @@ func decideKeys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr e
 	}
 	for _, c := range adminCommands {
 		if _, can := apis[c]; can {
-			return warn("accepted, but they are an administrator's (may call %s)", c).
-				fix("use keys of a user with role User: `csccm install` makes one")
+			return warnf("accepted, but they are an administrator's (may call %s)", c).
+				Fix("use keys of a user with role User: `csccm install` makes one")
 		}
 	}
 	if apisErr != nil {
-		return ok("accepted")
+		return passf("accepted")
 	}
-	return ok("accepted; the role allows %d commands", len(apis))
+	return passf("accepted; the role allows %d commands", len(apis))
 }
 
 func decideCommands(required, optional []string, apis map[string]cloudstack.API, err error) Finding {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return unknown("the role does not allow listApis, so its permissions cannot be read").
-			fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
+		return unknownf("the role does not allow listApis, so its permissions cannot be read").
+			Fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
 	}
 	if err != nil {
 		return unread(err)
@@ -273,11 +276,11 @@ func decideCommands(required, optional []string, apis map[string]cloudstack.API,
 	}
 	switch {
 	case len(missing) > 0:
-		return bad("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
+		return problemf("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
 	case len(lesser) > 0:
-		return warn("the role refuses %s; the controller works without, less comfortably", strings.Join(lesser, ", "))
+		return warnf("the role refuses %s; the controller works without, less comfortably", strings.Join(lesser, ", "))
 	}
-	return ok("all %d commands", len(required))
+	return passf("all %d commands", len(required))
 }
 
 func runScope(ctx context.Context, e *Env) Finding {
@@ -309,7 +312,7 @@ type scopeFacts struct {
 
 func decideScope(s scopeFacts) Finding {
 	if s.projectErr != nil {
-		return bad("%v", s.projectErr)
+		return problemf("%v", s.projectErr)
 	}
 	// The role of CKS' own users lacks listZones: then the zones of the VMs must do.
 	if s.zone != "" && s.zonesErr == nil && !slices.ContainsFunc(s.zones, func(z cloudstack.Zone) bool {
@@ -319,17 +322,17 @@ func decideScope(s scopeFacts) Finding {
 		for _, z := range s.zones {
 			names = append(names, z.Name)
 		}
-		return bad("zone %q does not exist; there are: %s", s.zone, strings.Join(names, ", "))
+		return problemf("zone %q does not exist; there are: %s", s.zone, strings.Join(names, ", "))
 	}
 	switch {
 	case cloudstack.IsKind(s.vmsErr, cloudstack.KindNotPermitted), cloudstack.IsKind(s.vmsErr, cloudstack.KindNotFound), cloudstack.IsKind(s.vmsErr, cloudstack.KindInvalid):
-		return bad("%v", cause(s.vmsErr))
+		return problemf("%v", cause(s.vmsErr))
 	case s.vmsErr != nil:
 		return unread(s.vmsErr)
 	case s.vms.Len() == 0:
-		return bad("no VMs in %s", s.vms.Scope())
+		return problemf("no VMs in %s", s.vms.Scope())
 	}
-	return ok("%s", s.vms.Scope())
+	return passf("%s", s.vms.Scope())
 }
 
 func decideNetworks(nodes []corev1.Node, vms *inventory.VMSnapshot, networks []cloudstack.Network) Finding {
@@ -346,24 +349,24 @@ func decideNetworks(nodes []corev1.Node, vms *inventory.VMSnapshot, networks []c
 	}
 	var objects []Object
 	var names []string
-	for _, id := range sortedKeys(used) {
+	for _, id := range slices.Sorted(maps.Keys(used)) {
 		n := byID[id]
 		if n == nil {
-			objects = append(objects, Object{Kind: "Network", Name: id, Message: "of " + count(used[id], "node") + " is not visible to the keys"})
+			objects = append(objects, Object{Kind: "Network", Name: id, Message: "of " + plural.Count(used[id], "node") + " is not visible to the keys"})
 			continue
 		}
 		names = append(names, n.Name)
 		if why := cannotBalance(n); why != "" {
-			objects = append(objects, Object{Kind: "Network", Name: n.Name, Message: fmt.Sprintf("of %s: %s", count(used[id], "node"), why)})
+			objects = append(objects, Object{Kind: "Network", Name: n.Name, Message: fmt.Sprintf("of %s: %s", plural.Count(used[id], "node"), why)})
 		}
 	}
 	switch {
 	case len(used) == 0:
-		return skip("no node has a VM with a network")
+		return skipf("no node has a VM with a network")
 	case len(objects) > 0:
-		return bad("%s cannot balance load", count(len(objects), "network")).about(objects...)
+		return problemf("%s cannot balance load", plural.Count(len(objects), "network")).About(objects...)
 	}
-	return ok("%s", strings.Join(names, ", "))
+	return passf("%s", strings.Join(names, ", "))
 }
 
 // cannotBalance says why a network takes no public load balancer rules; "" when it does.

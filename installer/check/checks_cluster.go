@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -96,15 +98,15 @@ func clusterChecks() []Check {
 
 func decideReachable(c *cluster.Cluster, v *kversion.Info, err error) Finding {
 	if err != nil {
-		f := bad("%v", err)
-		if e, ok := errorAs[*cluster.Error](err); ok {
-			f = f.fix("%s", e.Fix)
+		f := problemf("%v", err)
+		if e, ok := errors.AsType[*cluster.Error](err); ok {
+			f = f.Fix("%s", e.Fix)
 		}
 		return f
 	}
-	f := ok("%s at %s", v.GitVersion, c.Server).evidence("version", v.GitVersion).evidence("context", c.Context).evidence("server", c.Server)
+	f := passf("%s at %s", v.GitVersion, c.Server).With("version", v.GitVersion).With("context", c.Context).With("server", c.Server)
 	if c.User != "" {
-		f = f.evidence("user", c.User)
+		f = f.With("user", c.User)
 	}
 	return f
 }
@@ -124,15 +126,15 @@ func decideVersion(v *kversion.Info) Finding {
 	minor, known := minorOf(v.GitVersion)
 	switch {
 	case !known:
-		return unknown("version %q is not understood", v.GitVersion)
+		return unknownf("version %q is not understood", v.GitVersion)
 	case minor < minMinor:
-		return bad("%s is too old", v.GitVersion)
+		return problemf("%s is too old", v.GitVersion)
 	case minor < oldestTested:
-		return warn("%s is older than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).fix("upgrade to a tested version when you can")
+		return warnf("%s is older than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).Fix("upgrade to a tested version when you can")
 	case minor > newestTested:
-		return warn("%s is newer than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).fix("look for a newer release of csccm")
+		return warnf("%s is newer than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).Fix("look for a newer release of csccm")
 	}
-	return ok("%s", v.GitVersion)
+	return passf("%s", v.GitVersion)
 }
 
 const (
@@ -164,7 +166,7 @@ func decideClocks(nodes []corev1.Node, leases []coordinationv1.Lease, now time.T
 	if cloud == nil {
 		return f
 	}
-	f = f.evidence("CloudStack", fmt.Sprintf("%s ahead", cloud.Round(time.Second)))
+	f = f.With("CloudStack", fmt.Sprintf("%s ahead", cloud.Round(time.Second)))
 	if cloud.Abs() <= cloudSkew {
 		return f
 	}
@@ -176,7 +178,7 @@ func decideClocks(nodes []corev1.Node, leases []coordinationv1.Lease, now time.T
 	if f.Outcome == OK || f.Outcome == Skipped {
 		f.Outcome, f.Message = "", "CloudStack's clock differs from this machine's"
 	}
-	return f.about(o)
+	return f.About(o)
 }
 
 func decideHeartbeats(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time) Finding {
@@ -211,29 +213,29 @@ func decideHeartbeats(nodes []corev1.Node, leases []coordinationv1.Lease, now ti
 	}
 	switch {
 	case len(objects) > 0 && len(objects) == judged:
-		return bad("the clock of this machine differs from that of all nodes").about(objects...)
+		return problemf("the clock of this machine differs from that of all nodes").About(objects...)
 	case len(objects) > 0:
-		return bad("%s: heartbeats do not fit this machine's clock", count(len(objects), "node")).about(objects...)
+		return problemf("%s: heartbeats do not fit this machine's clock", plural.Count(len(objects), "node")).About(objects...)
 	case judged == 0:
-		return skip("no Ready node to compare with")
+		return skipf("no Ready node to compare with")
 	}
-	return ok("heartbeats of %s fit", count(judged, "node"))
+	return passf("heartbeats of %s fit", plural.Count(judged, "node"))
 }
 
 func decidePodSecurity(name string, n *corev1.Namespace, err error) Finding {
 	const label = "pod-security.kubernetes.io/enforce"
-	if isNotFound(err) {
-		return ok("namespace %s is not there yet", name)
+	if apierrors.IsNotFound(err) {
+		return passf("namespace %s is not there yet", name)
 	}
 	if err != nil {
 		return unread(err)
 	}
 	level := n.Labels[label]
-	f := ok("namespace %s allows hostNetwork", name)
+	f := passf("namespace %s allows hostNetwork", name)
 	if level == "baseline" || level == "restricted" {
-		f = bad("namespace %s enforces %q, which refuses hostNetwork", name, level).about(Object{Kind: "Namespace", Name: name})
+		f = problemf("namespace %s enforces %q, which refuses hostNetwork", name, level).About(Object{Kind: "Namespace", Name: name})
 	}
-	return f.evidence(label, level)
+	return f.With(label, level)
 }
 
 // oldestKubelet is how many minor versions a kubelet may be behind its API server.
@@ -257,12 +259,12 @@ func decideKubeletVersions(v *kversion.Info, nodes []corev1.Node) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s", count(len(objects), "finding")).about(objects...)
+		return problemf("%s", plural.Count(len(objects), "finding")).About(objects...)
 	}
 	if len(nodes) == 0 {
-		return skip("the cluster has no nodes")
+		return skipf("the cluster has no nodes")
 	}
-	return ok("%s", count(len(nodes), "node"))
+	return passf("%s", plural.Count(len(nodes), "node"))
 }
 
 // ---- helpers of all checks
@@ -283,6 +285,3 @@ func isReady(n *corev1.Node) bool {
 func nodeObject(n *corev1.Node, format string, args ...any) Object {
 	return Object{Kind: "Node", Name: n.Name, Message: fmt.Sprintf(format, args...)}
 }
-
-// count is "1 node" or "2 nodes".
-func count(n int, noun string) string { return plural.Count(n, noun) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catController = "Controller"
@@ -80,7 +81,7 @@ func controllerChecks() []Check {
 					events, logs = unsolved(events, logs, services)
 					f := decideErrors(events, logs, livingOf(services, servicesErr, nodes, nodesErr), e.Clock.Now())
 					if err != nil {
-						f = f.evidence("log", err.Error())
+						f = f.With("log", err.Error())
 					}
 					return f
 				})
@@ -191,7 +192,7 @@ func decidePods(release, namespace string, workloads []workload, pods []corev1.P
 		}
 	}
 	if !found {
-		return bad("release %s has no Deployment or DaemonSet in namespace %s", release, namespace).fix("run `csccm install`")
+		return problemf("release %s has no Deployment or DaemonSet in namespace %s", release, namespace).Fix("run `csccm install`")
 	}
 	var restarts []Object
 	for _, p := range ownPods(release, namespace, workloads, pods) {
@@ -209,15 +210,15 @@ func decidePods(release, namespace string, workloads []workload, pods []corev1.P
 	}
 	switch {
 	case len(objects) > 0:
-		f := bad("%d of %s ready", ready, count(int(wanted), "Pod")).about(objects...)
+		f := problemf("%d of %s ready", ready, plural.Count(int(wanted), "Pod")).About(objects...)
 		if ready > 0 {
 			f.Outcome = Warning // another Pod works
 		}
 		return f
 	case len(restarts) > 0:
-		return warn("%s restarting, or with another image than wanted", count(len(restarts), "Pod")).about(restarts...)
+		return warnf("%s restarting, or with another image than wanted", plural.Count(len(restarts), "Pod")).About(restarts...)
 	}
-	return ok("%s", count(int(ready), "Pod"))
+	return passf("%s", plural.Count(int(ready), "Pod"))
 }
 
 // otherImage says that a Pod runs something else than its Deployment wants; "" when it does not.
@@ -306,18 +307,18 @@ func decideLeader(f leaderFacts) Finding {
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
-		return bad("nobody holds a lease").fix("look at the controller's log: it does not get as far as the election: %s", showLog)
+		return problemf("nobody holds a lease").Fix("look at the controller's log: it does not get as far as the election: %s", showLog)
 	case len(fresh) == 0:
-		return bad("nobody has renewed the lease").about(stale...)
+		return problemf("nobody has renewed the lease").About(stale...)
 	case len(fresh) > 1:
-		return bad("%d cloud controller managers lead at once", len(fresh)).about(fresh...)
+		return problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.others) > 0 && !holds(holder, f.pods):
-		return bad("the leader is no Pod of this release").about(fresh...)
+		return problemf("the leader is no Pod of this release").About(fresh...)
 	case predatesPods(acquired, f.pods):
-		return bad("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
-			about(fresh...).fix("wait until the lease has expired: then a Pod of this release leads")
+		return problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
+			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
-	return ok("%s", fresh[0].Message).evidence("lease", fresh[0].String())
+	return passf("%s", fresh[0].Message).With("lease", fresh[0].String())
 }
 
 // predatesPods reports whether a lease was acquired before the first of the Pods was created, so that none of them
@@ -373,7 +374,7 @@ func decideOthers(others []workload, pods []corev1.Pod, nodes []corev1.Node) Fin
 	}
 	for i := range others {
 		o := others[i].object()
-		o.Message = fmt.Sprintf("%s, image %s", count(int(others[i].wanted), "Pod"), strings.Join(others[i].images, ", "))
+		o.Message = fmt.Sprintf("%s, image %s", plural.Count(int(others[i].wanted), "Pod"), strings.Join(others[i].images, ", "))
 		objects = append(objects, o)
 	}
 	for i := range nodes {
@@ -382,11 +383,11 @@ func decideOthers(others []workload, pods []corev1.Pod, nodes []corev1.Node) Fin
 		}
 	}
 	if len(objects) > 0 {
-		return bad("another cloud controller manager is there").about(objects...).fix("%s", remedyForOthers(others, len(pods) > 0, slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		return problemf("another cloud controller manager is there").About(objects...).Fix("%s", remedyForOthers(others, len(pods) > 0, slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 			return kubelet.RunsCloudController(&n)
 		})))
 	}
-	return ok("none")
+	return passf("none")
 }
 
 // remedyForOthers names csccm takeover only for the providers that it can replace.

@@ -5,6 +5,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // eventWindow is how far back Events count.
@@ -66,15 +68,15 @@ func decideErrors(events []corev1.Event, logs []logOf, there living, now time.Ti
 	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) })
 	open := openWarnings(events, now)
 	inLog, all := errorClasses(logs, there, now)
-	f := ok("none in the last hour")
+	f := passf("none in the last hour")
 	switch {
 	case len(open) > 0:
-		f = bad("%s with an open warning", count(len(open), "object")).about(append(open, inLog...)...)
+		f = problemf("%s with an open warning", plural.Count(len(open), "object")).About(append(open, inLog...)...)
 	case len(inLog) > 0:
-		f = bad("%s again and again in the log", count(len(inLog), "error")).about(inLog...)
+		f = problemf("%s again and again in the log", plural.Count(len(inLog), "error")).About(inLog...)
 	}
 	for i, text := range all {
-		f = f.evidence(fmt.Sprintf("log %d", i+1), text)
+		f = f.With(fmt.Sprintf("log %d", i+1), text)
 	}
 	return f
 }
@@ -100,7 +102,7 @@ func openWarnings(events []corev1.Event, now time.Time) []Object {
 		}
 	}
 	var objects []Object
-	for _, key := range sortedKeys(latest) {
+	for _, key := range slices.Sorted(maps.Keys(latest)) {
 		e := latest[key]
 		objects = append(objects, Object{
 			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
@@ -174,11 +176,11 @@ func errorClasses(logs []logOf, there living, now time.Time) (open []Object, all
 			}
 		}
 	}
-	keys := sortedKeys(byKey)
+	keys := slices.Sorted(maps.Keys(byKey))
 	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
 	for _, k := range keys {
 		c := byKey[k]
-		text := fmt.Sprintf("%s in the last hour: %s", count(c.times, "time"), c.message)
+		text := fmt.Sprintf("%s in the last hour: %s", plural.Count(c.times, "time"), c.message)
 		if why := c.last.Get("err"); why != "" {
 			text += ": " + oneLine(why)
 		}

@@ -18,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catHelm = "Helm release"
@@ -31,7 +33,7 @@ func helmChecks() []Check {
 			Remedy: "run `csccm install` again: it repairs a pending or failed release",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
-					return decideRelease(e.Release, e.Namespace, records, e.facts.phase)
+					return decideRelease(e.Release, e.Namespace, records, e.facts.phase == PhasePreflight)
 				})
 			},
 		},
@@ -132,25 +134,25 @@ func decodeRelease(data []byte) (string, error) {
 	return string(text), nil
 }
 
-func decideRelease(name, namespace string, records []releaseRecord, phase Phase) Finding {
+func decideRelease(name, namespace string, records []releaseRecord, preflight bool) Finding {
 	if len(records) == 0 {
-		return ok("release %s is not in namespace %s", name, namespace).evidence("status", "absent")
+		return passf("release %s is not in namespace %s", name, namespace).With("status", "absent")
 	}
 	last := records[len(records)-1]
 	object := Object{Kind: "Secret", Namespace: namespace, Name: last.secret}
-	f := bad("release %s, revision %d: %s", name, last.revision, last.status)
+	f := problemf("release %s, revision %d: %s", name, last.revision, last.status)
 	switch {
 	case last.status == "deployed":
-		f = ok("release %s, revision %d: deployed", name, last.revision)
+		f = passf("release %s, revision %d: deployed", name, last.revision)
 	case strings.HasPrefix(last.status, "pending"):
-		f = bad("release %s, revision %d: %s; an installation was interrupted, or is running now", name, last.revision, last.status).about(object)
+		f = problemf("release %s, revision %d: %s; an installation was interrupted, or is running now", name, last.revision, last.status).About(object)
 	default:
-		f = f.about(object)
+		f = f.About(object)
 	}
-	if phase == PhasePreflight && f.Outcome != OK {
+	if preflight && f.Outcome != OK {
 		f.Outcome = Warning // the installation that follows repairs it
 	}
-	return f.evidence("status", last.status).evidence("revision", strconv.Itoa(last.revision))
+	return f.With("status", last.status).With("revision", strconv.Itoa(last.revision))
 }
 
 // credentialLine finds a key of a cloud-config with a value, in YAML or INI, also inside JSON.
@@ -158,7 +160,7 @@ var credentialLine = regexp.MustCompile(`(?i)(api-key|secret-key|apikey|secretke
 
 func decideLeaks(records []releaseRecord, secrets []string) Finding {
 	if len(records) == 0 {
-		return skip("there is no release")
+		return skipf("there is no release")
 	}
 	var objects []Object
 	var unreadable []string
@@ -177,20 +179,20 @@ func decideLeaks(records []releaseRecord, secrets []string) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		return bad("%s of Helm with credentials", count(len(objects), "record")).about(objects...)
+		return problemf("%s of Helm with credentials", plural.Count(len(objects), "record")).About(objects...)
 	case len(unreadable) > 0:
-		return unknown("records of Helm that cannot be decoded: %s", strings.Join(unreadable, ", "))
+		return unknownf("records of Helm that cannot be decoded: %s", strings.Join(unreadable, ", "))
 	}
-	return ok("%s searched", count(len(records), "revision"))
+	return passf("%s searched", plural.Count(len(records), "revision"))
 }
 
 func runConflicts(ctx context.Context, e *Env) Finding {
 	if e.Manifest == "" {
-		return skip("no manifest is about to be applied")
+		return skipf("no manifest is about to be applied")
 	}
 	client, err := e.objects()
 	if err != nil {
-		return skip("%v", err)
+		return skipf("%v", err)
 	}
 	wanted, err := parseManifest(e.Manifest)
 	if err != nil {
@@ -224,7 +226,7 @@ func decideConflicts(wanted int, there []unstructured.Unstructured, release, nam
 		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
 	}
 	if len(objects) > 0 {
-		return bad("%s of the chart exist without being the release's", count(len(objects), "object")).about(objects...)
+		return problemf("%s of the chart exist without being the release's", plural.Count(len(objects), "object")).About(objects...)
 	}
-	return ok("%s of the chart, %d of them there as the release's", count(wanted, "object"), len(there))
+	return passf("%s of the chart, %d of them there as the release's", plural.Count(wanted, "object"), len(there))
 }

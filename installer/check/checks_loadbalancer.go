@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catLB = "Load balancers"
@@ -124,9 +126,9 @@ func decideOldNames(p migrate.Plan) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s", count(len(objects), "rule")).about(objects...)
+		return problemf("%s", plural.Count(len(objects), "rule")).About(objects...)
 	}
-	return ok("none")
+	return passf("none")
 }
 
 func decideDuplicates(p migrate.Plan) Finding {
@@ -138,9 +140,9 @@ func decideDuplicates(p migrate.Plan) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s too many for a port", count(len(objects), "rule")).about(objects...)
+		return problemf("%s too many for a port", plural.Count(len(objects), "rule")).About(objects...)
 	}
-	return ok("none")
+	return passf("none")
 }
 
 func decideOrphans(in balanceFacts, addresses []cloudstack.PublicIP, clusterID string) Finding {
@@ -165,9 +167,9 @@ func decideOrphans(in balanceFacts, addresses []cloudstack.PublicIP, clusterID s
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s without a Service", count(len(objects), "object")).about(objects...)
+		return problemf("%s without a Service", plural.Count(len(objects), "object")).About(objects...)
 	}
-	return ok("none")
+	return passf("none")
 }
 
 // decideServices compares each Service with its rules.
@@ -207,13 +209,13 @@ func decideServices(in balanceFacts) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		return bad("something is missing or wrong for %d of %s", len(objects), count(checked, "Service")).about(objects...)
+		return problemf("something is missing or wrong for %d of %s", len(objects), plural.Count(checked, "Service")).About(objects...)
 	case checked == 0 && pending == 0:
-		return ok("no Services of type LoadBalancer")
+		return passf("no Services of type LoadBalancer")
 	case pending > 0:
-		return ok("%s, %d more being set up", count(checked, "Service"), pending)
+		return passf("%s, %d more being set up", plural.Count(checked, "Service"), pending)
 	}
-	return ok("%s", count(checked, "Service"))
+	return passf("%s", plural.Count(checked, "Service"))
 }
 
 func (in *balanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule, eligible []cloudstack.VirtualMachine) []string {
@@ -276,7 +278,7 @@ func (in *balanceFacts) ruleProblems(s *corev1.Service, r *cloudstack.LoadBalanc
 	}
 	if len(want) > 0 {
 		var missing []string
-		for _, id := range sortedKeys(want) {
+		for _, id := range slices.Sorted(maps.Keys(want)) {
 			missing = append(missing, want[id])
 		}
 		slices.Sort(missing)

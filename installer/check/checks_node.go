@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catNode = "Nodes"
@@ -131,11 +133,11 @@ func decideStopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 	}
 	switch {
 	case len(objects) > 0:
-		return bad("the VMs of %s do not run", count(len(objects), "node")).about(objects...)
+		return problemf("the VMs of %s do not run", plural.Count(len(objects), "node")).About(objects...)
 	case running == 0:
-		return skip("no node has a VM")
+		return skipf("no node has a VM")
 	}
-	return ok("%s", count(running, "VM"))
+	return passf("%s", plural.Count(running, "VM"))
 }
 
 func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
@@ -154,25 +156,25 @@ func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
 				f.Remedy = v.Remedy
 			}
 		}
-		f = f.evidence("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
+		f = f.With("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
 	}
 	switch {
 	case len(not) > 0:
-		f.Message = fmt.Sprintf("%d of %s without it", len(not), count(len(verdicts), "node"))
+		f.Message = fmt.Sprintf("%d of %s without it", len(not), plural.Count(len(verdicts), "node"))
 	case len(unclear) > 0:
-		f.Outcome, f.Message = Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), count(len(verdicts), "node"))
+		f.Outcome, f.Message = Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), plural.Count(len(verdicts), "node"))
 	case len(verdicts) == 0:
-		return skip("the cluster has no nodes")
+		return skipf("the cluster has no nodes")
 	default:
-		f.Outcome, f.Message = OK, count(len(verdicts), "node")
+		f.Outcome, f.Message = OK, plural.Count(len(verdicts), "node")
 	}
-	return f.about(append(not, unclear...)...)
+	return f.About(append(not, unclear...)...)
 }
 
 func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 	var objects []Object
 	nodeOf := map[string]string{} // by VM id
-	f := ok("%s in %s", count(len(nodes), "node"), vms.Scope())
+	f := passf("%s in %s", plural.Count(len(nodes), "node"), vms.Scope())
 	for i := range nodes {
 		n := &nodes[i]
 		vm, err := node.Match(vms, n)
@@ -180,7 +182,7 @@ func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 			text := strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
 			if likely := likelyVM(n, vms); likely != "" {
 				text += "; " + likely
-				f = f.evidence("Node "+n.Name, likely)
+				f = f.With("Node "+n.Name, likely)
 			}
 			objects = append(objects, nodeObject(n, "%s", text))
 			continue
@@ -190,15 +192,15 @@ func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 			continue
 		}
 		nodeOf[vm.ID] = n.Name
-		f = f.evidence("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
+		f = f.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
 	}
 	switch {
 	case len(objects) > 0:
-		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count(len(nodes), "node"))
+		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), plural.Count(len(nodes), "node"))
 	case len(nodes) == 0:
-		return skip("the cluster has no nodes")
+		return skipf("the cluster has no nodes")
 	}
-	return f.about(objects...)
+	return f.About(objects...)
 }
 
 func decideProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed bool) Finding {
@@ -222,12 +224,12 @@ func decideProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed
 	}
 	switch {
 	case len(wrong) > 0:
-		return bad("%s with a wrong provider ID", count(len(wrong), "node")).about(append(wrong, odd...)...)
+		return problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...)
 	case len(odd) > 0:
-		return warn("%s without a provider ID of CloudStack", count(len(odd), "node")).about(odd...).
-			fix("have the node initialised: `csccm taint`; a foreign provider ID stays")
+		return warnf("%s without a provider ID of CloudStack", plural.Count(len(odd), "node")).About(odd...).
+			Fix("have the node initialised: `csccm taint`; a foreign provider ID stays")
 	}
-	return ok("%s", count(len(nodes), "node"))
+	return passf("%s", plural.Count(len(nodes), "node"))
 }
 
 // patience is how long a node may take to be initialised.
@@ -249,11 +251,11 @@ func decideUninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now tim
 	}
 	switch {
 	case len(stuck) > 0:
-		return bad("%s waiting for the controller", count(len(stuck), "node")).about(stuck...)
+		return problemf("%s waiting for the controller", plural.Count(len(stuck), "node")).About(stuck...)
 	case fresh > 0:
-		return ok("%s being initialised", count(fresh, "node"))
+		return passf("%s being initialised", plural.Count(fresh, "node"))
 	}
-	return ok("%s", count(len(nodes), "node"))
+	return passf("%s", plural.Count(len(nodes), "node"))
 }
 
 // tainted tells whether a node carries the taint, with an effect if one is given.
@@ -289,7 +291,7 @@ func whyStuck(n *corev1.Node, vms *inventory.VMSnapshot) string {
 	if wanted == "" {
 		return ""
 	}
-	have := addresses(&vm)
+	have := nicAddresses(&vm)
 	for _, ip := range strings.Split(wanted, ",") {
 		if !slices.Contains(have, ip) {
 			return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ip, vm.Name, strings.Join(have, ", "))
@@ -298,7 +300,7 @@ func whyStuck(n *corev1.Node, vms *inventory.VMSnapshot) string {
 	return ""
 }
 
-func addresses(vm *cloudstack.VirtualMachine) []string {
+func nicAddresses(vm *cloudstack.VirtualMachine) []string {
 	var out []string
 	for i := range vm.NICs {
 		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
@@ -318,9 +320,9 @@ func decideNoExecute(nodes []corev1.Node) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("Pods are evicted from %s", count(len(objects), "node")).about(objects...)
+		return problemf("Pods are evicted from %s", plural.Count(len(objects), "node")).About(objects...)
 	}
-	return ok("%s", count(len(nodes), "node"))
+	return passf("%s", plural.Count(len(nodes), "node"))
 }
 
 func decideDoomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
@@ -333,12 +335,12 @@ func decideDoomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 		}
 		notReady++
 		_, err := node.Match(vms, n)
-		if _, missing := errorAs[*node.NotFoundError](err); missing {
+		if _, missing := errors.AsType[*node.NotFoundError](err); missing {
 			objects = append(objects, nodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s would be deleted", count(len(objects), "node")).about(objects...)
+		return problemf("%s would be deleted", plural.Count(len(objects), "node")).About(objects...)
 	}
-	return ok("%s, %d NotReady", count(len(nodes), "node"), notReady)
+	return passf("%s, %d NotReady", plural.Count(len(nodes), "node"), notReady)
 }

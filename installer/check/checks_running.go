@@ -13,13 +13,14 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/kube/selftest"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // ---- health and metrics
 
 func decideAnswers(answers []answerOf) Finding {
 	if len(answers) == 0 {
-		return skip("the release has no Pod")
+		return skipf("the release has no Pod")
 	}
 	var sick, silent []Object
 	var how []string
@@ -47,11 +48,11 @@ func decideAnswers(answers []answerOf) Finding {
 	slices.Sort(how)
 	switch {
 	case len(sick) > 0:
-		return bad("%s not healthy", count(len(sick), "Pod")).about(append(sick, silent...)...)
+		return problemf("%s not healthy", plural.Count(len(sick), "Pod")).About(append(sick, silent...)...)
 	case len(silent) > 0:
-		return unknown("%s could not be asked", count(len(silent), "Pod")).about(silent...)
+		return unknownf("%s could not be asked", plural.Count(len(silent), "Pod")).About(silent...)
 	}
-	return ok("%s, %s", count(len(answers), "Pod"), strings.Join(slices.Compact(how), " and "))
+	return passf("%s, %s", plural.Count(len(answers), "Pod"), strings.Join(slices.Compact(how), " and "))
 }
 
 // probed tells whether the kubelet asks a Pod's /healthz and finds it well.
@@ -121,7 +122,7 @@ func (c *contactOf) works() bool { return c.last != c.failure }
 // makes calls all the time, so silence about failures means that they work.
 func decideContact(logs []logOf, now time.Time) Finding {
 	if len(logs) == 0 {
-		return skip("the release has no Pod that runs")
+		return skipf("the release has no Pod that runs")
 	}
 	var down, over, last *contactOf
 	lines := 0
@@ -144,21 +145,21 @@ func decideContact(logs []logOf, now time.Time) Finding {
 	}
 	switch {
 	case lines == 0:
-		return unknown("the controller's log of the last hour is empty")
+		return unknownf("the controller's log of the last hour is empty")
 	case down != nil:
 		return down.broken(now)
 	case over != nil:
-		return warn("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
-			about(Object{Kind: "Pod", Name: over.pod, Message: oneLine(over.failure.Get("err"))}).
-			evidence("at", over.again.At.Format(time.RFC3339)).fix("none needed; look into it if it comes again")
+		return warnf("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
+			About(Object{Kind: "Pod", Name: over.pod, Message: oneLine(over.failure.Get("err"))}).
+			With("at", over.again.At.Format(time.RFC3339)).Fix("none needed; look into it if it comes again")
 	case last == nil:
-		return ok("no failed call in %s of the log", count(lines, "line"))
+		return passf("no failed call in %s of the log", plural.Count(lines, "line"))
 	case last.last.Message == contactMade:
-		return ok("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).evidence("Pod", last.pod).evidence("at", last.last.At.Format(time.RFC3339))
+		return passf("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).With("Pod", last.pod).With("at", last.last.At.Format(time.RFC3339))
 	}
-	f := ok("no failed call for %s", now.Sub(last.last.At).Round(time.Minute))
+	f := passf("no failed call for %s", now.Sub(last.last.At).Round(time.Minute))
 	if last.failure != nil {
-		f = f.evidence("last failure", last.failure.Get("err"))
+		f = f.With("last failure", last.failure.Get("err"))
 	}
 	return f
 }
@@ -171,24 +172,24 @@ func (c *contactOf) broken(now time.Time) Finding {
 	if why == "" {
 		why = c.last.Message
 	}
-	f := bad("%s", oneLine(why)).about(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
-		ago(c.last, now), count(c.failures, "failed call"), recentlyEnough)})
+	f := problemf("%s", oneLine(why)).About(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
+		ago(c.last, now), plural.Count(c.failures, "failed call"), recentlyEnough)})
 	if fix := c.last.Get("remedy"); fix != "" && !unreachable(c.last) {
-		return f.fix("%s", fix)
+		return f.Fix("%s", fix)
 	}
-	return f.fix("%s", contactFix(why))
+	return f.Fix("%s", contactFix(why))
 }
 
 // decideSelfTest takes the word of a self-test in the cluster.
 func decideSelfTest(r *selftest.Result) Finding {
 	if r.Passed {
-		f := ok("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).evidence("at", r.At.Format(time.RFC3339))
+		f := passf("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).With("at", r.At.Format(time.RFC3339))
 		for _, found := range r.Findings {
-			f = f.evidence(found.Subject, found.Text)
+			f = f.With(found.Subject, found.Text)
 		}
 		return f
 	}
-	return bad("%s", oneLine(r.Problem)).about(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).fix("%s", r.Fix)
+	return problemf("%s", oneLine(r.Problem)).About(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).Fix("%s", r.Fix)
 }
 
 // unreachable tells whether a line is about CloudStack not being reached.

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -87,7 +88,7 @@ var admissionPolicies = []string{"-annotations", "-records", "-tenancy"}
 
 func decideAdmission(a admission, installed bool) Finding {
 	if !installed {
-		return skip("the controller is not installed")
+		return skipf("the controller is not installed")
 	}
 	var objects []Object
 	add := func(name, format string, args ...any) {
@@ -113,9 +114,9 @@ func decideAdmission(a admission, installed bool) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%d of %d policies do not refuse, or not always", faulty(objects), len(admissionPolicies)).about(objects...)
+		return problemf("%d of %d policies do not refuse, or not always", faulty(objects), len(admissionPolicies)).About(objects...)
 	}
-	return ok("%d policies", len(admissionPolicies))
+	return passf("%d policies", len(admissionPolicies))
 }
 
 // faulty counts the names among objects.
@@ -137,7 +138,7 @@ type policyFacts struct {
 func decidePolicy(in policyFacts) Finding {
 	p, set, err := tenants.PolicyOf(in.words)
 	if err != nil {
-		return bad("the controller's --tenancy cannot be read: %v", err).fix("correct the chart value tenancy: csccm upgrade -f VALUES")
+		return problemf("the controller's --tenancy cannot be read: %v", err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
 	}
 	if in.labelsErr != nil && p.NeedsLabels() {
 		return unread(in.labelsErr)
@@ -152,9 +153,9 @@ func decidePolicy(in policyFacts) Finding {
 		objects = append(objects, Object{Kind: "Service", Namespace: namespace, Name: name, Message: r.Message})
 	}
 	if len(objects) > 0 {
-		return bad("%s more than the policy allows", count(len(objects), "setting")).about(objects...).evidence("policy", whose)
+		return problemf("%s more than the policy allows", plural.Count(len(objects), "setting")).About(objects...).With("policy", whose)
 	}
-	return ok("none").evidence("policy", whose)
+	return passf("none").With("policy", whose)
 }
 
 func decideShared(in balanceFacts, addresses []cloudstack.PublicIP) Finding {
@@ -177,9 +178,9 @@ func decideShared(in balanceFacts, addresses []cloudstack.PublicIP) Finding {
 			"Service %s has it and does not share it with %s", s.Owner, strings.Join(s.Users, ", "))})
 	}
 	if len(objects) > 0 {
-		return bad("%s used across namespaces", count(len(objects), "address")).about(objects...)
+		return problemf("%s used across namespaces", plural.Count(len(objects), "address")).About(objects...)
 	}
-	return ok("none is used across namespaces without consent")
+	return passf("none is used across namespaces without consent")
 }
 
 // decideRecords compares records with tags. Where the role may not tag, an address without tags says nothing.
@@ -208,9 +209,9 @@ func decideRecords(services []corev1.Service, addresses []cloudstack.PublicIP, c
 		}
 	}
 	if len(objects) > 0 {
-		return bad("%s that CloudStack contradicts", count(len(objects), "record")).about(objects...)
+		return problemf("%s that CloudStack contradicts", plural.Count(len(objects), "record")).About(objects...)
 	}
-	return ok("none contradicts")
+	return passf("none contradicts")
 }
 
 func serviceObject(s *corev1.Service, message string) Object {

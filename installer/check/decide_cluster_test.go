@@ -187,12 +187,14 @@ func TestDecideRelease(t *testing.T) {
 	record := func(status string) []releaseRecord {
 		return []releaseRecord{{secret: "v1", revision: 1, status: "superseded"}, {secret: "v2", revision: 2, status: status}}
 	}
-	decide := func(r []releaseRecord, p Phase) Finding { return decideRelease("csccm", "kube-system", r, p) }
-	expect{OK, "is not in namespace", nil}.verify(t, decide(nil, PhaseInstalled))
-	expect{OK, "revision 2: deployed", nil}.verify(t, decide(record("deployed"), PhaseInstalled))
-	expect{"", "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-upgrade"), PhaseInstalled))
-	expect{"", "failed", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("failed"), PhaseInstalled))
-	expect{Warning, "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-install"), PhasePreflight))
+	decide := func(r []releaseRecord, preflight bool) Finding {
+		return decideRelease("csccm", "kube-system", r, preflight)
+	}
+	expect{OK, "is not in namespace", nil}.verify(t, decide(nil, false))
+	expect{OK, "revision 2: deployed", nil}.verify(t, decide(record("deployed"), false))
+	expect{"", "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-upgrade"), false))
+	expect{"", "failed", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("failed"), false))
+	expect{Warning, "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-install"), true))
 }
 
 func TestDecideLeaks(t *testing.T) {

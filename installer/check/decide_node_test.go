@@ -207,13 +207,3 @@ func TestDecideNetworks(t *testing.T) {
 	expect{"", "", []string{"Network net-1: not visible"}}.verify(t, decide(nil))
 	expect{Skipped, "", nil}.verify(t, decideNetworks(nil, threeVMs(), nil))
 }
-
-func TestWithoutCloudStack(t *testing.T) {
-	t.Parallel()
-	e := &Env{Namespace: "kube-system", SecretName: DefaultSecretName}
-	expect{Skipped, "Secret kube-system/cloudstack-secret", nil}.verify(t, e.withoutCloudStack())
-	e.NoCloudStack = "because"
-	expect{Skipped, "because", nil}.verify(t, e.withoutCloudStack())
-	e.CloudStackErr = errors.New("the cloud-config is broken")
-	expect{"", "broken", nil}.verify(t, e.withoutCloudStack())
-}

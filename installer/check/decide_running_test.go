@@ -165,10 +165,3 @@ func TestDifferences(t *testing.T) {
 		object("X", []any{map[string]any{"name": "c", "image": "1"}}), object("X", []any{map[string]any{"name": "c", "image": "2"}})))
 	require.Equal(t, []string{`data.new is not set, the release says 1`}, differences(object("X", map[string]any{}), object("X", map[string]any{"new": int64(1)})))
 }
-
-func TestNearest(t *testing.T) {
-	t.Parallel()
-	for typed, want := range map[string]string{"NODE001": "NODE-001", "node-01": "NODE-001", "nodes": "NODE", "HLEM-001": "HELM-001", "LB-1": "LB"} {
-		require.Contains(t, nearest(typed, All()), want, typed)
-	}
-}

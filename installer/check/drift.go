@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // objectsAtOnce bounds the calls about the objects of a manifest.
@@ -32,7 +35,7 @@ func runDrift(ctx context.Context, e *Env) Finding {
 	return judge(ctx, e.facts.releases, func(records []releaseRecord) Finding {
 		i := slices.IndexFunc(records, func(r releaseRecord) bool { return r.status == "deployed" })
 		if i < 0 {
-			return skip("no revision of release %s is deployed", e.Release)
+			return skipf("no revision of release %s is deployed", e.Release)
 		}
 		record := records[i]
 		content, err := record.content()
@@ -45,7 +48,7 @@ func runDrift(ctx context.Context, e *Env) Finding {
 		}
 		client, err := e.objects()
 		if err != nil {
-			return skip("%v", err)
+			return skipf("%v", err)
 		}
 		drifts, err := compareAll(ctx, client, wanted)
 		if err != nil {
@@ -109,9 +112,9 @@ func decideDrift(revision int, drifts []driftOf, namespace string) Finding {
 		}
 	}
 	if len(out) > 0 {
-		return bad("%d of %s differ from revision %d", len(out), count(len(drifts), "object"), revision).about(out...)
+		return problemf("%d of %s differ from revision %d", len(out), plural.Count(len(drifts), "object"), revision).About(out...)
 	}
-	return ok("%s as in revision %d", count(len(drifts), "object"), revision)
+	return passf("%s as in revision %d", plural.Count(len(drifts), "object"), revision)
 }
 
 // maxFields is how many differing fields of one object are named.
@@ -124,7 +127,7 @@ func differences(live, would *unstructured.Unstructured) []string {
 	var out []string
 	diff("", was, will, live.GetKind() == "Secret", &out)
 	if len(out) > maxFields {
-		out = append(out[:maxFields], fmt.Sprintf("and %s more", count(len(out)-maxFields, "field")))
+		out = append(out[:maxFields], fmt.Sprintf("and %s more", plural.Count(len(out)-maxFields, "field")))
 	}
 	return out
 }
@@ -148,7 +151,7 @@ func diff(path string, was, will any, hide bool, out *[]string) {
 	a, aMap := was.(map[string]any)
 	b, bMap := will.(map[string]any)
 	if aMap && bMap {
-		keys := sortedKeys(a)
+		keys := slices.Sorted(maps.Keys(a))
 		for k := range b {
 			if _, both := a[k]; !both {
 				keys = append(keys, k)

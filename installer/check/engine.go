@@ -191,7 +191,7 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 			return t.check.result(stopped(ctx), 0)
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
-			return t.check.result(skip("needs %s, which %s", code, pastTense(o)), 0)
+			return t.check.result(skipf("needs %s, which %s", code, pastTense(o)), 0)
 		}
 	}
 	select {
@@ -218,7 +218,7 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- unknown("the check itself broke (%v): please report this", p)
+				done <- unknownf("the check itself broke (%v): please report this", p)
 			}
 		}()
 		done <- t.check.Run(cctx, env)
@@ -230,16 +230,16 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 		}
 		return f
 	case <-timer.C():
-		return unknown("no result within %s", timeout)
+		return unknownf("no result within %s", timeout)
 	case <-ctx.Done():
 		return stopped(ctx)
 	}
 }
 
 func stopped(ctx context.Context) Finding {
-	f := unknown("not finished: interrupted")
+	f := unknownf("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f = unknown("not finished: the time for the whole run is over")
+		f = unknownf("not finished: the time for the whole run is over")
 	}
 	f.unfinished = true
 	return f
@@ -267,38 +267,38 @@ func positive(n, otherwise int) int {
 
 // ---- findings
 
-func ok(format string, args ...any) Finding {
+func passf(format string, args ...any) Finding {
 	return Finding{Outcome: OK, Message: fmt.Sprintf(format, args...)}
 }
 
 // bad is a finding whose outcome follows the check's severity.
-func bad(format string, args ...any) Finding {
+func problemf(format string, args ...any) Finding {
 	return Finding{Message: fmt.Sprintf(format, args...)}
 }
 
-func warn(format string, args ...any) Finding {
+func warnf(format string, args ...any) Finding {
 	return Finding{Outcome: Warning, Message: fmt.Sprintf(format, args...)}
 }
 
-func skip(format string, args ...any) Finding {
+func skipf(format string, args ...any) Finding {
 	return Finding{Outcome: Skipped, Message: fmt.Sprintf(format, args...)}
 }
 
-func unknown(format string, args ...any) Finding {
+func unknownf(format string, args ...any) Finding {
 	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
 }
 
-func (f Finding) about(objects ...Object) Finding {
+func (f Finding) About(objects ...Object) Finding {
 	f.Objects = append(f.Objects, objects...)
 	return f
 }
 
-func (f Finding) fix(format string, args ...any) Finding {
+func (f Finding) Fix(format string, args ...any) Finding {
 	f.Remedy = fmt.Sprintf(format, args...)
 	return f
 }
 
-func (f Finding) evidence(key, value string) Finding {
+func (f Finding) With(key, value string) Finding {
 	m := make(map[string]string, len(f.Evidence)+1)
 	for k, v := range f.Evidence {
 		m[k] = v

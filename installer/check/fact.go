@@ -97,14 +97,14 @@ func (f *fact[T]) peek() T {
 
 // unread is the finding when a fact could not be read, with the way to be able to.
 func unread(err error) Finding {
-	f := unknown("%v", err)
-	if r, found := errorAs[interface {
+	f := unknownf("%v", err)
+	if r, found := errors.AsType[interface {
 		error
 		Remedy() string
 	}](err); found {
-		return f.fix("%s", r.Remedy())
+		return f.Fix("%s", r.Remedy())
 	}
-	return f.fix("%s", credentials.Remedy(err))
+	return f.Fix("%s", credentials.Remedy(err))
 }
 
 // judge decides by one fact; without it the finding is unknown.

@@ -5,8 +5,6 @@ package check
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -156,5 +154,3 @@ func newFacts(run context.Context, env *Env) *facts {
 	f.balance = newFact(run, "Services and rules", env.readBalance)
 	return f
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

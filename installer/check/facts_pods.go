@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
 )
@@ -88,14 +88,14 @@ func (e *Env) readAnswers(ctx context.Context) ([]answerOf, error) {
 	for i := range pods {
 		out[i].pod = &pods[i]
 		group.Go(func() error {
-			out[i].ask(gctx, e)
+			e.ask(gctx, &out[i])
 			return nil
 		})
 	}
 	return out, group.Wait()
 }
 
-func (a *answerOf) ask(ctx context.Context, e *Env) {
+func (e *Env) ask(ctx context.Context, a *answerOf) {
 	pods, port := e.Cluster.Kube.CoreV1().Pods(a.pod.Namespace), strconv.Itoa(portOf(a.pod))
 	get := func(path string) (body string, err error) {
 		raw, err := pods.ProxyGet("https", a.pod.Name, port, path, nil).DoRaw(ctx)
@@ -114,7 +114,7 @@ func (a *answerOf) ask(ctx context.Context, e *Env) {
 	}
 	_, err = get("metrics")
 	// The API server hands no identity on, so a controller that serves metrics refuses.
-	a.metrics = err == nil || !isNotFound(err)
+	a.metrics = err == nil || !apierrors.IsNotFound(err)
 }
 
 // portOf is the port of health checks and metrics.

@@ -18,23 +18,15 @@ func (e *Env) readAdmission(ctx context.Context) (admission, error) {
 	labels := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + e.Release}
 	var out admission
 	var err error
-	out.policies, err = all(ctx, labels, func(ctx context.Context, o metav1.ListOptions) ([]admissionv1.ValidatingAdmissionPolicy, string, error) {
-		l, err := api.ValidatingAdmissionPolicies().List(ctx, o)
-		if err != nil {
-			return nil, "", e.Cluster.Explain(err)
-		}
-		return l.Items, l.Continue, nil
+	out.policies, err = listAll(ctx, e, labels, api.ValidatingAdmissionPolicies().List, func(l *admissionv1.ValidatingAdmissionPolicyList) []admissionv1.ValidatingAdmissionPolicy {
+		return l.Items
 	})
 	if err != nil {
 		return admission{}, err
 	}
 	// A binding may be somebody else's, so all are read.
-	out.bindings, err = all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]admissionv1.ValidatingAdmissionPolicyBinding, string, error) {
-		l, err := api.ValidatingAdmissionPolicyBindings().List(ctx, o)
-		if err != nil {
-			return nil, "", e.Cluster.Explain(err)
-		}
-		return l.Items, l.Continue, nil
+	out.bindings, err = listAll(ctx, e, metav1.ListOptions{}, api.ValidatingAdmissionPolicyBindings().List, func(l *admissionv1.ValidatingAdmissionPolicyBindingList) []admissionv1.ValidatingAdmissionPolicyBinding {
+		return l.Items
 	})
 	return out, err
 }

@@ -140,11 +140,11 @@ func (e *Env) exported() *Facts {
 	others := otherControllers(e.Release, e.Namespace, workloads)
 	for i := range workloads {
 		if w := &workloads[i]; w.isOurs(e.Release, e.Namespace) {
-			out.Controllers = append(out.Controllers, w.exported(true))
+			out.Controllers = append(out.Controllers, controllerOf(w, true))
 		}
 	}
 	for i := range others {
-		out.Controllers = append(out.Controllers, others[i].exported(false))
+		out.Controllers = append(out.Controllers, controllerOf(&others[i], false))
 	}
 	for _, l := range f.logs.peek() {
 		out.Logs = append(out.Logs, PodLog{l.pod, l.lines})
@@ -159,6 +159,6 @@ func (e *Env) exported() *Facts {
 	return out
 }
 
-func (w *workload) exported(ours bool) Controller {
+func controllerOf(w *workload, ours bool) Controller {
 	return Controller{Kind: w.kind, Namespace: w.namespace, Name: w.name, Images: w.images, Wanted: w.wanted, Ready: w.ready, Ours: ours}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // secondLook is the time between two reads of a node whose addresses are in doubt: a kubelet writes its
@@ -134,12 +135,12 @@ func decideAddresses(nodes int, suspects []suspect) Finding {
 	}
 	switch {
 	case len(fights) > 0:
-		return bad("kubelet and controller both write the addresses of %s", count(len(fights), "node")).about(append(fights, odd...)...)
+		return problemf("kubelet and controller both write the addresses of %s", plural.Count(len(fights), "node")).About(append(fights, odd...)...)
 	case len(odd) > 0:
-		return warn("%s with other addresses than CloudStack has", count(len(odd), "node")).about(odd...).
-			fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: %s", showLog)
+		return warnf("%s with other addresses than CloudStack has", plural.Count(len(odd), "node")).About(odd...).
+			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: %s", showLog)
 	}
-	return ok("%s", count(nodes, "node"))
+	return passf("%s", plural.Count(nodes, "node"))
 }
 
 // addressText is the list without names, in a fixed order.

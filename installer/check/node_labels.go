@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Older names of the topology labels; volumes made long ago still ask for them.
@@ -30,7 +32,7 @@ func runLabels(ctx context.Context, e *Env) Finding {
 		volumes, err := e.facts.volumes.get(ctx)
 		f := decideLabels(nodes, vms, region, volumes)
 		if err != nil {
-			f = f.evidence("volumes", "not judged: "+err.Error())
+			f = f.With("volumes", "not judged: "+err.Error())
 		}
 		return f
 	})
@@ -73,7 +75,7 @@ func decideLabels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string,
 		judged++
 		after = append(after, withOldNames(want))
 		var differ []string
-		for _, key := range sortedKeys(want) {
+		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
 			if !labelled || want[key] == "" || have == want[key] || key == corev1.LabelInstanceTypeStable && have == otherType {
 				continue
@@ -87,14 +89,14 @@ func decideLabels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string,
 	stranded := strandedVolumes(volumes, now, after)
 	switch {
 	case len(stranded) > 0:
-		return bad("%s bound to a zone or region that no node has, or will have", count(len(stranded), "volume")).about(append(stranded, out...)...).
-			fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
+		return problemf("%s bound to a zone or region that no node has, or will have", plural.Count(len(stranded), "volume")).About(append(stranded, out...)...).
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
 	case len(out) > 0:
-		return bad("%s with labels that CloudStack does not confirm", count(len(out), "node")).about(out...)
+		return problemf("%s with labels that CloudStack does not confirm", plural.Count(len(out), "node")).About(out...)
 	case judged == 0:
-		return skip("no node has a VM")
+		return skipf("no node has a VM")
 	}
-	return ok("%s, %s", count(judged, "node"), count(len(volumes), "volume"))
+	return passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume"))
 }
 
 func withOldNames(t topology) topology {

@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 func (e *Env) readPlaces(ctx context.Context) ([]credentials.Place, error) {
@@ -58,9 +60,9 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 	if zone != "" {
 		in += ", zone " + zone
 	}
-	f = bad("%d of %s have no VM in %s", len(lost), count(len(nodes), "node"), in)
+	f = problemf("%d of %s have no VM in %s", len(lost), plural.Count(len(nodes), "node"), in)
 	for i := range lost {
-		f = f.about(nodeObject(&lost[i], "has no VM there"))
+		f = f.About(nodeObject(&lost[i], "has no VM there"))
 	}
 	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
 	return decideMisplaced(f, lost, append([]credentials.Place{{Project: here, VMs: vms}}, others...), zone), false
@@ -73,7 +75,7 @@ const here = "."
 func withoutVM(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
 		_, err := node.Match(vms, &n)
-		missing, is := errorAs[*node.NotFoundError](err)
+		missing, is := errors.AsType[*node.NotFoundError](err)
 		return !is || missing.State != "" || likelyVM(&n, vms) != ""
 	})
 }
@@ -108,8 +110,8 @@ func decideMisplaced(f Finding, lost []corev1.Node, places []credentials.Place, 
 	}
 	f.Message += "; wrong account, project or zone"
 	if len(found) == 0 {
-		return f.fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
+		return f.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
 	}
 	f.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
-	return f.fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
+	return f.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
 }

@@ -47,7 +47,7 @@ func TestDecideMisplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := decideMisplaced(bad("x").fix("delete the Node"), lost, tc.places, tc.zone)
+			f := decideMisplaced(problemf("x").Fix("delete the Node"), lost, tc.places, tc.zone)
 			require.Contains(t, f.Message, tc.message)
 			require.Contains(t, f.Remedy, tc.fix)
 			require.Contains(t, f.Remedy, "do not delete any Node")

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,7 +56,7 @@ func (r *objects) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 func (r *objects) get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := r.of(o).Get(ctx, o.GetName(), metav1.GetOptions{})
 	switch {
-	case isNotFound(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is an answer
 	case err != nil:
 		return nil, &unreadError{o.GetKind() + " " + o.GetName(), r.explain(err)}

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/csccm/csccm/installer/kube/rights"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // reviewsAtOnce bounds the calls of the permission check.
@@ -54,7 +55,7 @@ func (e *Env) requests(ctx context.Context, wanted []unstructured.Unstructured) 
 		n, o := rights.Requests(c, e.Namespace, kinds)
 		needed, optional = append(needed, n...), append(optional, o...)
 	}
-	if _, err := e.facts.namespace.get(ctx); isNotFound(err) {
+	if _, err := e.facts.namespace.get(ctx); apierrors.IsNotFound(err) {
 		needed = append(needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
 	return needed, optional
@@ -109,7 +110,7 @@ func (e *Env) refusedObjects(ctx context.Context, wanted []unstructured.Unstruct
 	for i := range wanted {
 		group.Go(func() error {
 			_, err := client.dryRun(gctx, &wanted[i])
-			if err == nil || isNotFound(err) { // the namespace is still to be made
+			if err == nil || apierrors.IsNotFound(err) { // the namespace is still to be made
 				return nil
 			}
 			if reasons[i] = reasonOf(err); reasons[i] == "" {
@@ -143,12 +144,12 @@ func decidePermissions(needed, optional, denied []rights.Request, refused []Obje
 	slices.Sort(lost)
 	switch {
 	case len(missing) > 0:
-		return bad("the caller may not: %s", strings.Join(missing, ", ")).about(refused...)
+		return problemf("the caller may not: %s", strings.Join(missing, ", ")).About(refused...)
 	case len(refused) > 0:
-		return bad("the API server would refuse %s of the chart", count(len(refused), "object")).about(refused...)
+		return problemf("the API server would refuse %s of the chart", plural.Count(len(refused), "object")).About(refused...)
 	case len(lost) > 0:
-		return warn("the caller may not: %s", strings.Join(lost, ", ")).
-			fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
+		return warnf("the caller may not: %s", strings.Join(lost, ", ")).
+			Fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
 	}
-	return ok("all %d rights of an installation", len(needed)+len(optional))
+	return passf("all %d rights of an installation", len(needed)+len(optional))
 }

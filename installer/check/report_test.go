@@ -27,21 +27,21 @@ func sample(t *testing.T) Report {
 	for _, n := range strings.Split("abcdefghijklm", "") {
 		nodes = append(nodes, Object{Kind: "Node", Name: "worker-" + n, Message: "not-external (/flagz: --cloud-provider=\"\")"})
 	}
-	long := made("T-002", SeverityWarning, bad("13 of 13 nodes without it").about(nodes...).evidence("distribution", "kubeadm"))
+	long := made("T-002", SeverityWarning, problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
 	long.Remedy = "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`"
 	return run(t.Context(), &Env{}, []Check{
-		made("T-001", SeverityFatal, ok("v1.37.1 at https://192.0.2.1:6443").evidence("version", "v1.37.1")),
+		made("T-001", SeverityFatal, passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
 		long,
-		made("T-003", SeverityError, bad("nobody holds a lease").fix("look at the log")),
-		made("T-004", SeverityError, ok(""), "T-003"),
-		made("T-005", SeverityError, unknown("could not be read")),
+		made("T-003", SeverityError, problemf("nobody holds a lease").Fix("look at the log")),
+		made("T-004", SeverityError, passf(""), "T-003"),
+		made("T-005", SeverityError, unknownf("could not be read")),
 	}, Selection{Phase: PhaseInstalled}, nil)
 }
 
 // What could not be found out is not success, and the API server's version is no finding about a controller.
 func TestNothingCouldBeJudged(t *testing.T) {
 	t.Parallel()
-	version, dark, na := made("K8S-001", SeverityFatal, ok("v1.37.1")), made("T-001", SeverityError, unknown("forbidden").fix("ask for the right")), made("T-002", SeverityError, skip("none"))
+	version, dark, na := made("K8S-001", SeverityFatal, passf("v1.37.1")), made("T-001", SeverityError, unknownf("forbidden").Fix("ask for the right")), made("T-002", SeverityError, skipf("none"))
 	for name, tc := range map[string]struct {
 		checks []Check
 		err    string
@@ -50,8 +50,8 @@ func TestNothingCouldBeJudged(t *testing.T) {
 		"unknown and skipped":  {[]Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
 		"all skipped":          {[]Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
 		"only the version":     {[]Check{version}, ""},
-		"one is judged":        {[]Check{dark, made("T-003", SeverityError, ok(""))}, ""},
-		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, bad(""))}, "exit code 3"},
+		"one is judged":        {[]Check{dark, made("T-003", SeverityError, passf(""))}, ""},
+		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, problemf(""))}, "exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,18 +76,18 @@ func TestExitCodes(t *testing.T) {
 		severity      Severity
 		plain, strict int
 	}{
-		{"ok", ok(""), SeverityError, 0, 0},
-		{"failed", bad(""), SeverityError, 3, 3},
-		{"fatal", bad(""), SeverityFatal, 3, 3},
-		{"warning", bad(""), SeverityWarning, 0, 4},
-		{"explicit warning", warn(""), SeverityError, 0, 4},
-		{"skipped", skip(""), SeverityError, 0, 0},
-		{"unknown", unknown(""), SeverityError, 0, 4},
+		{"ok", passf(""), SeverityError, 0, 0},
+		{"failed", problemf(""), SeverityError, 3, 3},
+		{"fatal", problemf(""), SeverityFatal, 3, 3},
+		{"warning", problemf(""), SeverityWarning, 0, 4},
+		{"explicit warning", warnf(""), SeverityError, 0, 4},
+		{"skipped", skipf(""), SeverityError, 0, 0},
+		{"unknown", unknownf(""), SeverityError, 0, 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, ok(""))}, Selection{}, nil)
+			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, passf(""))}, Selection{}, nil)
 			require.Equal(t, tt.plain, r.ExitCode(SeverityError))
 			require.Equal(t, tt.strict, r.ExitCode(SeverityWarning))
 			err := r.Err(SeverityWarning)
