@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kversion "k8s.io/apimachinery/pkg/version"
 
-	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 )
 
@@ -39,19 +39,13 @@ func listAll[T any, L metav1.ListInterface](ctx context.Context, e *Env, o metav
 
 func (e *Env) readVersion(ctx context.Context) (*kversion.Info, error) { return e.Cluster.Ping(ctx) }
 
-// distribution is how the cluster was made, and what told so.
-type distribution struct {
-	name cluster.Distribution
-	by   string
-}
-
-func (e *Env) readDistribution(ctx context.Context) (distribution, error) {
+func (e *Env) readDistribution(ctx context.Context) (decide.Distribution, error) {
 	nodes, err := e.facts.nodes.get(ctx)
 	if err != nil {
-		return distribution{}, err
+		return decide.Distribution{}, err
 	}
 	d, by, err := e.Cluster.Distribution(ctx, nodes)
-	return distribution{d, by}, err
+	return decide.Distribution{Name: d, By: by}, err
 }
 
 func (e *Env) readNodes(ctx context.Context) ([]corev1.Node, error) {
@@ -103,19 +97,19 @@ func (e *Env) readServices(ctx context.Context) ([]corev1.Service, error) {
 	return services, err
 }
 
-func (e *Env) readWorkloads(ctx context.Context) ([]workload, error) {
+func (e *Env) readWorkloads(ctx context.Context) ([]decide.Workload, error) {
 	apps := e.Cluster.Kube.AppsV1()
 	deployments, err := listAll(ctx, e, metav1.ListOptions{}, apps.Deployments(metav1.NamespaceAll).List, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items })
 	if err != nil {
 		return nil, err
 	}
 	sets, err := listAll(ctx, e, metav1.ListOptions{}, apps.DaemonSets(metav1.NamespaceAll).List, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items })
-	var out []workload
+	var out []decide.Workload
 	for i := range deployments {
-		out = append(out, deploymentOf(&deployments[i]))
+		out = append(out, decide.DeploymentOf(&deployments[i]))
 	}
 	for i := range sets {
-		out = append(out, daemonSetOf(&sets[i]))
+		out = append(out, decide.DaemonSetOf(&sets[i]))
 	}
 	return out, err
 }
@@ -149,10 +143,10 @@ func (e *Env) readEvents(ctx context.Context) ([]corev1.Event, error) {
 }
 
 // readReleases reads the records that Helm keeps of the release, oldest first.
-func (e *Env) readReleases(ctx context.Context) ([]releaseRecord, error) {
+func (e *Env) readReleases(ctx context.Context) ([]decide.ReleaseRecord, error) {
 	secrets, err := listAll(ctx, e, metav1.ListOptions{LabelSelector: "owner=helm,name=" + e.Release}, e.Cluster.Kube.CoreV1().Secrets(e.Namespace).List, func(l *corev1.SecretList) []corev1.Secret { return l.Items })
 	if err != nil {
 		return nil, err
 	}
-	return releaseRecords(secrets), nil
+	return decide.ReleaseRecords(secrets), nil
 }
