@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestDecideMisplaced(t *testing.T) {
 			message: "1 in the account itself", fix: "the account itself: no --project",
 		},
 		"another zone of the project": {
-			places:  []credentials.Place{{Project: here, VMs: []cloudstack.VirtualMachine{inZone(vm(idA, "a", ""), "z2"), inZone(vm(idB, "b", ""), "z2")}}},
+			places:  []credentials.Place{{Project: Here, VMs: []cloudstack.VirtualMachine{inZone(vm(idA, "a", ""), "z2"), inZone(vm(idB, "b", ""), "z2")}}},
 			zone:    "z1",
 			message: "2 in zone z2", fix: "zone z2: --zone z2",
 		},
@@ -47,7 +47,7 @@ func TestDecideMisplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := decideMisplaced(bad("x").fix("delete the Node"), lost, tc.places, tc.zone)
+			f := Elsewhere(Problemf("x").Fix("delete the Node"), lost, tc.places, tc.zone)
 			require.Contains(t, f.Message, tc.message)
 			require.Contains(t, f.Remedy, tc.fix)
 			require.Contains(t, f.Remedy, "do not delete any Node")
@@ -62,7 +62,7 @@ func TestWithoutVM(t *testing.T) {
 	vms := snapshot(vm(idA, "a", ""), destroyed)
 	renamed := nodeWith("other-name")
 	renamed.Status.NodeInfo.SystemUUID = idA
-	nodes := withoutVM([]corev1.Node{nodeWith("a"), nodeWith("gone"), renamed, nodeWith("lost")}, vms)
+	nodes := WithoutVM([]corev1.Node{nodeWith("a"), nodeWith("gone"), renamed, nodeWith("lost")}, vms)
 	require.Len(t, nodes, 1)
 	require.Equal(t, "lost", nodes[0].Name)
 }

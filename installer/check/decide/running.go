@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"fmt"
@@ -13,48 +13,48 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/kube/selftest"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
-// ---- health and metrics
-
-func decideAnswers(answers []answerOf) Finding {
+// Answers decides CCM-004.
+func Answers(answers []Answer) Finding {
 	if len(answers) == 0 {
-		return skip("the release has no Pod")
+		return Skipf("the release has no Pod")
 	}
 	var sick, silent []Object
 	var how []string
 	for i := range answers {
 		a := &answers[i]
-		o := Object{Kind: "Pod", Namespace: a.pod.Namespace, Name: a.pod.Name}
+		o := Object{Kind: "Pod", Namespace: a.Pod.Namespace, Name: a.Pod.Name}
 		switch {
-		case a.healthy && a.metrics:
+		case a.Healthy && a.Metrics:
 			how = append(how, "asked through the API server")
-		case a.healthy:
+		case a.Healthy:
 			o.Message = "serves /healthz but no /metrics"
 			sick = append(sick, o)
-		case a.health != "":
-			o.Message = "/healthz: " + a.health
+		case a.Health != "":
+			o.Message = "/healthz: " + a.Health
 			sick = append(sick, o)
-		case probed(a.pod):
+		case probed(a.Pod):
 			// A firewall between control plane and node, or a role without pods/proxy, hides the Pod from
 			// us, not from its kubelet.
 			how = append(how, "by the kubelet's probe")
 		default:
-			o.Message = a.err.Error()
+			o.Message = a.Err.Error()
 			silent = append(silent, o)
 		}
 	}
 	slices.Sort(how)
 	switch {
 	case len(sick) > 0:
-		return bad("%s not healthy", count(len(sick), "Pod")).about(append(sick, silent...)...)
+		return Problemf("%s not healthy", plural.Count(len(sick), "Pod")).About(append(sick, silent...)...)
 	case len(silent) > 0:
-		return unknown("%s could not be asked", count(len(silent), "Pod")).about(silent...)
+		return Unknownf("%s could not be asked", plural.Count(len(silent), "Pod")).About(silent...)
 	}
-	return ok("%s, %s", count(len(answers), "Pod"), strings.Join(slices.Compact(how), " and "))
+	return Passf("%s, %s", plural.Count(len(answers), "Pod"), strings.Join(slices.Compact(how), " and "))
 }
 
-// probed tells whether the kubelet asks a Pod's /healthz and finds it well.
+// probed reports whether the kubelet asks a Pod's /healthz and finds it well.
 func probed(p *corev1.Pod) bool {
 	for i := range p.Spec.Containers {
 		r := p.Spec.Containers[i].ReadinessProbe
@@ -64,8 +64,6 @@ func probed(p *corev1.Pod) bool {
 	}
 	return false
 }
-
-// ---- CloudStack from inside
 
 // Texts of the controller's log, and of its client's errors.
 const (
@@ -81,22 +79,22 @@ const (
 	podNameFix      = "the Pod uses the node's resolver with hostNetwork: make the name known to it, set dnsPolicy of the chart, or write an address into api-url"
 	podTrustFix     = "give the chart the CA of CloudStack's certificate (caBundle.configMapName; csccm install --ca-file FILE does it)"
 	podProxyFix     = "correct proxy.http and proxy.https of the chart, or add CloudStack's host to proxy.noProxy"
-	podAnyContactFx = "the controller's log says more: " + showLog
+	podAnyContactFx = "the controller's log says more: " + ShowLog
 )
 
 // contactOf is what one Pod's log says of the way to CloudStack.
 type contactOf struct {
 	pod      string
-	last     *podlog.Line // that tells whether CloudStack is reached; nil without one
+	last     *podlog.Line // that says whether CloudStack is reached; nil without one
 	failure  *podlog.Line // the newest that tells that it is not
 	again    *podlog.Line // that tells that an outage is over; nil without one since the newest failure
 	failures int          // recently
 }
 
-func contactIn(log *logOf, now time.Time) contactOf {
-	c := contactOf{pod: log.pod}
-	for i := range log.lines {
-		l := &log.lines[i]
+func contactIn(log *Log, now time.Time) contactOf {
+	c := contactOf{pod: log.Pod}
+	for i := range log.Lines {
+		l := &log.Lines[i]
 		broken := unreachable(l)
 		if broken && now.Sub(l.At) <= recentlyEnough {
 			c.failures++
@@ -114,19 +112,19 @@ func contactIn(log *logOf, now time.Time) contactOf {
 	return c
 }
 
-// works tells whether the newest line is no failure.
+// works reports whether the newest line is no failure.
 func (c *contactOf) works() bool { return c.last != c.failure }
 
-// decideContact tells whether the controller reaches CloudStack from where it runs, by what it wrote: it
+// Contact reports whether the controller reaches CloudStack from where it runs, by what it wrote: it
 // makes calls all the time, so silence about failures means that they work.
-func decideContact(logs []logOf, now time.Time) Finding {
+func Contact(logs []Log, now time.Time) Finding {
 	if len(logs) == 0 {
-		return skip("the release has no Pod that runs")
+		return Skipf("the release has no Pod that runs")
 	}
 	var down, over, last *contactOf
 	lines := 0
 	for i := range logs {
-		lines += len(logs[i].lines)
+		lines += len(logs[i].Lines)
 		c := contactIn(&logs[i], now)
 		if c.last == nil {
 			continue
@@ -144,21 +142,21 @@ func decideContact(logs []logOf, now time.Time) Finding {
 	}
 	switch {
 	case lines == 0:
-		return unknown("the controller's log of the last hour is empty")
+		return Unknownf("the controller's log of the last hour is empty")
 	case down != nil:
 		return down.broken(now)
 	case over != nil:
-		return warn("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
-			about(Object{Kind: "Pod", Name: over.pod, Message: oneLine(over.failure.Get("err"))}).
-			evidence("at", over.again.At.Format(time.RFC3339)).fix("none needed; look into it if it comes again")
+		return Warnf("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
+			About(Object{Kind: "Pod", Name: over.pod, Message: OneLine(over.failure.Get("err"))}).
+			With("at", over.again.At.Format(time.RFC3339)).Fix("none needed; look into it if it comes again")
 	case last == nil:
-		return ok("no failed call in %s of the log", count(lines, "line"))
+		return Passf("no failed call in %s of the log", plural.Count(lines, "line"))
 	case last.last.Message == contactMade:
-		return ok("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).evidence("Pod", last.pod).evidence("at", last.last.At.Format(time.RFC3339))
+		return Passf("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).With("Pod", last.pod).With("at", last.last.At.Format(time.RFC3339))
 	}
-	f := ok("no failed call for %s", now.Sub(last.last.At).Round(time.Minute))
+	f := Passf("no failed call for %s", now.Sub(last.last.At).Round(time.Minute))
 	if last.failure != nil {
-		f = f.evidence("last failure", last.failure.Get("err"))
+		f = f.With("last failure", last.failure.Get("err"))
 	}
 	return f
 }
@@ -171,27 +169,27 @@ func (c *contactOf) broken(now time.Time) Finding {
 	if why == "" {
 		why = c.last.Message
 	}
-	f := bad("%s", oneLine(why)).about(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
-		ago(c.last, now), count(c.failures, "failed call"), recentlyEnough)})
+	f := Problemf("%s", OneLine(why)).About(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
+		ago(c.last, now), plural.Count(c.failures, "failed call"), recentlyEnough)})
 	if fix := c.last.Get("remedy"); fix != "" && !unreachable(c.last) {
-		return f.fix("%s", fix)
+		return f.Fix("%s", fix)
 	}
-	return f.fix("%s", contactFix(why))
+	return f.Fix("%s", contactFix(why))
 }
 
-// decideSelfTest takes the word of a self-test in the cluster.
-func decideSelfTest(r *selftest.Result) Finding {
+// SelfTest takes the word of a self-test in the cluster.
+func SelfTest(r *selftest.Result) Finding {
 	if r.Passed {
-		f := ok("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).evidence("at", r.At.Format(time.RFC3339))
+		f := Passf("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).With("at", r.At.Format(time.RFC3339))
 		for _, found := range r.Findings {
-			f = f.evidence(found.Subject, found.Text)
+			f = f.With(found.Subject, found.Text)
 		}
 		return f
 	}
-	return bad("%s", oneLine(r.Problem)).about(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).fix("%s", r.Fix)
+	return Problemf("%s", OneLine(r.Problem)).About(Object{Kind: "Pod", Name: r.Pod, Message: "its self-test failed"}).Fix("%s", r.Fix)
 }
 
-// unreachable tells whether a line is about CloudStack not being reached.
+// unreachable reports whether a line is about CloudStack not being reached.
 func unreachable(l *podlog.Line) bool {
 	text := l.Get("err")
 	if text == "" {
@@ -213,4 +211,19 @@ func contactFix(why string) string {
 		return podNetworkFix
 	}
 	return podAnyContactFx
+}
+
+// Log is what one Pod of the controller logged in the last hour.
+type Log struct {
+	Pod   string
+	Lines []podlog.Line
+}
+
+// Answer is what a Pod's own endpoints returned through the API server.
+type Answer struct {
+	Pod     *corev1.Pod
+	Health  string // body of /healthz; "" when it could not be asked
+	Healthy bool
+	Metrics bool  // /metrics is there, if only to refuse a caller without rights
+	Err     error // why it could not be asked
 }

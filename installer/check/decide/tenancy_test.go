@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"errors"
@@ -21,25 +21,25 @@ import (
 
 func TestDecideTLS(t *testing.T) {
 	t.Parallel()
-	expect{Skipped, "no cloud-config", nil}.verify(t, decideTLS(nil))
-	expect{OK, "https://cloud", nil}.verify(t, decideTLS(&cloudstack.Config{APIURL: "https://cloud/client/api"}))
-	expect{OK, "http://127.0.0.1", nil}.verify(t, decideTLS(&cloudstack.Config{APIURL: "http://127.0.0.1:8080/client/api"}))
-	expect{"", "http://cloud/client/api is asked without TLS", nil}.verify(t, decideTLS(&cloudstack.Config{APIURL: "http://cloud/client/api"}))
-	expect{Skipped, "no cloud-config", nil}.verify(t, decideVerified(nil))
-	expect{OK, "of the system", nil}.verify(t, decideVerified(&cloudstack.Config{}))
-	expect{OK, "ca-file", nil}.verify(t, decideVerified(&cloudstack.Config{CAFile: "x"}))
-	expect{"", "any certificate", nil}.verify(t, decideVerified(&cloudstack.Config{CAFile: "x", SSLNoVerify: true}))
+	expect{Skipped, "no cloud-config", nil}.verify(t, TLS(nil))
+	expect{OK, "https://cloud", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "https://cloud/client/api"}))
+	expect{OK, "http://127.0.0.1", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "http://127.0.0.1:8080/client/api"}))
+	expect{"", "http://cloud/client/api is asked without TLS", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "http://cloud/client/api"}))
+	expect{Skipped, "no cloud-config", nil}.verify(t, Verified(nil))
+	expect{OK, "of the system", nil}.verify(t, Verified(&cloudstack.Config{}))
+	expect{OK, "ca-file", nil}.verify(t, Verified(&cloudstack.Config{CAFile: "x"}))
+	expect{"", "any certificate", nil}.verify(t, Verified(&cloudstack.Config{CAFile: "x", SSLNoVerify: true}))
 }
 
 func TestDecideAdmission(t *testing.T) {
 	t.Parallel()
 	fail, ignore := admissionv1.Fail, admissionv1.Ignore
-	whole := func(change func(*admission)) admission {
-		var a admission
+	whole := func(change func(*AdmissionObjects)) AdmissionObjects {
+		var a AdmissionObjects
 		for _, end := range admissionPolicies {
 			meta := metav1.ObjectMeta{Name: "prod" + end}
-			a.policies = append(a.policies, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail}})
-			a.bindings = append(a.bindings, admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			a.Policies = append(a.Policies, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail}})
+			a.Bindings = append(a.Bindings, admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: meta.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 			}})
 		}
@@ -48,29 +48,29 @@ func TestDecideAdmission(t *testing.T) {
 	}
 	const kind = "ValidatingAdmissionPolicy "
 	for name, tt := range map[string]struct {
-		change func(*admission)
+		change func(*AdmissionObjects)
 		expect expect
 	}{
-		"whole":                  {func(*admission) {}, expect{OK, "3 policies", nil}},
-		"the default of the API": {func(a *admission) { a.policies[0].Spec.FailurePolicy = nil }, expect{OK, "3 policies", nil}},
-		"none": {func(a *admission) { *a = admission{} }, expect{"", "3 of 3", []string{
+		"whole":                  {func(*AdmissionObjects) {}, expect{OK, "3 policies", nil}},
+		"the default of the API": {func(a *AdmissionObjects) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "3 policies", nil}},
+		"none": {func(a *AdmissionObjects) { *a = AdmissionObjects{} }, expect{"", "3 of 3", []string{
 			kind + "*-annotations: not in", kind + "*-records: not in", kind + "*-tenancy: not in",
 		}}},
-		"open":      {func(a *admission) { a.policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{kind + "prod-records: failurePolicy is Ignore"}}},
-		"not bound": {func(a *admission) { a.bindings = a.bindings[:2] }, expect{"", "1 of 3", []string{kind + "prod-tenancy: no binding"}}},
-		"bound to warn": {func(a *admission) {
-			a.bindings[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}
+		"open":      {func(a *AdmissionObjects) { a.Policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{kind + "prod-records: failurePolicy is Ignore"}}},
+		"not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[:2] }, expect{"", "1 of 3", []string{kind + "prod-tenancy: no binding"}}},
+		"bound to warn": {func(a *AdmissionObjects) {
+			a.Bindings[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}
 		}, expect{"", "1 of 3", []string{kind + "prod-annotations: no binding"}}},
-		"open and not bound": {func(a *admission) { a.bindings = a.bindings[1:]; a.policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{
+		"open and not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{
 			kind + "prod-annotations: failurePolicy", kind + "prod-annotations: no binding",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.expect.verify(t, decideAdmission(whole(tt.change), true))
+			tt.expect.verify(t, Admission(whole(tt.change), true))
 		})
 	}
-	expect{Skipped, "not installed", nil}.verify(t, decideAdmission(admission{}, false))
+	expect{Skipped, "not installed", nil}.verify(t, Admission(AdmissionObjects{}, false))
 }
 
 func balancedService(name, uid, ip string, annotations map[string]string) corev1.Service {
@@ -85,34 +85,34 @@ func TestDecidePolicy(t *testing.T) {
 	services := []corev1.Service{
 		balancedService("a/web", "1", "192.0.2.1", map[string]string{annotation.Network: "n"}), balancedService("b/web", "2", "192.0.2.2", nil),
 	}
-	facts := func(words ...string) policyFacts {
-		return policyFacts{words: words, view: tenants.View{Services: services}}
+	facts := func(words ...string) PolicyFacts {
+		return PolicyFacts{Words: words, View: tenants.View{Services: services}}
 	}
 	refused := expect{"", "1 setting more than the policy allows", []string{"Service a/web: cloudstack-load-balancer-network"}}
-	refused.verify(t, decidePolicy(facts()))
-	refused.verify(t, decidePolicy(facts("--tenancy=")))
-	require.Equal(t, "--tenancy of the controller", decidePolicy(facts("--tenancy=")).Evidence["policy"])
-	expect{OK, "none", nil}.verify(t, decidePolicy(facts("--tenancy={}")))
-	expect{"", "cannot be read", nil}.verify(t, decidePolicy(facts("--tenancy={")))
+	refused.verify(t, Policy(facts()))
+	refused.verify(t, Policy(facts("--tenancy=")))
+	require.Equal(t, "--tenancy of the controller", Policy(facts("--tenancy=")).Evidence["policy"])
+	expect{OK, "none", nil}.verify(t, Policy(facts("--tenancy={}")))
+	expect{"", "cannot be read", nil}.verify(t, Policy(facts("--tenancy={")))
 	// Labels of namespaces matter to a policy with selectors alone.
 	unread := facts(`--tenancy={"trustedNamespaces":[{"matchLabels":{"a":"b"}}]}`)
-	unread.labelsErr = errors.New("no")
-	expect{Unknown, "no", nil}.verify(t, decidePolicy(unread))
-	unread.words = nil
-	refused.verify(t, decidePolicy(unread))
+	unread.LabelsErr = errors.New("no")
+	expect{Unknown, "no", nil}.verify(t, Policy(unread))
+	unread.Words = nil
+	refused.verify(t, Policy(unread))
 }
 
 func TestDecideShared(t *testing.T) {
 	t.Parallel()
-	in := balanceFacts{services: []corev1.Service{balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", nil)}}
+	in := BalanceFacts{Services: []corev1.Service{balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", nil)}}
 	tag := func(uid string) []cloudstack.PublicIP {
 		return []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{loadbalancer.TagServiceUID: uid}}, {Address: "192.0.2.9"}}
 	}
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.verify(t, decideShared(in, tag("2")))
-	in.services[1].Annotations = map[string]string{annotation.ShareWith: "a"}
-	expect{OK, "none", nil}.verify(t, decideShared(in, tag("2")))
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service a/web has it"}}.verify(t, decideShared(in, tag("1")))
-	expect{OK, "none", nil}.verify(t, decideShared(balanceFacts{}, nil))
+	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.verify(t, Shared(in, tag("2")))
+	in.Services[1].Annotations = map[string]string{annotation.ShareWith: "a"}
+	expect{OK, "none", nil}.verify(t, Shared(in, tag("2")))
+	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service a/web has it"}}.verify(t, Shared(in, tag("1")))
+	expect{OK, "none", nil}.verify(t, Shared(BalanceFacts{}, nil))
 }
 
 func TestDecideRecords(t *testing.T) {
@@ -151,7 +151,7 @@ func TestDecideRecords(t *testing.T) {
 			if tt.predecessor {
 				s.Annotations[annotation.AssociatedByController] = "true"
 			}
-			f := decideRecords([]corev1.Service{s}, []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}, id, tt.mayTag)
+			f := Records([]corev1.Service{s}, []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}, id, tt.mayTag)
 			if tt.says == "" {
 				expect{OK, "none", nil}.verify(t, f)
 				return

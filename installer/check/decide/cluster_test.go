@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"bytes"
@@ -63,10 +63,10 @@ func notReadyNode(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.Condi
 func TestDecideReachable(t *testing.T) {
 	t.Parallel()
 	c := &cluster.Cluster{Server: "https://192.0.2.1:6443", Context: "prod", User: "alice"}
-	f := decideReachable(c, &kversion.Info{GitVersion: "v1.37.1"}, nil)
+	f := Reachable(c, &kversion.Info{GitVersion: "v1.37.1"}, nil)
 	expect{OK, "v1.37.1 at https://192.0.2.1:6443", nil}.verify(t, f)
 	require.Equal(t, map[string]string{"version": "v1.37.1", "context": "prod", "server": "https://192.0.2.1:6443", "user": "alice"}, f.Evidence)
-	f = decideReachable(c, nil, &cluster.Error{What: "connection refused", Fix: "start it"})
+	f = Reachable(c, nil, &cluster.Error{What: "connection refused", Fix: "start it"})
 	expect{"", "connection refused", nil}.verify(t, f)
 	require.Equal(t, "start it", f.Remedy)
 }
@@ -78,7 +78,7 @@ func TestDecideVersion(t *testing.T) {
 		"v1.32.0": {"", "too old", nil}, "v1.38.0": {Warning, "newer than the tested", nil}, "v1.37+": {OK, "", nil},
 		"v0.0.0-master": {Unknown, "not understood", nil}, "": {Unknown, "", nil},
 	} {
-		want.verify(t, decideVersion(&kversion.Info{GitVersion: version}))
+		want.verify(t, Version(&kversion.Info{GitVersion: version}))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestDecideClocks(t *testing.T) {
 		{"NotReady nodes say nothing", []corev1.Node{nodeWith("a", beat(time.Hour), notReadyNode)}, nil, expect{Skipped, "no Ready node", nil}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.want.verify(t, decideClocks(tt.nodes, tt.leases, now, nil)) })
+		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.want.verify(t, Clocks(tt.nodes, tt.leases, now, nil)) })
 	}
 }
 
@@ -115,12 +115,12 @@ func TestDecidePodSecurity(t *testing.T) {
 	ns := func(level string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
 	}
-	expect{OK, "allows", nil}.verify(t, decidePodSecurity("x", &corev1.Namespace{}, nil))
-	expect{OK, "allows", nil}.verify(t, decidePodSecurity("x", ns("privileged"), nil))
-	expect{"", `"baseline"`, []string{"Namespace x: "}}.verify(t, decidePodSecurity("x", ns("baseline"), nil))
-	expect{"", `"restricted"`, []string{"Namespace x: "}}.verify(t, decidePodSecurity("x", ns("restricted"), nil))
-	expect{OK, "not there yet", nil}.verify(t, decidePodSecurity("x", nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
-	expect{Unknown, "boom", nil}.verify(t, decidePodSecurity("x", nil, errors.New("boom")))
+	expect{OK, "allows", nil}.verify(t, PodSecurity("x", &corev1.Namespace{}, nil))
+	expect{OK, "allows", nil}.verify(t, PodSecurity("x", ns("privileged"), nil))
+	expect{"", `"baseline"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("baseline"), nil))
+	expect{"", `"restricted"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("restricted"), nil))
+	expect{OK, "not there yet", nil}.verify(t, PodSecurity("x", nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
+	expect{Unknown, "boom", nil}.verify(t, PodSecurity("x", nil, errors.New("boom")))
 }
 
 func TestDecideKubeletVersions(t *testing.T) {
@@ -130,10 +130,10 @@ func TestDecideKubeletVersions(t *testing.T) {
 	}
 	windows := func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }
 	server := &kversion.Info{GitVersion: "v1.37.1"}
-	expect{OK, "2 nodes", nil}.verify(t, decideKubeletVersions(server, []corev1.Node{nodeWith("a"), nodeWith("b", version("v1.34.0+rke2r1"))}))
-	expect{"", "3 findings", []string{"Node a: newer", "Node b: more than 3", "Node c: windows"}}.verify(t, decideKubeletVersions(server,
+	expect{OK, "2 nodes", nil}.verify(t, KubeletVersions(server, []corev1.Node{nodeWith("a"), nodeWith("b", version("v1.34.0+rke2r1"))}))
+	expect{"", "3 findings", []string{"Node a: newer", "Node b: more than 3", "Node c: windows"}}.verify(t, KubeletVersions(server,
 		[]corev1.Node{nodeWith("a", version("v1.38.0")), nodeWith("b", version("v1.33.9")), nodeWith("c", windows)}))
-	expect{Skipped, "", nil}.verify(t, decideKubeletVersions(server, nil))
+	expect{Skipped, "", nil}.verify(t, KubeletVersions(server, nil))
 }
 
 func TestDecidePermissions(t *testing.T) {
@@ -143,7 +143,7 @@ func TestDecidePermissions(t *testing.T) {
 	kubelets := rights.Request{Verb: "get", Resource: "nodes/proxy"}
 	needed, optional := []rights.Request{secrets, roles}, []rights.Request{kubelets}
 	decide := func(refused []Object, denied ...rights.Request) Finding {
-		return decidePermissions(needed, optional, denied, refused)
+		return Permissions(needed, optional, denied, refused)
 	}
 	role := []Object{{Kind: "ClusterRole", Name: "r", Message: "no"}}
 	expect{OK, "all 3 rights", nil}.verify(t, decide(nil))
@@ -173,36 +173,38 @@ func TestReleaseRecords(t *testing.T) {
 	t.Parallel()
 	other := helmSecret("x", "9", "deployed", nil)
 	other.Type = corev1.SecretTypeOpaque
-	r := releaseRecords([]corev1.Secret{
+	r := ReleaseRecords([]corev1.Secret{
 		helmSecret("v10", "10", "deployed", packed(t, `{"config":{}}`)), other, helmSecret("v2", "2", "superseded", []byte("***")),
 	})
 	require.Len(t, r, 2)
 	require.Equal(t, "v2", r[0].secret, "by number, not by text")
-	require.Error(t, r[0].err)
+	require.Error(t, r[0].Err)
 	require.JSONEq(t, `{"config":{}}`, r[1].text)
 }
 
 func TestDecideRelease(t *testing.T) {
 	t.Parallel()
-	record := func(status string) []releaseRecord {
-		return []releaseRecord{{secret: "v1", revision: 1, status: "superseded"}, {secret: "v2", revision: 2, status: status}}
+	record := func(status string) []ReleaseRecord {
+		return []ReleaseRecord{{secret: "v1", Revision: 1, Status: "superseded"}, {secret: "v2", Revision: 2, Status: status}}
 	}
-	decide := func(r []releaseRecord, p Phase) Finding { return decideRelease("csccm", "kube-system", r, p) }
-	expect{OK, "is not in namespace", nil}.verify(t, decide(nil, PhaseInstalled))
-	expect{OK, "revision 2: deployed", nil}.verify(t, decide(record("deployed"), PhaseInstalled))
-	expect{"", "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-upgrade"), PhaseInstalled))
-	expect{"", "failed", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("failed"), PhaseInstalled))
-	expect{Warning, "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-install"), PhasePreflight))
+	decide := func(r []ReleaseRecord, preflight bool) Finding {
+		return Release("csccm", "kube-system", r, preflight)
+	}
+	expect{OK, "is not in namespace", nil}.verify(t, decide(nil, false))
+	expect{OK, "revision 2: deployed", nil}.verify(t, decide(record("deployed"), false))
+	expect{"", "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-upgrade"), false))
+	expect{"", "failed", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("failed"), false))
+	expect{Warning, "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-install"), true))
 }
 
 func TestDecideLeaks(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("AbC123_-", 10)
-	text := func(s string) []releaseRecord {
-		return []releaseRecord{{secret: "v1", revision: 1, text: "{}"}, {secret: "v2", revision: 2, text: s}}
+	text := func(s string) []ReleaseRecord {
+		return []ReleaseRecord{{secret: "v1", Revision: 1, text: "{}"}, {secret: "v2", Revision: 2, text: s}}
 	}
 	for name, tt := range map[string]struct {
-		records []releaseRecord
+		records []ReleaseRecord
 		want    expect
 	}{
 		"none":           {nil, expect{Skipped, "no release", nil}},
@@ -211,11 +213,11 @@ func TestDecideLeaks(t *testing.T) {
 		"any key in INI": {text(`{"manifest":"secret-key = ` + key + `"}`), expect{"", "", []string{"Secret v2: revision 2"}}},
 		"any key, YAML":  {text(`{"manifest":"apiKey: ` + key + `"}`), expect{"", "", []string{"Secret v2: revision 2"}}},
 		"short values":   {text(`{"manifest":"secret-key: cloud-config"}`), expect{OK, "", nil}},
-		"not readable":   {[]releaseRecord{{secret: "v1", err: errors.New("no gzip")}}, expect{Unknown, "v1", nil}},
+		"not readable":   {[]ReleaseRecord{{secret: "v1", Err: errors.New("no gzip")}}, expect{Unknown, "v1", nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := decideLeaks(tt.records, []string{"canary-secret", ""})
+			f := Leaks(tt.records, []string{"canary-secret", ""})
 			tt.want.verify(t, f)
 			require.NotContains(t, f.Message, "canary-secret")
 		})
@@ -224,7 +226,7 @@ func TestDecideLeaks(t *testing.T) {
 
 func TestDecideConflicts(t *testing.T) {
 	t.Parallel()
-	objects, err := parseManifest(`---
+	objects, err := ParseManifest(`---
 # Source: a comment alone
 ---
 apiVersion: v1
@@ -247,11 +249,11 @@ metadata:
 `)
 	require.NoError(t, err)
 	require.Len(t, objects, 3)
-	require.Equal(t, "kube-system", namespaceOf(&objects[0], "r"))
-	require.Empty(t, namespaceOf(&objects[1], "r"))
-	require.Equal(t, "r", namespaceOf(&objects[2], "r"))
-	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, decideConflicts(3, objects[:1], "r", "kube-system"))
-	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t, decideConflicts(3, objects, "r", "kube-system"))
-	_, err = parseManifest("a: [")
+	require.Equal(t, "kube-system", NamespaceOf(&objects[0], "r"))
+	require.Empty(t, NamespaceOf(&objects[1], "r"))
+	require.Equal(t, "r", NamespaceOf(&objects[2], "r"))
+	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts(3, objects[:1], "r", "kube-system"))
+	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t, Conflicts(3, objects, "r", "kube-system"))
+	_, err = ParseManifest("a: [")
 	require.Error(t, err)
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"errors"
@@ -31,8 +31,8 @@ func TestDecideContact(t *testing.T) {
 	t.Parallel()
 	const lookup = "cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs: no such host"
 	can, cannot := wrote(30*time.Minute, 'I', contactMade), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
-	decide := func(lines ...podlog.Line) Finding { return decideContact([]logOf{{"p", lines}}, now) }
-	expect{Skipped, "no Pod", nil}.verify(t, decideContact(nil, now))
+	decide := func(lines ...podlog.Line) Finding { return Contact([]Log{{"p", lines}}, now) }
+	expect{Skipped, "no Pod", nil}.verify(t, Contact(nil, now))
 	expect{Unknown, "empty", nil}.verify(t, decide())
 	expect{OK, contactMade, nil}.verify(t, decide(can))
 	expect{OK, "no failed call in 1 line", nil}.verify(t, decide(wrote(time.Minute, 'I', "hello")))
@@ -52,7 +52,7 @@ func TestDecideContact(t *testing.T) {
 	expect{"", "no such host", []string{"Pod p: 1m0s ago, 2 failed calls"}}.verify(t, decide(failed, again(3*time.Minute), cannot))
 	expect{OK, "no failed call for 14m0s", nil}.verify(t, decide(wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14*time.Minute)))
 	expect{OK, "no failed call for 1m0s", nil}.verify(t, decide(again(time.Minute))) // the failures are in lines that were not read
-	f = decideContact([]logOf{{"a", []podlog.Line{failed}}, {"b", []podlog.Line{can, failed, again(time.Minute)}}}, now)
+	f = Contact([]Log{{"a", []podlog.Line{failed}}, {"b", []podlog.Line{can, failed, again(time.Minute)}}}, now)
 	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.verify(t, f) // what one Pod reaches says nothing of another
 	expect{OK, "no failed call for 20m0s", nil}.verify(t, decide(wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))))
 	expect{OK, "", nil}.verify(t, decide(wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))))
@@ -70,7 +70,7 @@ func TestDecideContact(t *testing.T) {
 // The check goes by the controller's own words.
 func TestContactWords(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("../../pkg/provider/contact.go")
+	source, err := os.ReadFile("../../../pkg/provider/contact.go")
 	require.NoError(t, err)
 	for _, words := range []string{contactMade, contactFailed, contactAgain} {
 		require.Contains(t, string(source), strconv.Quote(words))
@@ -84,14 +84,14 @@ func TestDecideAnswers(t *testing.T) {
 		p.Spec.Containers = []corev1.Container{{ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}}}
 	})
 	far := errors.New("dial tcp: i/o timeout")
-	expect{Skipped, "", nil}.verify(t, decideAnswers(nil))
-	expect{OK, "1 Pod, asked", nil}.verify(t, decideAnswers([]answerOf{{pod: &p, health: "ok", healthy: true, metrics: true}}))
-	expect{OK, "2 Pods, asked through the API server and by the kubelet's probe", nil}.verify(t, decideAnswers([]answerOf{
-		{pod: &p, health: "ok", healthy: true, metrics: true}, {pod: &probedPod, err: far},
+	expect{Skipped, "", nil}.verify(t, Answers(nil))
+	expect{OK, "1 Pod, asked", nil}.verify(t, Answers([]Answer{{Pod: &p, Health: "ok", Healthy: true, Metrics: true}}))
+	expect{OK, "2 Pods, asked through the API server and by the kubelet's probe", nil}.verify(t, Answers([]Answer{
+		{Pod: &p, Health: "ok", Healthy: true, Metrics: true}, {Pod: &probedPod, Err: far},
 	}))
-	expect{"", "1 Pod", []string{"Pod kube-system/a: no /metrics"}}.verify(t, decideAnswers([]answerOf{{pod: &p, health: "ok", healthy: true}}))
-	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.verify(t, decideAnswers([]answerOf{{pod: &p, health: "[-]x"}}))
-	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.verify(t, decideAnswers([]answerOf{{pod: &p, err: far}}))
+	expect{"", "1 Pod", []string{"Pod kube-system/a: no /metrics"}}.verify(t, Answers([]Answer{{Pod: &p, Health: "ok", Healthy: true}}))
+	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.verify(t, Answers([]Answer{{Pod: &p, Health: "[-]x"}}))
+	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.verify(t, Answers([]Answer{{Pod: &p, Err: far}}))
 }
 
 func TestDecideAddresses(t *testing.T) {
@@ -102,17 +102,17 @@ func TestDecideAddresses(t *testing.T) {
 			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`)}}
 		})
 	}
-	suspects := func(n ...corev1.Node) []suspect { return suspectAddresses(n, threeVMs(), node.AddressRules{}) }
+	suspects := func(n ...corev1.Node) []Suspect { return SuspectAddresses(n, threeVMs(), node.AddressRules{}) }
 	require.Empty(t, suspects(initialised("10.1.1.11", "kubelet"), nodeWith("b"), nodeWith("lost", providerID("x"))))
-	expect{OK, "3 nodes", nil}.verify(t, decideAddresses(3, nil))
-	expect{"", "1 node", []string{"Node a: its kubelet writes InternalIP 192.0.2.7, CloudStack has InternalIP 10.1.1.11"}}.verify(t, decideAddresses(1, suspects(initialised("192.0.2.7", "kubelet"))))
+	expect{OK, "3 nodes", nil}.verify(t, Addresses(3, nil))
+	expect{"", "1 node", []string{"Node a: its kubelet writes InternalIP 192.0.2.7, CloudStack has InternalIP 10.1.1.11"}}.verify(t, Addresses(1, suspects(initialised("192.0.2.7", "kubelet"))))
 	s := suspects(initialised("192.0.2.7", "cloudstack-ccm"))
-	expect{Warning, "1 node", []string{"Node a: has InternalIP 192.0.2.7"}}.verify(t, decideAddresses(1, s))
-	lookAgain(s, []corev1.Node{initialised("192.0.2.8", "cloudstack-ccm")})
-	expect{"", "", []string{"Node a: 15s later InternalIP 192.0.2.8"}}.verify(t, decideAddresses(1, s))
+	expect{Warning, "1 node", []string{"Node a: has InternalIP 192.0.2.7"}}.verify(t, Addresses(1, s))
+	LookAgain(s, []corev1.Node{initialised("192.0.2.8", "cloudstack-ccm")})
+	expect{"", "", []string{"Node a: 15s later InternalIP 192.0.2.8"}}.verify(t, Addresses(1, s))
 	s = suspects(initialised("192.0.2.7", "cloudstack-ccm"))
-	lookAgain(s, []corev1.Node{initialised("10.1.1.11", "cloudstack-ccm")})
-	expect{OK, "", nil}.verify(t, decideAddresses(1, s))
+	LookAgain(s, []corev1.Node{initialised("10.1.1.11", "cloudstack-ccm")})
+	expect{OK, "", nil}.verify(t, Addresses(1, s))
 }
 
 func TestDecideLabels(t *testing.T) {
@@ -129,7 +129,7 @@ func TestDecideLabels(t *testing.T) {
 		return v
 	}
 	decide := func(n corev1.Node, v ...corev1.PersistentVolume) Finding {
-		return decideLabels([]corev1.Node{n}, threeVMs(), "", v)
+		return Labels([]corev1.Node{n}, threeVMs(), "", v)
 	}
 	bound := corev1.VolumeBound
 	expect{OK, "1 node, 0 volumes", nil}.verify(t, decide(nodeWith("a", zone("zone-1"))))
@@ -144,11 +144,11 @@ func TestDecideLabels(t *testing.T) {
 
 func TestDecideCKSTakenCareOf(t *testing.T) {
 	t.Parallel()
-	cks := distribution{cluster.CKS, "node names"}
+	cks := Distribution{cluster.CKS, "node names"}
 	named := pod("cloudstack-cloud-controller-manager-x", true)
-	expect{OK, "stays away", nil}.verify(t, decideCKS(cks, []corev1.Pod{named}, []kubelet.NodeVerdict{{Node: "a", Verdict: kubelet.External}}))
-	expect{"", "made by CKS", []string{"Node a: "}}.verify(t, decideCKS(cks, []corev1.Pod{named}, []kubelet.NodeVerdict{{Node: "a", Verdict: kubelet.NotExternal}}))
-	expect{"", "install its own provider again", nil}.verify(t, decideCKS(cks, []corev1.Pod{pod("x", true)}, nil))
+	expect{OK, "stays away", nil}.verify(t, CKS(cks, []corev1.Pod{named}, []kubelet.NodeVerdict{{Node: "a", Verdict: kubelet.External}}))
+	expect{"", "made by CKS", []string{"Node a: "}}.verify(t, CKS(cks, []corev1.Pod{named}, []kubelet.NodeVerdict{{Node: "a", Verdict: kubelet.NotExternal}}))
+	expect{"", "install its own provider again", nil}.verify(t, CKS(cks, []corev1.Pod{pod("x", true)}, nil))
 }
 
 func TestDifferences(t *testing.T) {
@@ -158,17 +158,10 @@ func TestDifferences(t *testing.T) {
 			"kind": kind, "metadata": map[string]any{"name": "x", "resourceVersion": "1", "generation": int64(2)}, "status": data, "data": data,
 		}}
 	}
-	require.Empty(t, differences(object("ConfigMap", "a"), object("ConfigMap", "a")))
-	require.Equal(t, []string{`data is "a", the release says "b"`}, differences(object("ConfigMap", "a"), object("ConfigMap", "b")))
-	require.Equal(t, []string{"data.k differs"}, differences(object("Secret", map[string]any{"k": "canary"}), object("Secret", map[string]any{"k": "other"})))
-	require.Equal(t, []string{`data[c].image is "1", the release says "2"`}, differences(
+	require.Empty(t, Differences(object("ConfigMap", "a"), object("ConfigMap", "a")))
+	require.Equal(t, []string{`data is "a", the release says "b"`}, Differences(object("ConfigMap", "a"), object("ConfigMap", "b")))
+	require.Equal(t, []string{"data.k differs"}, Differences(object("Secret", map[string]any{"k": "canary"}), object("Secret", map[string]any{"k": "other"})))
+	require.Equal(t, []string{`data[c].image is "1", the release says "2"`}, Differences(
 		object("X", []any{map[string]any{"name": "c", "image": "1"}}), object("X", []any{map[string]any{"name": "c", "image": "2"}})))
-	require.Equal(t, []string{`data.new is not set, the release says 1`}, differences(object("X", map[string]any{}), object("X", map[string]any{"new": int64(1)})))
-}
-
-func TestNearest(t *testing.T) {
-	t.Parallel()
-	for typed, want := range map[string]string{"NODE001": "NODE-001", "node-01": "NODE-001", "nodes": "NODE", "HLEM-001": "HELM-001", "LB-1": "LB"} {
-		require.Contains(t, nearest(typed, All()), want, typed)
-	}
+	require.Equal(t, []string{`data.new is not set, the release says 1`}, Differences(object("X", map[string]any{}), object("X", map[string]any{"new": int64(1)})))
 }

@@ -1,10 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // eventWindow is how far back Events count.
@@ -23,15 +25,16 @@ var cloudComponents = []string{"service-controller", "cloud-node-controller", "c
 // successes are the reasons that end what a warning began.
 var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
 
-// living reports whether a Service (by namespace/name and, if given, UID) or a Node exists. What was said about one that
+// Living reports whether a Service (by namespace/name and, if given, UID) or a Node exists. What was said about one that
 // is gone is over.
-type living struct {
+type Living struct {
 	services map[string]string // UID by namespace/name; nil = not known
 	nodes    map[string]bool   // nil = not known
 }
 
-func livingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error) living {
-	var l living
+// LivingOf returns what exists, as far as it could be read.
+func LivingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error) Living {
+	var l Living
 	if servicesErr == nil {
 		l.services = map[string]string{}
 		for i := range services {
@@ -47,12 +50,12 @@ func livingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node,
 	return l
 }
 
-func (l *living) service(key, uid string) bool {
+func (l *Living) service(key, uid string) bool {
 	is, there := l.services[key]
 	return l.services == nil || there && (uid == "" || is == "" || is == uid)
 }
 
-func (l *living) object(o *corev1.ObjectReference) bool {
+func (l *Living) object(o *corev1.ObjectReference) bool {
 	switch o.Kind {
 	case "Service":
 		return l.service(o.Namespace+"/"+o.Name, string(o.UID))
@@ -62,19 +65,20 @@ func (l *living) object(o *corev1.ObjectReference) bool {
 	return true
 }
 
-func decideErrors(events []corev1.Event, logs []logOf, there living, now time.Time) Finding {
+// Errors decides CCM-005.
+func Errors(events []corev1.Event, logs []Log, there Living, now time.Time) Finding {
 	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) })
 	open := openWarnings(events, now)
 	inLog, all := errorClasses(logs, there, now)
-	f := ok("none in the last hour")
+	f := Passf("none in the last hour")
 	switch {
 	case len(open) > 0:
-		f = bad("%s with an open warning", count(len(open), "object")).about(append(open, inLog...)...)
+		f = Problemf("%s with an open warning", plural.Count(len(open), "object")).About(append(open, inLog...)...)
 	case len(inLog) > 0:
-		f = bad("%s again and again in the log", count(len(inLog), "error")).about(inLog...)
+		f = Problemf("%s again and again in the log", plural.Count(len(inLog), "error")).About(inLog...)
 	}
 	for i, text := range all {
-		f = f.evidence(fmt.Sprintf("log %d", i+1), text)
+		f = f.With(fmt.Sprintf("log %d", i+1), text)
 	}
 	return f
 }
@@ -100,11 +104,11 @@ func openWarnings(events []corev1.Event, now time.Time) []Object {
 		}
 	}
 	var objects []Object
-	for _, key := range sortedKeys(latest) {
+	for _, key := range slices.Sorted(maps.Keys(latest)) {
 		e := latest[key]
 		objects = append(objects, Object{
 			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
-			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), oneLine(e.Message)),
+			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)),
 		})
 	}
 	return objects
@@ -133,7 +137,8 @@ func eventTime(e *corev1.Event) time.Time {
 	return t
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine returns a text with single spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // errorClass is one kind of error in the log: the same text at the same place.
 type errorClass struct {
@@ -142,17 +147,17 @@ type errorClass struct {
 	last         podlog.Line
 }
 
-// openErrors is how often a class must show within recentlyEnough to be worth a word: single failures
+// openErrors is how often a class must show within recentlyEnough to be reported: single failures
 // are tried again and mended without anybody's doing.
 const openErrors = 3
 
 // errorClasses sorts the errors of the last hour, the most frequent first.
-func errorClasses(logs []logOf, there living, now time.Time) (open []Object, all []string) {
+func errorClasses(logs []Log, there Living, now time.Time) (open []Object, all []string) {
 	byKey := map[string]*errorClass{}
 	recent := map[string]int{}
 	for i := range logs {
-		for j := range logs[i].lines {
-			l := &logs[i].lines[j]
+		for j := range logs[i].Lines {
+			l := &logs[i].Lines[j]
 			if !l.Error() || now.Sub(l.At) > eventWindow {
 				continue
 			}
@@ -162,25 +167,25 @@ func errorClasses(logs []logOf, there living, now time.Time) (open []Object, all
 			key := l.Source + " " + l.Message
 			c := byKey[key]
 			if c == nil {
-				c = &errorClass{pod: logs[i].pod, message: l.Message}
+				c = &errorClass{pod: logs[i].Pod, message: l.Message}
 				byKey[key] = c
 			}
 			c.times++
 			if !l.At.Before(c.last.At) {
-				c.last, c.pod = *l, logs[i].pod
+				c.last, c.pod = *l, logs[i].Pod
 			}
 			if now.Sub(l.At) <= recentlyEnough {
 				recent[key]++
 			}
 		}
 	}
-	keys := sortedKeys(byKey)
+	keys := slices.Sorted(maps.Keys(byKey))
 	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
 	for _, k := range keys {
 		c := byKey[k]
-		text := fmt.Sprintf("%s in the last hour: %s", count(c.times, "time"), c.message)
+		text := fmt.Sprintf("%s in the last hour: %s", plural.Count(c.times, "time"), c.message)
 		if why := c.last.Get("err"); why != "" {
-			text += ": " + oneLine(why)
+			text += ": " + OneLine(why)
 		}
 		all = append(all, text)
 		if recent[k] >= openErrors {

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Older names of the topology labels; volumes made long ago still ask for them.
@@ -20,21 +21,6 @@ const (
 	oldZone   = "failure-domain.beta.kubernetes.io/zone"
 	oldRegion = "failure-domain.beta.kubernetes.io/region"
 )
-
-func runLabels(ctx context.Context, e *Env) Finding {
-	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-		region := ""
-		if e.CloudConfig != nil {
-			region = e.CloudConfig.Region
-		}
-		volumes, err := e.facts.volumes.get(ctx)
-		f := decideLabels(nodes, vms, region, volumes)
-		if err != nil {
-			f = f.evidence("volumes", "not judged: "+err.Error())
-		}
-		return f
-	})
-}
 
 // topology is what a node's labels are, and what the controller gives a node.
 type topology map[string]string
@@ -55,10 +41,10 @@ func wantedTopology(n *corev1.Node, vms *inventory.VMSnapshot, region string) (l
 	}, node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName)
 }
 
-// decideLabels compares the labels that nodes have with what CloudStack says, and looks for volumes
+// Labels compares the labels that nodes have with what CloudStack says, and looks for volumes
 // that no node could mount: those bound to values that no node has, or will have once it is
 // initialised (again).
-func decideLabels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volumes []corev1.PersistentVolume) Finding {
+func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volumes []corev1.PersistentVolume) Finding {
 	var out []Object
 	var now, after []topology
 	judged := 0
@@ -73,7 +59,7 @@ func decideLabels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string,
 		judged++
 		after = append(after, withOldNames(want))
 		var differ []string
-		for _, key := range sortedKeys(want) {
+		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
 			if !labelled || want[key] == "" || have == want[key] || key == corev1.LabelInstanceTypeStable && have == otherType {
 				continue
@@ -81,20 +67,20 @@ func decideLabels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string,
 			differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, have, want[key]))
 		}
 		if len(differ) > 0 {
-			out = append(out, nodeObject(n, "%s", strings.Join(differ, "; ")))
+			out = append(out, NodeObject(n, "%s", strings.Join(differ, "; ")))
 		}
 	}
 	stranded := strandedVolumes(volumes, now, after)
 	switch {
 	case len(stranded) > 0:
-		return bad("%s bound to a zone or region that no node has, or will have", count(len(stranded), "volume")).about(append(stranded, out...)...).
-			fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
+		return Problemf("%s bound to a zone or region that no node has, or will have", plural.Count(len(stranded), "volume")).About(append(stranded, out...)...).
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
 	case len(out) > 0:
-		return bad("%s with labels that CloudStack does not confirm", count(len(out), "node")).about(out...)
+		return Problemf("%s with labels that CloudStack does not confirm", plural.Count(len(out), "node")).About(out...)
 	case judged == 0:
-		return skip("no node has a VM")
+		return Skipf("no node has a VM")
 	}
-	return ok("%s, %s", count(judged, "node"), count(len(volumes), "volume"))
+	return Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume"))
 }
 
 func withOldNames(t topology) topology {
@@ -150,7 +136,7 @@ func topologyOf(terms []corev1.NodeSelectorTerm) string {
 	return strings.Join(slices.Compact(out), ", ")
 }
 
-// anyFits tells whether a node satisfies what a term asks of the topology; its other expressions are
+// anyFits reports whether a node satisfies what a term asks of the topology; its other expressions are
 // not ours to judge.
 func anyFits(terms []corev1.NodeSelectorTerm, nodes []topology) bool {
 	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"slices"
@@ -13,9 +13,10 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 )
 
-func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
-	if d.name != cluster.CKS {
-		return ok("distribution: %s (%s)", d.name, d.by).evidence("distribution", string(d.name))
+// CKS decides CKS-001.
+func CKS(d Distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
+	if d.Name != cluster.CKS {
+		return Passf("distribution: %s (%s)", d.Name, d.By).With("distribution", string(d.Name))
 	}
 	named := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	var without []Object
@@ -24,14 +25,20 @@ func decideCKS(d distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict
 			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
 		}
 	}
-	f := bad("the cluster was made by CKS (%s)", d.by)
+	f := Problemf("the cluster was made by CKS (%s)", d.By)
 	switch {
 	case !named && len(pods) > 0:
 		f.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
 	case !named:
 		f.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
 	case len(without) == 0:
-		return ok("made by CKS; its provider stays away, and all kubelets are external").evidence("distribution", string(d.name))
+		return Passf("made by CKS; its provider stays away, and all kubelets are external").With("distribution", string(d.Name))
 	}
-	return f.about(without...).evidence("distribution", string(d.name))
+	return f.About(without...).With("distribution", string(d.Name))
+}
+
+// Distribution says how the cluster was made, and by what we know it.
+type Distribution struct {
+	Name cluster.Distribution
+	By   string
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"slices"
@@ -18,9 +18,9 @@ import (
 // tellOfTheDone are reasons of warnings about what the controller has put right itself.
 var tellOfTheDone = []string{string(loadbalancer.ReasonDriftRepaired), string(loadbalancer.ReasonAddressLost)}
 
-// unsolved leaves out what was said about Services before their load balancers became ready. Not every success has an
+// Unsolved leaves out what was said about Services before their load balancers became ready. Not every success has an
 // Event: the controller's own repetitions and repairs show it in the condition alone.
-func unsolved(events []corev1.Event, logs []logOf, services []corev1.Service) ([]corev1.Event, []logOf) {
+func Unsolved(events []corev1.Event, logs []Log, services []corev1.Service) ([]corev1.Event, []Log) {
 	ready := map[string]time.Time{} // since when, by namespace/name
 	for i := range services {
 		c := apimeta.FindStatusCondition(services[i].Status.Conditions, provider.ConditionReady)
@@ -40,7 +40,7 @@ func unsolved(events []corev1.Event, logs []logOf, services []corev1.Service) ([
 	})
 	logs = slices.Clone(logs)
 	for i := range logs {
-		logs[i].lines = slices.DeleteFunc(slices.Clone(logs[i].lines), func(l podlog.Line) bool { return solved(l.Get("service"), l.At) })
+		logs[i].Lines = slices.DeleteFunc(slices.Clone(logs[i].Lines), func(l podlog.Line) bool { return solved(l.Get("service"), l.At) })
 	}
 	return events, logs
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"testing"
@@ -52,7 +52,7 @@ func TestLikelyVM(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, likelyVM(tt.node, vms), name)
 	}
-	f := decideMatches([]corev1.Node{*with(address("10.1.1.21"))}, vms)
+	f := Matches([]corev1.Node{*with(address("10.1.1.21"))}, vms)
 	require.Contains(t, f.Objects[0].Message, "has no VM")
 	require.Contains(t, f.Objects[0].Message, "by its address it is VM vm-1")
 	require.Equal(t, "by its address it is VM vm-1 ("+id+")", f.Evidence["Node worker-1"])

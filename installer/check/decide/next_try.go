@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"regexp"
@@ -13,13 +13,13 @@ import (
 // retried is Kubernetes' word about a Service whose load balancer failed.
 var retried = regexp.MustCompile(`^error processing service (\S+) \(retrying in ([^)]+)\)`)
 
-// nextTries returns when the controller tries a Service again, by namespace/name, as its log says.
-func nextTries(logs []logOf) map[string]time.Time {
+// NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
+func NextTries(logs []Log) map[string]time.Time {
 	said := map[string]time.Time{}
 	out := map[string]time.Time{}
 	for i := range logs {
-		for j := range logs[i].lines {
-			l := &logs[i].lines[j]
+		for j := range logs[i].Lines {
+			l := &logs[i].Lines[j]
 			service, wait := nextTry(l)
 			if service == "" || l.At.Before(said[service]) {
 				continue

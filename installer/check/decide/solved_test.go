@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package decide
 
 import (
 	"testing"
@@ -43,8 +43,8 @@ func TestSolvedErrorsAreNotOpen(t *testing.T) {
 		{"ready since", service(metav1.ConditionTrue, time.Minute), 1, 1},
 		{"ready before", service(metav1.ConditionTrue, 20*time.Minute), 2, 2},
 	} {
-		events, logs := unsolved([]corev1.Event{failed, repaired, other}, []logOf{{pod: "p", lines: lines}}, c.services)
+		events, logs := Unsolved([]corev1.Event{failed, repaired, other}, []Log{{Pod: "p", Lines: lines}}, c.services)
 		assert.Len(t, events, c.events, c.name)
-		assert.Len(t, logs[0].lines, c.lines, c.name)
+		assert.Len(t, logs[0].Lines, c.lines, c.name)
 	}
 }
