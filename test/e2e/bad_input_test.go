@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // said is what a command said.
@@ -134,7 +133,7 @@ func found(t *testing.T, s said, code, what, fix string) {
 // says what is wrong, why, and how to go on, and leaves everything as it was.
 func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one cluster
 	t.Parallel()
-	d := newDirect(t, 2, plane.Options{})
+	d := newDirect(t, 2)
 	d.register(t, 1, 2, nil)
 	good, err := d.cloud.Config("ccm-a")
 	if err != nil {

@@ -58,34 +58,26 @@ type bed struct {
 // newBed starts a cluster without nodes in a world (nil: the example).
 func newBed(t *testing.T, world *simulator.World) *bed {
 	t.Helper()
-	return newBedOf(t, world, time.Second)
+	return newBedOf(t, world, time.Second, defaultGrace)
 }
 
-// newBedOf is newBed with another heartbeat: many nodes would keep the machine busy with it.
-func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *bed {
+// newBedOf is newBed with another heartbeat, as many nodes would keep the machine busy, and another time after which a silent
+// node is not ready.
+func newBedOf(t *testing.T, world *simulator.World, heartbeat, grace time.Duration) *bed {
 	t.Helper()
-	return newBedOn(t, world, heartbeat, plane.Options{Binary: programs.plane})
+	return newBedOn(t, borrow(t, plane.Options{NodeGrace: grace}), world, heartbeat)
 }
 
-// newBedOn is newBedOf on another control plane.
-func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, control plane.Options) *bed {
+// newBedOn is newBed on a control plane.
+func newBedOn(t *testing.T, p *plane.Plane, world *simulator.World, heartbeat time.Duration) *bed {
 	t.Helper()
-	if programs.skip != "" {
-		t.Skip(programs.skip)
-	}
 	b := &bed{home: t.TempDir()}
 	var err error
 	if b.cloud, err = testbed.StartCloudStack(world); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.cloud.Stop)
-	control.Audit = true
-	if control.NodeGrace == 0 {
-		control.NodeGrace = max(6*heartbeat, defaultGrace)
-	}
-	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
-		Plane: control, Controller: programs.Controller, Heartbeat: heartbeat,
-	})
+	b.Cluster, err = testbed.NewCluster(p, testbed.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,16 +85,11 @@ func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, con
 		if t.Failed() {
 			b.explain(t)
 		}
-		if err := b.Err(); err != nil {
+		lines, err := p.AuditLog()
+		if err := errors.Join(b.Err(), err, audit.read(lines)); err != nil {
 			t.Error(err)
 		}
-		if err := audit.read(filepath.Join(b.Dir, "audit.log")); err != nil {
-			t.Error(err)
-		}
-		b.Stop()
-		if _, err := os.Stat(b.Dir); !os.IsNotExist(err) {
-			t.Errorf("%s is left behind: %v", b.Dir, err)
-		}
+		b.StopNodes()
 	})
 	flags := cluster.NewFlags()
 	cache := filepath.Join(b.home, "cache")

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -29,7 +28,7 @@ import (
 func TestChain(t *testing.T) {
 	t.Parallel()
 	// A node is to be seen to have stopped.
-	b := newBedOn(t, nil, time.Second, plane.Options{Binary: programs.plane, NodeGrace: 20 * time.Second})
+	b := newBedOf(t, nil, time.Second, 20*time.Second)
 	b.join(t, cp1, worker1, worker2)
 	b.balanced(t, "web", 80, 443)
 	b.secret(t, string(b.config(t).Render()))

@@ -35,22 +35,14 @@ type direct struct {
 }
 
 // newDirect starts an API server and a CloudStack with the VMs w1 ... wN of the users ccm-a and ccm-b.
-func newDirect(t *testing.T, vms int, o plane.Options) *direct {
+func newDirect(t *testing.T, vms int) *direct {
 	t.Helper()
-	if programs.skip != "" {
-		t.Skip(programs.skip)
-	}
-	o.Binary, o.APIOnly = programs.plane, true
-	d := &direct{dir: t.TempDir()}
+	d := &direct{Plane: borrow(t, plane.Options{APIOnly: true}), dir: t.TempDir()}
 	var err error
 	if d.cloud, err = testbed.StartCloudStack(directWorld(t, vms)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.cloud.Stop)
-	if d.Plane, err = plane.Start(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.Stop)
 	config, err := d.AdminConfig()
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred nodes: not with -short")
 	}
-	b := newBedOf(t, manyWorld(t, manyNodes), 20*time.Second)
+	b := newBedOf(t, manyWorld(t, manyNodes), 20*time.Second, 2*time.Minute)
 	b.joinMany(t, manyNodes)
 	b.secret(t, string(b.config(t).Render()))
 	b.install(t, embedded(t), map[string]any{"driftPeriod": "10h"}) // its calls would count as doctor's

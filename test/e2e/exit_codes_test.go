@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/engine/exitcodes"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // TestExitCodesOnACluster runs the rows of the table of exit codes that need a real API server: every command that changes
@@ -24,7 +23,7 @@ import (
 // them changes anything.
 func TestExitCodesOnACluster(t *testing.T) {
 	t.Parallel()
-	d := newDirect(t, 2, plane.Options{})
+	d := newDirect(t, 2)
 	good, err := d.cloud.Config("ccm-a")
 	if err != nil {
 		t.Fatal(err)

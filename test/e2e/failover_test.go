@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // leaseDuration is the framework's; who waits for the lease looks at it every 2 s to 4.4 s.
@@ -58,7 +56,7 @@ func TestFailover(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDirect(t, 6, plane.Options{Audit: true})
+			d := newDirect(t, 6)
 			d.register(t, 1, 3, nil)
 			l := newLink(t, d.url())
 			old := d.controllerAt(t, "ccm-a", l.url())
@@ -191,13 +189,13 @@ type request struct {
 // requests are those that the API server has answered.
 func (d *direct) requests(t *testing.T) (all []request) {
 	t.Helper()
-	lines, err := auditLines(filepath.Join(d.Dir, "audit.log"))
+	lines, err := d.AuditLog()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range lines {
 		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)

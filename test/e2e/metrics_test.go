@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -78,7 +77,7 @@ func TestMetrics(t *testing.T) {
 // scrape returns what a controller that has worked serves at /metrics.
 func scrape(t *testing.T) families {
 	t.Helper()
-	d := newDirect(t, 3, plane.Options{})
+	d := newDirect(t, 3)
 	d.register(t, 1, 3, nil)
 	const port = "10258"
 	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile

@@ -45,7 +45,12 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 					t.Fatal(err)
 				}
 			}
-			b := newBedOn(t, nil, time.Second, plane.Options{Minor: minor, Binary: binary})
+			p, err := plane.Start(t.Context(), plane.Options{Minor: minor, Binary: binary, Audit: true, NodeGrace: defaultGrace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Stop)
+			b := newBedOn(t, p, nil, time.Second)
 			version, err := b.Client.Discovery().ServerVersion()
 			if err != nil || version.GitVersion != minor.Release() {
 				t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)

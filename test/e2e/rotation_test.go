@@ -14,15 +14,13 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/csccm/csccm/test/plane"
 )
 
 // TestKeysRotateWithoutARestart changes the mounted file under a running controller: first to a key that is
 // wrong, then to one that is right.
 func TestKeysRotateWithoutARestart(t *testing.T) {
 	t.Parallel()
-	d := newDirect(t, 2, plane.Options{})
+	d := newDirect(t, 2)
 	d.register(t, 1, 1, nil)
 	p := d.controller(t, "ccm-a", "--leader-elect=false", "--node-status-update-frequency=1s")
 	d.initialised(t, 1, limit)

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // roundPeriod of the addresses of all Nodes: longer than a list of VMs is used, so that each round needs one.
@@ -45,7 +44,7 @@ func TestScale(t *testing.T) {
 }
 
 func measure(t *testing.T, n int, args []string) {
-	d := newDirect(t, n, plane.Options{})
+	d := newDirect(t, n)
 	d.register(t, 1, n, nil)
 	pages := (n + 499) / 500
 	d.cloud.Ledger().Reset()

@@ -15,14 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // TestNodesThatWereThereBefore is what a migration builds on: how the controllers treat Nodes that came into
 // the cluster without a cloud provider, or with another one.
 func TestNodesThatWereThereBefore(t *testing.T) {
 	t.Parallel()
-	d := newDirect(t, 6, plane.Options{})
+	d := newDirect(t, 6)
 	ids := d.vmIDs(t)
 	plain := func(n *corev1.Node) { n.Spec.Taints = nil }
 	d.register(t, 1, 2, plain) // of a kubelet without --cloud-provider
