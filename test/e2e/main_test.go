@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // programs are what every test runs. The tests share the control planes, one at a time each.
 var programs struct {
-	testbed.Binaries
+	testenv.Binaries
 	plane  string
 	planes *plane.Pool
 	skip   string
@@ -58,7 +58,7 @@ func prepare(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	programs.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	programs.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		return 0, err
 	}

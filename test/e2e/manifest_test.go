@@ -19,11 +19,11 @@ func TestPlainManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDirect(t, 1)
+	env := newDirectEnv(t, 1)
 	kubectl := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), d.Kubectl, args...)
-		cmd.Env = []string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir}
+		cmd := exec.CommandContext(t.Context(), env.Kubectl, args...)
+		cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.dir}
 		cmd.Stdin = bytes.NewReader(manifest)
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -33,7 +33,7 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource
 }
 
-// audited is what the API servers of all beds say that the controller and csccm did.
+// audited is what the API servers of all tests recorded that the controller and csccm did.
 type audited struct {
 	mu     sync.Mutex
 	used   map[permission]int // by the controller
