@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testbed is the environment that the demo and the end-to-end tests share: the
+// Package testenv is the environment that the demo and the end-to-end tests share: the
 // product's programs, the simulator, and a cluster of a real control plane and process
 // nodes.
-package testbed
+package testenv
 
 import (
 	"context"

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -47,78 +47,65 @@ const (
 	defaultGrace = time.Minute
 )
 
-// bed is a cluster of one test with its CloudStack.
-type bed struct {
-	*testbed.Cluster
-	cloud *testbed.CloudStack
+// clusterEnv is a cluster of one test with its CloudStack.
+type clusterEnv struct {
+	*testenv.Cluster
+	cloud *testenv.CloudStack
 	helm  *helm.Client
 	home  string
 }
 
-// newBed starts a cluster without nodes in a world (nil: the example).
-func newBed(t *testing.T, world *simulator.World) *bed {
+// newClusterEnv starts a cluster without nodes in a world (nil: the example).
+func newClusterEnv(t *testing.T, world *simulator.World) *clusterEnv {
 	t.Helper()
-	return newBedOf(t, world, time.Second)
+	return newClusterEnvOf(t, world, time.Second, defaultGrace)
 }
 
-// newBedOf is newBed with another heartbeat: many nodes would keep the machine busy with it.
-func newBedOf(t *testing.T, world *simulator.World, heartbeat time.Duration) *bed {
+// newClusterEnvOf is newClusterEnv with another heartbeat, as many nodes would keep the machine busy, and another time after which a silent
+// node is not ready.
+func newClusterEnvOf(t *testing.T, world *simulator.World, heartbeat, grace time.Duration) *clusterEnv {
 	t.Helper()
-	return newBedOn(t, world, heartbeat, plane.Options{Binary: programs.plane})
+	return newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: grace}), world, heartbeat)
 }
 
-// newBedOn is newBedOf on another control plane.
-func newBedOn(t *testing.T, world *simulator.World, heartbeat time.Duration, control plane.Options) *bed {
+// newClusterEnvOn is newClusterEnv on a control plane.
+func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World, heartbeat time.Duration) *clusterEnv {
 	t.Helper()
-	if programs.skip != "" {
-		t.Skip(programs.skip)
-	}
-	b := &bed{home: t.TempDir()}
+	env := &clusterEnv{home: t.TempDir()}
 	var err error
-	if b.cloud, err = testbed.StartCloudStack(world); err != nil {
+	if env.cloud, err = testenv.StartCloudStack(world); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.cloud.Stop)
-	control.Audit = true
-	if control.NodeGrace == 0 {
-		control.NodeGrace = max(6*heartbeat, defaultGrace)
-	}
-	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
-		Plane: control, Controller: programs.Controller, Heartbeat: heartbeat,
-	})
+	t.Cleanup(env.cloud.Stop)
+	env.Cluster, err = testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			b.explain(t)
+			env.explain(t)
 		}
-		if err := b.Err(); err != nil {
+		lines, err := p.AuditLog()
+		if err := errors.Join(env.Err(), err, audit.read(lines)); err != nil {
 			t.Error(err)
 		}
-		if err := audit.read(filepath.Join(b.Dir, "audit.log")); err != nil {
-			t.Error(err)
-		}
-		b.Stop()
-		if _, err := os.Stat(b.Dir); !os.IsNotExist(err) {
-			t.Errorf("%s is left behind: %v", b.Dir, err)
-		}
+		env.StopNodes()
 	})
 	flags := cluster.NewFlags()
-	cache := filepath.Join(b.home, "cache")
-	flags.KubeConfig, flags.CacheDir = &b.Kubeconfig, &cache
-	if b.helm, err = helm.New(flags, metav1.NamespaceSystem, t.Logf); err != nil {
+	cache := filepath.Join(env.home, "cache")
+	flags.KubeConfig, flags.CacheDir = &env.Kubeconfig, &cache
+	if env.helm, err = helm.New(flags, metav1.NamespaceSystem, t.Logf); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return env
 }
 
 // join adds nodes of the example world by the last part of their address.
-func (b *bed) join(t *testing.T, nodes ...processnode.Options) []*processnode.Node {
+func (env *clusterEnv) join(t *testing.T, nodes ...processnode.Options) []*processnode.Node {
 	t.Helper()
 	var joined []*processnode.Node
 	for _, o := range nodes {
-		n, err := b.Join(t.Context(), o)
+		n, err := env.Join(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,9 +127,9 @@ var (
 func joined(o processnode.Options) processnode.Options { o.Joined = true; return o }
 
 // config is the cloud-config of the VMs' owner.
-func (b *bed) config(t *testing.T) *cloudstack.Config {
+func (env *clusterEnv) config(t *testing.T) *cloudstack.Config {
 	t.Helper()
-	c, err := b.cloud.Config(owner)
+	c, err := env.cloud.Config(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +137,10 @@ func (b *bed) config(t *testing.T) *cloudstack.Config {
 }
 
 // secret writes the controller's Secret.
-func (b *bed) secret(t *testing.T, cloudConfig string) {
+func (env *clusterEnv) secret(t *testing.T, cloudConfig string) {
 	t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: cloudConfig}}
-	secrets := b.Client.CoreV1().Secrets(metav1.NamespaceSystem)
+	secrets := env.Client.CoreV1().Secrets(metav1.NamespaceSystem)
 	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
@@ -173,20 +160,20 @@ func values(over map[string]any) map[string]any {
 }
 
 // install does what helm install does, and waits for the Deployment.
-func (b *bed) install(t *testing.T, chart *helm.Chart, over map[string]any) {
+func (env *clusterEnv) install(t *testing.T, chart *helm.Chart, over map[string]any) {
 	t.Helper()
-	r, err := b.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: values(over)})
+	r, err := env.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: values(over)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Status != "deployed" {
 		t.Fatalf("release is %s", r.Status)
 	}
-	b.eventually(t, "the controller's Pods are ready", b.rolledOut)
+	env.eventually(t, "the controller's Pods are ready", env.rolledOut)
 }
 
-func (b *bed) rolledOut(ctx context.Context) error {
-	list, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+func (env *clusterEnv) rolledOut(ctx context.Context) error {
+	list, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -209,16 +196,16 @@ func embedded(t *testing.T) *helm.Chart {
 	return c
 }
 
-func (b *bed) eventually(t *testing.T, what string, try func(context.Context) error) {
+func (env *clusterEnv) eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
-	if err := testbed.Wait(t.Context(), limit, what, try); err != nil {
+	if err := testenv.Wait(t.Context(), limit, what, try); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // pods are the controller's Pods that are not on their way out.
-func (b *bed) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+func (env *clusterEnv) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -226,14 +213,14 @@ func (b *bed) pods(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // logs are the logs of all the controller's Pods that nodes know.
-func (b *bed) logs(ctx context.Context) string {
-	pods, err := b.pods(ctx)
+func (env *clusterEnv) logs(ctx context.Context) string {
+	pods, err := env.pods(ctx)
 	if err != nil {
 		return ""
 	}
 	var all strings.Builder
 	for i := range pods {
-		if path, ok := b.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
+		if path, ok := env.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
 			text, err := os.ReadFile(path) // #nosec G304 -- a log of the test
 			if err == nil {
 				all.Write(text)
@@ -244,36 +231,36 @@ func (b *bed) logs(ctx context.Context) string {
 }
 
 // explain prints what a failed test may have failed of.
-func (b *bed) explain(t *testing.T) {
+func (env *clusterEnv) explain(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, args := range [][]string{{"get", "nodes,services,pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
-		cmd := exec.CommandContext(ctx, b.Kubectl, args...)
-		cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home}
+		cmd := exec.CommandContext(ctx, env.Kubectl, args...)
+		cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home}
 		out, err := cmd.CombinedOutput()
 		t.Logf("kubectl %v: %v\n%s", args, err, out)
 	}
-	pods, err := b.pods(ctx)
+	pods, err := env.pods(ctx)
 	if err != nil {
 		t.Log(err)
 		return
 	}
 	for i := range pods {
-		if path, ok := b.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
+		if path, ok := env.PodLog(metav1.NamespaceSystem, pods[i].Name); ok {
 			t.Logf("log of %s ends with:\n%s", pods[i].Name, child.Tail(path, 40))
 		}
 	}
 }
 
 // csccm runs the command line tool without a terminal and returns what it says.
-func (b *bed) csccm(t *testing.T, stdin string, args ...string) (out string, code int) {
+func (env *clusterEnv) csccm(t *testing.T, stdin string, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
-	cmd.Dir = b.home
+	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Dir = env.home
 	cmd.Stdin = strings.NewReader(stdin)
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -284,22 +271,22 @@ func (b *bed) csccm(t *testing.T, stdin string, args ...string) (out string, cod
 }
 
 // balanced makes a Service of type LoadBalancer.
-func (b *bed) balanced(t *testing.T, name string, ports ...int32) {
+func (env *clusterEnv) balanced(t *testing.T, name string, ports ...int32) {
 	t.Helper()
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports)}}
-	if _, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // remove deletes a Service and waits until the controller lets it go.
-func (b *bed) remove(t *testing.T, name string) {
+func (env *clusterEnv) remove(t *testing.T, name string) {
 	t.Helper()
-	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+	services := env.Client.CoreV1().Services(metav1.NamespaceDefault)
 	if err := services.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "Service "+name+" to go", func(ctx context.Context) error {
+	env.eventually(t, "Service "+name+" to go", func(ctx context.Context) error {
 		_, err := services.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -317,11 +304,11 @@ func servicePorts(ports []int32) []corev1.ServicePort {
 }
 
 // address waits for a Service's address.
-func (b *bed) address(t *testing.T, name string) string {
+func (env *clusterEnv) address(t *testing.T, name string) string {
 	t.Helper()
 	var ip string
-	b.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+	env.eventually(t, "Service "+name+" to get its address", func(ctx context.Context) error {
+		s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -335,13 +322,13 @@ func (b *bed) address(t *testing.T, name string) string {
 }
 
 // rules are the load balancer rules at an address as port:member,member.
-func (b *bed) rules(ctx context.Context, ip string) ([]string, error) {
-	client, err := b.cloud.Client(owner)
+func (env *clusterEnv) rules(ctx context.Context, ip string) ([]string, error) {
+	client, err := env.cloud.Client(owner)
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	list, err := testbed.Rules(ctx, client, ip)
+	list, err := testenv.Rules(ctx, client, ip)
 	if err != nil {
 		return nil, err
 	}
@@ -354,10 +341,10 @@ func (b *bed) rules(ctx context.Context, ip string) ([]string, error) {
 }
 
 // wantRules waits until the rules at an address are these.
-func (b *bed) wantRules(t *testing.T, ip string, want ...string) {
+func (env *clusterEnv) wantRules(t *testing.T, ip string, want ...string) {
 	t.Helper()
-	b.eventually(t, fmt.Sprintf("the rules at %s to be %v", ip, want), func(ctx context.Context) error {
-		got, err := b.rules(ctx, ip)
+	env.eventually(t, fmt.Sprintf("the rules at %s to be %v", ip, want), func(ctx context.Context) error {
+		got, err := env.rules(ctx, ip)
 		if err != nil {
 			return err
 		}
@@ -368,8 +355,8 @@ func (b *bed) wantRules(t *testing.T, ip string, want ...string) {
 	})
 }
 
-func (b *bed) node(ctx context.Context, name string) (*corev1.Node, error) {
-	return b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+func (env *clusterEnv) node(ctx context.Context, name string) (*corev1.Node, error) {
+	return env.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 }
 
 func hasTaint(n *corev1.Node, key string) bool {
@@ -377,11 +364,11 @@ func hasTaint(n *corev1.Node, key string) bool {
 }
 
 // initialized waits until the controller has initialised nodes.
-func (b *bed) initialized(t *testing.T, names ...string) {
+func (env *clusterEnv) initialized(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		b.eventually(t, "node "+name+" to be initialised", func(ctx context.Context) error {
-			n, err := b.node(ctx, name)
+		env.eventually(t, "node "+name+" to be initialised", func(ctx context.Context) error {
+			n, err := env.node(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -394,11 +381,11 @@ func (b *bed) initialized(t *testing.T, names ...string) {
 }
 
 // event waits for a Warning about an object and returns its text.
-func (b *bed) event(t *testing.T, kind, name, reason string) string {
+func (env *clusterEnv) event(t *testing.T, kind, name, reason string) string {
 	t.Helper()
 	var text string
-	b.eventually(t, fmt.Sprintf("Event %s on %s %s", reason, kind, name), func(ctx context.Context) error {
-		list, err := b.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
+	env.eventually(t, fmt.Sprintf("Event %s on %s %s", reason, kind, name), func(ctx context.Context) error {
+		list, err := env.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
 		if err != nil {
 			return err
 		}

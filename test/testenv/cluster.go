@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package testbed
+package testenv
 
 import (
 	"context"
@@ -51,14 +51,24 @@ const (
 
 // StartCluster starts a control plane without nodes.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
-	if o.Heartbeat == 0 {
-		o.Heartbeat = defaultHeartbeat
-	}
 	p, err := plane.Start(ctx, o.Plane)
 	if err != nil {
 		return nil, err
 	}
+	c, err := NewCluster(p, o)
+	if err != nil {
+		p.Stop()
+	}
+	return c, err
+}
+
+// NewCluster returns a cluster without nodes on a control plane that runs.
+func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultHeartbeat
+	}
 	c := &Cluster{Plane: p, o: o}
+	var err error
 	if c.REST, err = p.AdminConfig(); err == nil {
 		// In memory: the files go with the control plane, and a client that outlives it would complain about them.
 		err = rest.LoadTLSFiles(c.REST)
@@ -66,11 +76,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	if err == nil {
 		c.Client, err = kubernetes.NewForConfig(c.REST)
 	}
-	if err != nil {
-		p.Stop()
-		return nil, err
-	}
-	return c, nil
+	return c, err
 }
 
 // Join starts a node and sets the options that all nodes of the cluster share. Role
@@ -129,10 +135,15 @@ func (c *Cluster) PodLog(namespace, pod string) (string, bool) {
 
 // Stop stops the nodes with their Pods, then the control plane.
 func (c *Cluster) Stop() {
+	c.StopNodes()
+	c.Plane.Stop()
+}
+
+// StopNodes stops the nodes with their Pods.
+func (c *Cluster) StopNodes() {
 	var wg sync.WaitGroup
 	for _, n := range c.Nodes() {
 		wg.Go(n.Stop)
 	}
 	wg.Wait()
-	c.Plane.Stop()
 }

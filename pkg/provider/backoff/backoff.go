@@ -1,7 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package provider
+// Package backoff decides when a Service whose sync failed is tried again: after a delay that depends on the failure, or
+// as soon as what could make the next attempt succeed has happened.
+package backoff
 
 import (
 	"cmp"
@@ -25,16 +27,18 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// helpedBy is what could make the next sync of a Service succeed.
-type helpedBy int
+// Trigger is what could make the next sync of a Service succeed.
+type Trigger int
+
+// Triggers.
 
 const (
-	helpedByTime    helpedBy = iota // transient failures: the same call may succeed in a moment
-	helpedByAnswer                  // CloudStack has not said yet what became of a call
-	helpedByAddress                 // a limit, no capacity, a taken address: another Service may release one
-	helpedByPort                    // a port of an address is taken: another Service may give it up
-	helpedByNodes                   // a refusal because of the nodes
-	helpedByChange                  // the Service, the role or the network must change
+	ByTime    Trigger = iota // transient failures: the same call may succeed in a moment
+	ByAnswer                 // CloudStack has not said yet what became of a call
+	ByAddress                // a limit, no capacity, a taken address: another Service may release one
+	ByPort                   // a port of an address is taken: another Service may give it up
+	ByNodes                  // a refusal because of the nodes
+	ByChange                 // the Service, the role or the network must change
 )
 
 const (
@@ -50,57 +54,57 @@ const (
 )
 
 // held reports whether a Service with such a failure is left alone until its time has come.
-func (h helpedBy) held() bool { return h != helpedByTime && h != helpedByAnswer }
+func (h Trigger) held() bool { return h != ByTime && h != ByAnswer }
 
-// helps classifies the error of a sync.
-func helps(err error) helpedBy {
+// TriggerOf classifies the error of a sync.
+func TriggerOf(err error) Trigger {
 	if _, pending := errors.AsType[*loadbalancer.WaitError](err); pending {
-		return helpedByAnswer
+		return ByAnswer
 	}
 	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
 		switch refusal.Reason {
-		case loadbalancer.ReasonAddressUnavailable, "NotAllowed": // a policy may limit the number of addresses
-			return helpedByAddress
+		case loadbalancer.ReasonAddressUnavailable, loadbalancer.ReasonNotAllowed: // a policy may limit the number of addresses
+			return ByAddress
 		case loadbalancer.ReasonPortTaken:
-			return helpedByPort
+			return ByPort
 		case loadbalancer.ReasonNoNodes, loadbalancer.ReasonNoBackends, loadbalancer.ReasonSeveralNetworks, loadbalancer.ReasonNoSuchNetwork, loadbalancer.ReasonUnsupportedNetwork:
-			return helpedByNodes
+			return ByNodes
 		default:
-			return helpedByChange
+			return ByChange
 		}
 	}
 	if e, ok := errors.AsType[*cloudstack.Error](err); ok && !e.MayHaveHappened {
 		switch e.Kind {
 		case cloudstack.KindLimit, cloudstack.KindCapacity:
-			return helpedByAddress
+			return ByAddress
 		case cloudstack.KindConflict:
-			return helpedByPort
+			return ByPort
 		case cloudstack.KindNotPermitted, cloudstack.KindInvalid:
-			return helpedByChange
+			return ByChange
 		case cloudstack.KindNotFound:
 			if e.Command == "listProjects" { // other things vanish while they are worked on; a project was misspelt
-				return helpedByChange
+				return ByChange
 			}
 		default:
 		}
 	}
-	return helpedByTime
+	return ByTime
 }
 
-// delay is how long a Service waits after failures in a row of one kind. jitter returns a duration in [0, limit].
+// delay returns how long a Service waits after failures in a row of one kind. jitter returns a duration in [0, limit].
 // progress reports whether the last attempt got further than all before it; asked is what a WaitError asks for.
-func delay(kind helpedBy, failures int, progress bool, asked time.Duration, jitter func(limit time.Duration) time.Duration) time.Duration {
+func delay(kind Trigger, failures int, progress bool, asked time.Duration, jitter func(limit time.Duration) time.Duration) time.Duration {
 	switch kind {
-	case helpedByTime:
+	case ByTime:
 		if progress {
 			return progressPause
 		}
 		return grown(quickBase, 2, failures, quickMax)
-	case helpedByAnswer:
+	case ByAnswer:
 		return max(asked, grown(time.Second, 2, failures, answerMax))
 	default:
 		base := waitBase
-		if kind == helpedByNodes {
+		if kind == ByNodes {
 			base = nodesBase
 		}
 		d := grown(base, waitGrowth, failures, waitMax*5/6)
@@ -118,8 +122,8 @@ func grown(base time.Duration, factor, failures int, limit time.Duration) time.D
 	return base
 }
 
-// backoff knows which Services wait, and until when.
-type backoff struct {
+// Backoff knows which Services wait, and until when.
+type Backoff struct {
 	clock  clock.PassiveClock
 	jitter func(limit time.Duration) time.Duration
 
@@ -129,7 +133,7 @@ type backoff struct {
 
 // serviceWait is a Service whose last sync failed.
 type serviceWait struct {
-	kind        helpedBy
+	kind        Trigger
 	err         error
 	failures    int       // in a row, of this kind
 	since       time.Time // of the first of the failures
@@ -141,14 +145,15 @@ type serviceWait struct {
 	nearest     int    // the fewest actions that an attempt has left to do; unknownLeft when no attempt got to a plan
 }
 
-func newBackoff(c clock.PassiveClock) *backoff {
-	return &backoff{clock: c, waits: map[types.UID]*serviceWait{}, jitter: func(limit time.Duration) time.Duration {
+// New returns a Backoff without waiting Services.
+func New(c clock.PassiveClock) *Backoff {
+	return &Backoff{clock: c, waits: map[types.UID]*serviceWait{}, jitter: func(limit time.Duration) time.Duration {
 		return rand.N(limit + 1) //nolint:gosec // jitter needs no secrecy
 	}}
 }
 
-// attempt is one sync of a Service: what it depends on.
-type attempt struct {
+// Attempt is one sync of a Service: what it depends on.
+type Attempt struct {
 	uid         types.UID
 	fingerprint string
 	nodes       string
@@ -157,27 +162,28 @@ type attempt struct {
 	deletes     bool
 }
 
-func attemptOf(svc *corev1.Service, nodes []*corev1.Node) attempt {
+// AttemptOf is the attempt to bring a Service to its desired state. nodes identifies the set of nodes that serve it.
+func AttemptOf(svc *corev1.Service, nodes string) Attempt {
 	group := "project " + strings.TrimSpace(svc.Annotations[annotation.Project])
 	if address := cmp.Or(strings.TrimSpace(svc.Annotations[annotation.Address]), strings.TrimSpace(svc.Spec.LoadBalancerIP)); address != "" {
 		group = "address " + address + " in " + group
 	}
-	return attempt{
-		uid: svc.UID, fingerprint: fingerprint(svc), nodes: nodesKey(nodes), group: group,
+	return Attempt{
+		uid: svc.UID, fingerprint: fingerprint(svc), nodes: nodes, group: group,
 		serves: svc.Annotations[annotation.Addresses] != "" || len(svc.Status.LoadBalancer.Ingress) > 0,
 	}
 }
 
-// deletionOf is the attempt to delete everything of a Service.
-func deletionOf(svc *corev1.Service) attempt {
-	return attempt{uid: svc.UID, fingerprint: "delete", deletes: true}
+// DeletionOf is the attempt to delete everything of a Service.
+func DeletionOf(svc *corev1.Service) Attempt {
+	return Attempt{uid: svc.UID, fingerprint: "delete", deletes: true}
 }
 
-// fingerprint tells apart what users ask for: the spec and the annotations that mean something here.
+// fingerprint identifies what the user asks for: the spec and the annotations that mean something here.
 func fingerprint(svc *corev1.Service) string {
 	asked := map[string]string{}
 	for name, value := range svc.Annotations {
-		if !controllerAnnotations[name] && (strings.HasPrefix(name, annotation.Prefix) || name == annotation.SourceRangesBeta) {
+		if !annotation.WrittenByController(name) && (strings.HasPrefix(name, annotation.Prefix) || name == annotation.SourceRangesBeta) {
 			asked[name] = value
 		}
 	}
@@ -191,8 +197,8 @@ func fingerprint(svc *corev1.Service) string {
 	return string(text)
 }
 
-// held returns how long the attempt would come too early and the error of the last one; 0 when it may begin.
-func (b *backoff) held(a attempt) (time.Duration, error) {
+// Held returns how long the attempt would come too early and the error of the last one; 0 when it may begin.
+func (b *Backoff) Held(a Attempt) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.waits[a.uid]
@@ -200,7 +206,7 @@ func (b *backoff) held(a attempt) (time.Duration, error) {
 		return 0, nil
 	}
 	until := w.until
-	changed := w.fingerprint != a.fingerprint || (w.kind == helpedByNodes || w.serves) && w.nodes != a.nodes
+	changed := w.fingerprint != a.fingerprint || (w.kind == ByNodes || w.serves) && w.nodes != a.nodes
 	if changed && a.deletes {
 		return 0, nil
 	}
@@ -213,25 +219,25 @@ func (b *backoff) held(a attempt) (time.Duration, error) {
 // unknownLeft is more than any plan has.
 const unknownLeft = math.MaxInt
 
-// work is how far a sync got.
-type work struct {
-	planned int // actions; 0 when the sync failed before there was a plan
-	done    int // actions of these that took effect
+// Work is how far a sync got.
+type Work struct {
+	Planned int // actions; 0 when the sync failed before there was a plan
+	Done    int // actions of these that took effect
 }
 
 // nearer reports whether the work left fewer actions to do than the fewest before. It cannot be true for ever, so that a
 // Service whose sync changes something and then fails, again and again, is not tried every second. An action whose
 // answer was lost counts when the next plan no longer has it.
-func (w work) nearer(nearest int) bool {
+func (w Work) nearer(nearest int) bool {
 	if nearest == unknownLeft {
-		return w.done > 0
+		return w.Done > 0
 	}
-	return w.planned > 0 && w.planned-w.done < nearest
+	return w.Planned > 0 && w.Planned-w.Done < nearest
 }
 
-// failed notes a failed attempt and returns how long the Service waits.
-func (b *backoff) failed(a attempt, err error, did work) time.Duration {
-	kind := helps(err)
+// Failed notes a failed attempt and returns how long the Service waits.
+func (b *Backoff) Failed(a Attempt, err error, did Work) time.Duration {
+	kind := TriggerOf(err)
 	var asked time.Duration
 	if pending, ok := errors.AsType[*loadbalancer.WaitError](err); ok {
 		asked = pending.After
@@ -243,12 +249,12 @@ func (b *backoff) failed(a attempt, err error, did work) time.Duration {
 	if last != nil && last.fingerprint == a.fingerprint {
 		w.nearest = last.nearest
 	}
-	progress := kind == helpedByTime && did.nearer(w.nearest)
+	progress := kind == ByTime && did.nearer(w.nearest)
 	if progress {
 		w.failures = 0
 	}
-	if did.planned > 0 {
-		w.nearest = min(w.nearest, did.planned-did.done)
+	if did.Planned > 0 {
+		w.nearest = min(w.nearest, did.Planned-did.Done)
 	}
 	if last != nil && last.kind == kind && last.fingerprint == a.fingerprint && !progress {
 		w.failures, w.since = last.failures+1, last.since
@@ -263,30 +269,30 @@ func (b *backoff) failed(a attempt, err error, did work) time.Duration {
 	return d
 }
 
-// forget ends the wait of a Service that is gone.
-func (b *backoff) forget(uid types.UID) {
+// Forget ends the wait of a Service that is gone.
+func (b *Backoff) Forget(uid types.UID) {
 	b.mu.Lock()
 	delete(b.waits, uid)
 	b.mu.Unlock()
 }
 
-// succeeded ends the wait of a Service. If it waited for an address or a port, there may be another for a Service of
+// Succeeded ends the wait of a Service. If it waited for an address or a port, there may be another for a Service of
 // its group, which succeeded then returns with the time after which it may be tried.
-func (b *backoff) succeeded(uid types.UID) (next types.UID, after time.Duration, found bool) {
+func (b *Backoff) Succeeded(uid types.UID) (next types.UID, after time.Duration, found bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.waits[uid]
 	delete(b.waits, uid)
-	if w == nil || w.kind != helpedByAddress && w.kind != helpedByPort {
+	if w == nil || w.kind != ByAddress && w.kind != ByPort {
 		return "", 0, false
 	}
 	return b.wakeLocked(w.kind, w.group)
 }
 
-// freed ends the wait of one Service in each group that waits for an address, or a port: the one that has waited
+// Freed ends the wait of one Service in each group that waits for an address, or a port: the one that has waited
 // longest. It returns them with the time after which each may be tried. What became free is enough for one Service;
-// when that one succeeds, succeeded names the next.
-func (b *backoff) freed(kind helpedBy) map[types.UID]time.Duration {
+// when that one succeeds, Succeeded names the next.
+func (b *Backoff) Freed(kind Trigger) map[types.UID]time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	groups := map[string]bool{}
@@ -304,7 +310,7 @@ func (b *backoff) freed(kind helpedBy) map[types.UID]time.Duration {
 	return out
 }
 
-func (b *backoff) wakeLocked(kind helpedBy, group string) (types.UID, time.Duration, bool) {
+func (b *Backoff) wakeLocked(kind Trigger, group string) (types.UID, time.Duration, bool) {
 	now := b.clock.Now()
 	var waiting []types.UID
 	for uid, w := range b.waits {
@@ -329,8 +335,8 @@ func (w *serviceWait) shorten(now time.Time) time.Duration {
 	return max(0, w.until.Sub(now))
 }
 
-// wake ends the wait of a Service whose last error is of that kind, and returns the time after which it may be tried.
-func (b *backoff) wake(uid types.UID, which func(error) bool) (time.Duration, bool) {
+// Wake ends the wait of a Service whose last error is of that kind, and returns the time after which it may be tried.
+func (b *Backoff) Wake(uid types.UID, which func(error) bool) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.waits[uid]
@@ -340,8 +346,15 @@ func (b *backoff) wake(uid types.UID, which func(error) bool) (time.Duration, bo
 	return w.shorten(b.clock.Now()), true
 }
 
-// waiting reports whether the last sync of a Service failed.
-func (b *backoff) waiting(uid types.UID) bool {
+// Len returns how many Services wait.
+func (b *Backoff) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waits)
+}
+
+// Waiting reports whether the last sync of a Service failed.
+func (b *Backoff) Waiting(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waits[uid] != nil
@@ -355,7 +368,8 @@ type retryError struct {
 
 func (e *retryError) Unwrap() []error { return []error{e.error, e.retry} }
 
-func retryAfter(err error, d time.Duration) error {
+// RetryAfter returns err as one after which the framework tries again after d.
+func RetryAfter(err error, d time.Duration) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
