@@ -1,9 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
-package prompt_test
+// Package prompt tests the questions of csccm on a virtual terminal. It is in this module because the packages that emulate a
+// terminal are needed by tests only.
+package prompt
 
 import (
 	"context"
@@ -18,11 +20,12 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/csccm/csccm/installer/engine/prompt"
 )
 
-// screen is a virtual terminal with a person (go-expect) in front of it.
+// screen is a virtual terminal on which go-expect answers questions.
 type screen struct {
 	term vt10x.Terminal
 	con  *expect.Console
@@ -92,12 +95,12 @@ func (s *screen) chosen(t *testing.T, text, keys string) {
 		return
 	}
 	for begin := time.Now(); ; runtime.Gosched() {
-		lines, err := prompt.LineMode(s.tty)
+		settings, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
 		if err != nil || time.Since(begin) > time.Minute {
 			t.Errorf("after %q the prompt does not take over the keyboard: %v", text, err)
 			return
 		}
-		if !lines {
+		if settings.Lflag&unix.ICANON == 0 {
 			break
 		}
 	}
