@@ -47,9 +47,9 @@ func TestAdmin(t *testing.T) {
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
 	do("DELETE", "/ledger", "", 204)
 
-	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"struck":0}`, do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
+	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"hits":0}`, do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
 	h.fails(h.call(owner, "listZones"), 530, csGeneric, "Internal error")
-	require.Contains(t, do("GET", "/faults", "", 200), `"seen":1,"struck":1`)
+	require.Contains(t, do("GET", "/faults", "", 200), `"seen":1,"hits":1`)
 	require.Contains(t, do("POST", "/faults", `{"fault":"listZones:nothing"}`, 400), "kind")
 	require.Contains(t, do("POST", "/faults", `{"faults":[]}`, 400), "unknown field")
 	do("DELETE", "/faults/7", "", 404)
@@ -79,10 +79,10 @@ func TestAdmin(t *testing.T) {
 	require.Contains(t, do("GET", "/ledger?caller=nobody", "", 200), `"calls":[]`)
 
 	key, secret, _ := h.sim.Keys(owner)
-	world := do("GET", "/world", "", 200)
-	require.NotContains(t, world, secret)
+	dumped := do("GET", "/world", "", 200)
+	require.NotContains(t, dumped, secret)
 	require.Contains(t, do("GET", "/world?secrets=true", "", 200), key)
-	_, err := LoadWorld(strings.NewReader(world))
+	_, err := LoadWorld(strings.NewReader(dumped))
 	require.NoError(t, err)
 
 	h.call(owner, "startVirtualMachine", "id", vm)

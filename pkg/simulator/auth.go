@@ -66,7 +66,7 @@ func (s *Simulator) identifySession(c *call, r *http.Request, ses *session) *api
 		s.sessions.end(ses.id)
 		return &apiError{status: http.StatusUnauthorized, text: sessionText}
 	}
-	c.caller = caller{user: u, account: u.account, session: ses}
+	c.caller, c.session = caller{user: u, account: u.account}, ses
 	if c.req.command == "" {
 		return &apiError{status: http.StatusBadRequest, text: "no command specified", key: "null"}
 	}

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,15 +27,19 @@ type builder struct {
 
 // Validate returns the first error in the world, or nil if the world can be served.
 func (w *World) Validate() error {
-	cat, err := w.catalogue()
-	if err != nil {
-		return err
-	}
-	_, err = buildState(w, cat, time.Unix(0, 0))
+	_, err := buildState(w, time.Unix(0, 0))
 	return err
 }
 
-func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
+func buildState(w *World, now time.Time) (*state, error) {
+	r, err := w.release()
+	if err != nil {
+		return nil, err
+	}
+	cat, err := loadCatalogue()
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range w.Faults {
 		if _, err := ParseFault(f); err != nil {
 			return nil, fmt.Errorf("world: %w", err)
@@ -45,13 +50,12 @@ func buildState(w *World, cat *catalogue, now time.Time) (*state, error) {
 	}
 	b := &builder{w: w, st: newState(), now: now, made: map[string]int{}}
 	b.st.settings = w.Settings
-	var err error
 	if b.st.version, err = w.version(); err != nil {
 		return nil, err
 	}
 	b.st.msID = stableID("managementserver", "localhost")
 	b.st.domains.add(&domain{entity: b.entity("domain", "", "ROOT"), name: "ROOT"})
-	b.st.addBuiltinRoles(cat, stableID)
+	b.st.addBuiltinRoles(cat.at(r), stableID)
 	if err := b.st.addNetworkOfferings(stableID); err != nil {
 		return nil, err
 	}
@@ -90,34 +94,26 @@ func buildDump(w *World, now time.Time) (*state, error) {
 	if st.version, err = w.version(); err != nil {
 		return nil, err
 	}
-	st.settleVMs(now)
+	st.stopInterruptedVMs(now)
 	return st, nil
 }
 
 // version returns the full version that listCapabilities shows.
 func (w *World) version() (string, error) {
-	version, err := FullVersion(orName(w.Version, "4.22"))
+	version, err := FullVersion(cmp.Or(w.Version, "4.22"))
 	if err != nil {
 		return "", fmt.Errorf("world: %w", err)
 	}
 	return version, nil
 }
 
-// catalogue returns the commands that exist in the world's release.
-func (w *World) catalogue() (*catalogue, error) {
-	cat, err := loadCatalogue()
-	if err != nil {
-		return nil, err
-	}
+// release returns the release of CloudStack to simulate.
+func (w *World) release() (release, error) {
 	version, err := w.version()
 	if err != nil {
-		return nil, err
+		return release{}, err
 	}
-	r, err := parseRelease(version)
-	if err != nil {
-		return nil, err
-	}
-	return cat.at(r), nil
+	return parseRelease(version)
 }
 
 // namespace is the UUID namespace of the ids that are derived from names.

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -118,7 +119,7 @@ func (b *builder) user(a *account, u *User) error {
 	}
 	row := &user{
 		entity: b.entity("user", u.ID, a.domain.path()+u.Name), username: u.Name, password: u.Password,
-		firstName: orName(u.FirstName, u.Name), lastName: orName(u.LastName, u.Name), email: u.Email, account: a, state: stateOr(u.State),
+		firstName: cmp.Or(u.FirstName, u.Name), lastName: cmp.Or(u.LastName, u.Name), email: u.Email, account: a, state: stateOr(u.State),
 		apiKey: u.APIKey, secretKey: u.SecretKey, timezone: "UTC", builtin: a.domain.parent == nil && u.Name == "admin",
 	}
 	if row.apiKey == "" && !u.NoKeys {
@@ -134,13 +135,6 @@ func (b *builder) user(a *account, u *User) error {
 	b.st.users.add(row)
 	a.users = append(a.users, row)
 	return nil
-}
-
-func orName(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 func stateOr(s string) string {
@@ -190,7 +184,7 @@ func (b *builder) projects() error {
 			return fmt.Errorf("project %q: state %q must be Active, Suspended or Disabled", p.Name, p.State)
 		}
 		row := b.st.newProject(p.Name, p.DisplayText, owner, b.entity("project", p.ID, owner.domain.path()+p.Name))
-		row.state = orName(p.State, projectActive)
+		row.state = cmp.Or(p.State, projectActive)
 		row.account.limits = maps.Clone(p.Limits)
 		for _, m := range p.Members {
 			a, err := b.accountNamed("project "+p.Name, m)
@@ -290,9 +284,3 @@ func (b *builder) owner(what, accountName, projectName string) (*account, error)
 }
 
 // orInt returns n, or def if n is 0.
-func orInt(n, def int) int {
-	if n == 0 {
-		return def
-	}
-	return n
-}

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -73,7 +74,7 @@ func (b *builder) aclList(v *vpc, l *ACLList) error {
 	if err := checkID(b.st.aclLists, "acl list", l.Name, l.ID); err != nil {
 		return err
 	}
-	row := b.st.aclLists.add(&aclList{entity: b.entity("acl", l.ID, v.uuid+l.Name), name: l.Name, description: orName(l.Description, l.Name), vpc: v})
+	row := b.st.aclLists.add(&aclList{entity: b.entity("acl", l.ID, v.uuid+l.Name), name: l.Name, description: cmp.Or(l.Description, l.Name), vpc: v})
 	numbers := map[int]bool{}
 	for _, it := range l.Items {
 		switch {
@@ -85,7 +86,7 @@ func (b *builder) aclList(v *vpc, l *ACLList) error {
 		numbers[it.Number] = true
 		item := &aclItem{
 			entity: b.entity("aclitem", it.ID, fmt.Sprintf("%s/%d", row.uuid, it.Number)), list: row, number: it.Number, protocol: strings.ToLower(it.Protocol),
-			traffic: orName(it.TrafficType, "Ingress"), action: orName(it.Action, "Allow"), startPort: it.StartPort, endPort: it.EndPort,
+			traffic: cmp.Or(it.TrafficType, "Ingress"), action: cmp.Or(it.Action, "Allow"), startPort: it.StartPort, endPort: it.EndPort,
 			cidrs: it.CIDRs, reason: it.Reason, state: ruleActive,
 		}
 		if item.endPort == nil {
@@ -115,7 +116,7 @@ func (b *builder) networks() error {
 }
 
 func (b *builder) network(n *Network) error {
-	row := &network{name: n.Name, display: n.Name, typ: orName(n.Type, typeIsolated), tagged: tagsOf(n.Tags), vlan: 100 + len(b.st.networks.rows)}
+	row := &network{name: n.Name, display: n.Name, typ: cmp.Or(n.Type, typeIsolated), tagged: tagsOf(n.Tags), vlan: 100 + len(b.st.networks.rows)}
 	if n.Name == "" {
 		return fmt.Errorf("the name is missing")
 	}
@@ -130,7 +131,7 @@ func (b *builder) network(n *Network) error {
 			return fmt.Errorf("vpc %q is not among the world's vpcs", n.VPC)
 		}
 		row.vpc, row.owner, row.domain, row.zone, kind = v, v.owner, v.owner.domain, v.zone, "vpc"
-		if row.acl, err = b.aclNamed(v, orName(n.ACL, "default_deny")); err != nil {
+		if row.acl, err = b.aclNamed(v, cmp.Or(n.ACL, "default_deny")); err != nil {
 			return err
 		}
 	} else if n.ACL != "" {
@@ -153,7 +154,7 @@ func (b *builder) network(n *Network) error {
 		}
 		row.domain = row.owner.domain
 	}
-	offering := orName(n.Offering, defaultOfferings[kind])
+	offering := cmp.Or(n.Offering, defaultOfferings[kind])
 	o, ok := b.st.netOffs.find(func(o *networkOffering) bool { return o.spec.Name == offering })
 	if !ok {
 		return fmt.Errorf("type %q and offering %q: there is no such network offering; types are Isolated, Shared and L2", row.typ, offering)
@@ -163,7 +164,7 @@ func (b *builder) network(n *Network) error {
 	}
 	row.offering = o
 	if row.typ != typeL2 {
-		p, err := netip.ParsePrefix(orName(n.CIDR, row.zone.guestCIDR))
+		p, err := netip.ParsePrefix(cmp.Or(n.CIDR, row.zone.guestCIDR))
 		if err != nil || !p.Addr().Is4() {
 			return fmt.Errorf("cidr %q is not an IPv4 range such as 10.1.1.0/24", n.CIDR)
 		}

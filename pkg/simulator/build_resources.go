@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,12 +59,12 @@ func (b *builder) machine(v *VirtualMachine) error {
 		}
 		tmpl = t
 	}
-	st := orName(v.State, vmRunning)
+	st := cmp.Or(v.State, vmRunning)
 	if !vmStates[st] {
 		return fmt.Errorf("state %q must be one of %s", v.State, strings.Join(slices.Sorted(maps.Keys(vmStates)), ", "))
 	}
 	row := &vm{
-		entity: b.entity("vm", v.ID, owner.uuid+v.Name), tagged: tagsOf(v.Tags), name: v.Name, display: orName(v.DisplayName, v.Name), owner: owner,
+		entity: b.entity("vm", v.ID, owner.uuid+v.Name), tagged: tagsOf(v.Tags), name: v.Name, display: cmp.Or(v.DisplayName, v.Name), owner: owner,
 		user: b.userOf(owner), zone: z, offering: offering, template: tmpl, state: st, updated: b.now.Add(-statsInterval), hypervisor: "Simulator", bootKnown: st == vmRunning,
 	}
 	if row.user == nil {
@@ -123,8 +124,8 @@ func (b *builder) nic(v *vm, c *NIC, device int) error {
 	}
 	seq := len(b.st.vms.rows)*8 + device + 1
 	row := &nic{
-		entity: entity{uuid: orName(c.ID, stableID("nic", fmt.Sprintf("%s/%d", v.uuid, device))), created: b.now}, network: n, device: device, isDefault: c.Default, ip: c.IP, ip6: c.IPv6,
-		mac: orName(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
+		entity: entity{uuid: cmp.Or(c.ID, stableID("nic", fmt.Sprintf("%s/%d", v.uuid, device))), created: b.now}, network: n, device: device, isDefault: c.Default, ip: c.IP, ip6: c.IPv6,
+		mac: cmp.Or(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
 	}
 	if n.typ != typeL2 {
 		if row.ip == "" {
@@ -283,7 +284,7 @@ func (b *builder) lbRule(ip *publicIP, r *LoadBalancerRule) error {
 	}
 	row := &lbRule{
 		entity: b.entity("lbrule", r.ID, ip.uuid+fmt.Sprint(r.PublicPort)), tagged: tagsOf(r.Tags), name: r.Name, description: r.Description,
-		algorithm: orName(r.Algorithm, "roundrobin"), protocol: r.Protocol, hasProtocol: r.Protocol != "", cidrs: strings.Join(r.CIDRs, " "),
+		algorithm: cmp.Or(r.Algorithm, "roundrobin"), protocol: r.Protocol, hasProtocol: r.Protocol != "", cidrs: strings.Join(r.CIDRs, " "),
 		hasCIDRs: r.CIDRs != nil, ip: ip, network: ip.network, publicPort: r.PublicPort, privatePort: r.PrivatePort, state: ruleAdd, account: ip.owner,
 	}
 	for _, m := range r.Members {

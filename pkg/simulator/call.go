@@ -13,21 +13,22 @@ import (
 type caller struct {
 	user    *user
 	account *account
-	session *session // nil for API keys and the integration port
-	byKey   bool     // authenticated with an API key
+	byKey   bool // authenticated with an API key
 }
 
 func (c caller) rootAdmin() bool { return c.account.rootAdmin() }
 
 // call is one request while the server processes it.
 type call struct {
-	s      *Simulator
-	st     *state
-	now    time.Time
-	req    *request
-	api    *apiSpec
-	caller caller
-	faults []*Fault
+	server  *server
+	st      *state
+	now     time.Time
+	req     *request
+	api     *apiSpec
+	cmd     *command // nil: not implemented
+	caller  caller
+	session *session // nil for API keys and the integration port
+	faults  []*Fault
 
 	args  map[string]string // parameters by lower-case name, without those reserved to admins
 	refs  map[string]ref

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -43,7 +44,6 @@ type apiSpec struct {
 	Shape  int        `json:"shape"`
 
 	lower  string
-	cmd    *command // nil: not implemented
 	absent []string // lower-case names of parameters of newer releases, which are ignored
 }
 
@@ -64,33 +64,17 @@ type catalogue struct {
 	routerTLS bool
 }
 
-// loadCatalogue decodes the catalogue once and links the implemented commands to it.
+// loadCatalogue decodes the catalogue once.
 var loadCatalogue = sync.OnceValues(func() (*catalogue, error) {
 	var c catalogue
 	if err := json.Unmarshal(catalogueJSON, &c); err != nil {
 		return nil, fmt.Errorf("decode the embedded command catalogue: %w", err)
 	}
-	c.byName = make(map[string]*apiSpec, len(c.APIs))
-	c.routerTLS = true
 	for i := range c.APIs {
-		a := &c.APIs[i]
-		a.lower = strings.ToLower(a.Name)
-		c.byName[a.Name] = a
+		c.APIs[i].lower = strings.ToLower(c.APIs[i].Name)
 	}
-	for i := range commands {
-		cmd := &commands[i]
-		a, ok := c.byName[cmd.name]
-		if !ok {
-			return nil, fmt.Errorf("command %s is implemented, but not in the catalogue", cmd.name)
-		}
-		a.cmd = cmd
-		for _, p := range cmd.order {
-			if a.param(p) == nil {
-				return nil, fmt.Errorf("command %s has no parameter %s in the catalogue", cmd.name, p)
-			}
-		}
-		a.reorder(cmd.order)
-	}
+	c.index()
+	c.routerTLS = true
 	return &c, nil
 })
 
@@ -104,15 +88,37 @@ func (a *apiSpec) param(name string) *apiParam {
 	return nil
 }
 
-// reorder moves the named parameters to the front, in the order in which CloudStack processes them.
-func (a *apiSpec) reorder(names []string) {
+// clone returns a copy whose parameters may be reordered.
+func (cat *catalogue) clone() *catalogue {
+	out := *cat
+	out.APIs = slices.Clone(cat.APIs)
+	out.index()
+	return &out
+}
+
+func (cat *catalogue) index() {
+	cat.byName = make(map[string]*apiSpec, len(cat.APIs))
+	for i := range cat.APIs {
+		cat.byName[cat.APIs[i].Name] = &cat.APIs[i]
+	}
+}
+
+// reorder moves the named parameters of a command to the front, in the order in which CloudStack processes them.
+func (cat *catalogue) reorder(command string, names []string) error {
+	a := cat.byName[command]
+	if a == nil {
+		return fmt.Errorf("command %s is implemented, but not in the catalogue", command)
+	}
 	if len(names) == 0 {
-		return
+		return nil
 	}
 	out := make([]apiParam, 0, len(a.Params))
 	done := map[string]bool{}
 	for _, n := range names {
 		p := a.param(n)
+		if p == nil {
+			return fmt.Errorf("command %s has no parameter %s in the catalogue", command, n)
+		}
 		out = append(out, *p)
 		done[p.Name] = true
 	}
@@ -122,81 +128,5 @@ func (a *apiSpec) reorder(names []string) {
 		}
 	}
 	a.Params = out
+	return nil
 }
-
-// command is an implemented command. Exactly one of run and submit is set.
-type command struct {
-	name string
-	// refs maps each parameter of type uuid (or list of uuid) to the kind of object that it refers to.
-	refs map[string]refKind
-	// order lists the parameters whose processing order is known.
-	order []string
-	// write is set when run changes state.
-	write bool
-	// lock returns the name of the row that the create phase locks, as CloudStack does.
-	lock func(*call) string
-	// run answers a synchronous command; its result is the value of the answer's top-level key.
-	run func(*call) (any, error)
-	// submit validates an asynchronous command, runs its create phase and returns the job.
-	submit func(*call) (*jobSpec, error)
-	// class is the last part of the Java class name that jobs show.
-	class string
-	// wrapper is the top-level key of the answer, if it is not the command's name.
-	wrapper string
-}
-
-// commands is the table of the implemented commands, grouped by family.
-var commands = func() []command {
-	var all []command
-	for _, family := range [][]command{
-		zoneCommands,
-		offeringCommands,
-		vmCommands,
-		networkCommands,
-		vpcCommands,
-		aclCommands,
-		addressCommands,
-		lbCommands,
-		memberCommands,
-		firewallCommands,
-		egressCommands,
-		forwardCommands,
-		tagCommands,
-		jobCommands,
-		apiCommands,
-		accountCommands,
-		userCommands,
-		roleCommands,
-		projectCommands,
-		adminCommands,
-		stickyCommands,
-		healthCheckCommands,
-		certCommands,
-		internalLBCommands,
-		cksVersionCommands,
-		cksCommands,
-		cksNodeCommands,
-		physicalCommands,
-		vmPowerCommands,
-		vmDeployCommands,
-		vmUpdateCommands,
-		vmMetricsCommands,
-		vmAssignCommands,
-		nicCommands,
-		volumeCommands,
-		templateCommands,
-		affinityCommands,
-		sshKeyCommands,
-		groupCommands,
-		hostCommands,
-		podCommands,
-		domainCommands,
-		limitCommands,
-		configCommands,
-		eventCommands,
-		projectRoleCommands,
-	} {
-		all = append(all, family...)
-	}
-	return all
-}()

@@ -38,8 +38,8 @@ func (c *call) checkNetworkUse(n *network) error {
 }
 
 // createClusterNetwork creates the network of a cluster for which the caller specified none.
-func (c *call) createClusterNetwork(k *kubernetesCluster) (*network, error) {
-	n, err := c.isolatedNetwork(k.owner, k.zone, c.st.clusterNetworkOffering(), k.name+"-network", k.owner.name+"-network")
+func (c *call) createClusterNetwork(k *kubernetesCluster, create clusterNetworkCreator) (*network, error) {
+	n, err := create(c, k.owner, k.zone, c.st.clusterNetworkOffering(), k.name+"-network", k.owner.name+"-network")
 	if err != nil {
 		return nil, invalid("Unable to create network for the Kubernetes cluster: %s", k.name)
 	}

@@ -12,16 +12,6 @@ import (
 
 var accountRefs = map[string]refKind{"id": refAccount}
 
-var accountCommands = []command{
-	{name: "listAccounts", refs: accountRefs, run: listAccounts},
-	{name: "createAccount", write: true, run: createAccount, order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"}},
-	{name: "updateAccount", refs: accountRefs, write: true, run: updateAccount},
-	{name: "enableAccount", refs: accountRefs, write: true, run: enableAccount},
-	{name: "lockAccount", refs: accountRefs, write: true, run: lockAccount},
-	{name: "disableAccount", refs: accountRefs, submit: disableAccount, class: "admin.account.DisableAccountCmd"},
-	{name: "deleteAccount", refs: accountRefs, submit: deleteAccount, class: "admin.account.DeleteAccountCmd"},
-}
-
 // accountView is the API object account.
 type accountView struct {
 	ID          string `json:"id"`
@@ -267,8 +257,8 @@ func (c *call) checkEscalation(r *role) error {
 	if r == me.role || me.rootAdmin() && me.role.id == 1 {
 		return nil
 	}
-	for i := range c.s.cat.APIs {
-		if api := &c.s.cat.APIs[i]; r.allows(api) && !me.role.allows(api) {
+	for i := range c.server.cat.APIs {
+		if api := &c.server.cat.APIs[i]; r.allows(api) && !me.role.allows(api) {
 			return errf(codeAccount, csPermission, "User of Account %s and domain %s can not create an account with access to more privileges they have themself.",
 				accountText(me), me.domain.text())
 		}

@@ -9,25 +9,6 @@ import (
 	"strings"
 )
 
-var aclCommands = []command{
-	{name: "listNetworkACLs", refs: map[string]refKind{"id": refACLItem}, run: listNetworkACLs},
-	{name: "listNetworkACLLists", refs: map[string]refKind{"id": refACLList}, run: listNetworkACLLists},
-	{
-		name: "createNetworkACL", submit: createNetworkACL, class: "user.network.CreateNetworkACLCmd",
-		order: []string{"protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode", "networkid", "aclid", "traffictype", "number", "action"},
-	},
-	{
-		name: "updateNetworkACLItem", refs: map[string]refKind{"id": refACLItem}, submit: updateNetworkACLItem, class: "user.network.UpdateNetworkACLItemCmd",
-		wrapper: "createnetworkaclresponse",
-	},
-	{name: "deleteNetworkACL", refs: map[string]refKind{"id": refACLItem}, submit: deleteNetworkACL, class: "user.network.DeleteNetworkACLCmd"},
-	{name: "moveNetworkAclItem", submit: moveNetworkACLItem, class: "user.network.MoveNetworkAclItemCmd", wrapper: "moveNetworkAclItemResponse"},
-	{name: "createNetworkACLList", submit: createNetworkACLList, class: "user.network.CreateNetworkACLListCmd"},
-	{name: "updateNetworkACLList", refs: map[string]refKind{"id": refACLList}, submit: updateNetworkACLList, class: "user.network.UpdateNetworkACLListCmd"},
-	{name: "deleteNetworkACLList", refs: map[string]refKind{"id": refACLList}, submit: deleteNetworkACLList, class: "user.network.DeleteNetworkACLListCmd"},
-	{name: "replaceNetworkACLList", submit: replaceNetworkACLList, class: "user.network.ReplaceNetworkACLListCmd"},
-}
-
 // aclItemView is the API object networkacl. Its ports are strings, unlike those of firewall rules.
 type aclItemView struct {
 	ID          string    `json:"id"`

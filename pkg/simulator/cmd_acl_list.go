@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"crypto/md5" //nolint:gosec // CloudStack's checksum of the order, not a secret
 	"encoding/hex"
 	"slices"
@@ -53,7 +54,7 @@ func updateNetworkACLList(c *call) (*jobSpec, error) {
 		if err := c.mayChange(l, "Must be Root Admin to update a global ACL."); err != nil {
 			return nil, err
 		}
-		l.name, l.description = orName(c.str("name"), l.name), orName(c.str("description"), l.description)
+		l.name, l.description = cmp.Or(c.str("name"), l.name), cmp.Or(c.str("description"), l.description)
 		setDisplay(c, c.st.aclLists, l, &l.hidden)
 		return aclListAnswer{c.viewACLList(l)}, nil
 	})

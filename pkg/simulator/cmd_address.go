@@ -10,18 +10,6 @@ import (
 	"time"
 )
 
-var addressCommands = []command{
-	{name: "listPublicIpAddresses", refs: map[string]refKind{"id": refIP, "networkid": refPublicNet}, run: listPublicIPAddresses},
-	{
-		name: "associateIpAddress", submit: associateIPAddress, class: "user.address.AssociateIPAddrCmd",
-		lock: func(c *call) string { return "account/" + c.addressOwnerKey() },
-	},
-	{name: "updateIpAddress", refs: map[string]refKind{"id": refIP}, submit: updateIPAddress, class: "user.address.UpdateIPAddrCmd"},
-	{name: "reserveIpAddress", refs: map[string]refKind{"id": refIP}, write: true, run: reserveIPAddress},
-	{name: "releaseIpAddress", refs: map[string]refKind{"id": refIP}, write: true, run: releaseIPAddress},
-	{name: "disassociateIpAddress", refs: map[string]refKind{"id": refIP}, submit: disassociateIPAddress, class: "user.address.DisassociateIPAddrCmd"},
-}
-
 // ipView is the API object publicipaddress (ipaddress in job results).
 type ipView struct {
 	ID        string     `json:"id"`
@@ -209,7 +197,7 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	stranded := false
+	stuckAllocating := false
 	return &jobSpec{
 		objectID: ip.uuid, instanceType: "IpAddress", instanceID: ip.uuid,
 		run: func(time.Time) (any, error) {
@@ -218,13 +206,13 @@ func associateIPAddress(c *call) (*jobSpec, error) {
 			}
 			if v == nil && n.vpc == nil && n.owner != owner {
 				// The address stays in state Allocating, and list commands do not show it by default.
-				stranded = true
+				stuckAllocating = true
 				return nil, errf(codeInternal, csPermission, "Unable to use network with id= %s, permission denied", n.uuid)
 			}
 			return c.attachAddress(ip, n, v)
 		},
 		undo: func() {
-			if !stranded && ip.owner == owner && ip.state == ipAllocating {
+			if !stuckAllocating && ip.owner == owner && ip.state == ipAllocating {
 				c.st.release(ip)
 			}
 		},

@@ -11,17 +11,6 @@ import (
 	"github.com/google/uuid"
 )
 
-var adminCommands = []command{
-	{name: "listManagementServers", refs: managementRefs, run: func(c *call) (any, error) { return c.managementServers(c.managementServer) }},
-	{
-		name: "listManagementServersMetrics", refs: managementRefs,
-		run: func(c *call) (any, error) { return c.managementServers(c.managementMetrics) },
-	},
-	{name: "getApiLimit", run: getAPILimit},
-	{name: "resetApiLimit", refs: map[string]refKind{"account": refAccount}, write: true, run: resetAPILimit},
-	{name: "logout", run: func(*call) (any, error) { return map[string]string{"description": "success"}, nil }},
-}
-
 var managementRefs = map[string]refKind{"id": refManagement}
 
 // managementView is the API object managementserver. The metrics command shows more of its fields.
@@ -93,7 +82,7 @@ func (c *call) managementMetrics() managementView {
 	runtime.ReadMemStats(&mem)
 	n := runtime.NumGoroutine()
 	v.managementMetrics = &managementMetrics{
-		Processors: runtime.NumCPU(), AgentCount: len(v.Agents), Sessions: c.s.sessions.count(), HeapUsed: mem.HeapAlloc, HeapTotal: mem.HeapSys,
+		Processors: runtime.NumCPU(), AgentCount: len(v.Agents), Sessions: c.server.sessions.count(), HeapUsed: mem.HeapAlloc, HeapTotal: mem.HeapSys,
 		Threads: n, Runnable: 1, Waiting: n - 1, MemoryTotal: mebibytes(mem.Sys),
 		MemoryFree: mebibytes(mem.HeapIdle), MemoryVirtual: mebibytes(mem.Sys), LocalDB: true,
 		CPULoad: "0.00 %", Collected: stamp(c.now),
@@ -142,13 +131,13 @@ func getAPILimit(c *call) (any, error) {
 	if c.caller.byKey {
 		id = uuid.NewString() // for callers with API keys, CloudStack answers an id that is not the account's
 	}
-	n, left := c.s.throttle.used(a, c.st.settings.throttleInterval(), c.now)
+	n, left := c.server.throttle.used(a, c.st.settings.throttleInterval(), c.now)
 	return struct {
 		Limit apiLimitView `json:"apilimit"`
 	}{apiLimitView{AccountID: id, Account: a.name, Issued: n, Allowed: atoi(c.st.setting("api.throttling.max")) - n, Expire: left.Milliseconds()}}, nil
 }
 
 func resetAPILimit(c *call) (any, error) {
-	c.s.throttle.reset(arg[*account](c, "account"))
+	c.server.throttle.reset(arg[*account](c, "account"))
 	return success{true}, nil
 }

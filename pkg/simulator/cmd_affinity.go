@@ -4,17 +4,11 @@
 package simulator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 )
-
-var affinityCommands = []command{
-	{name: "listAffinityGroups", refs: map[string]refKind{"id": refAffinityGroup}, run: listAffinityGroups},
-	{name: "createAffinityGroup", submit: createAffinityGroup, class: "user.affinitygroup.CreateAffinityGroupCmd"},
-	{name: "deleteAffinityGroup", refs: map[string]refKind{"id": refAffinityGroup}, submit: deleteAffinityGroup, class: "user.affinitygroup.DeleteAffinityGroupCmd"},
-	{name: "listAffinityGroupTypes", run: listAffinityGroupTypes},
-}
 
 const (
 	antiAffinity = "host anti-affinity"
@@ -155,7 +149,7 @@ func deleteAffinityGroup(c *call) (*jobSpec, error) {
 		case g == nil && c.str("name") == "":
 			return nil, invalid("Either the affinity group Id or group name must be specified to delete the group")
 		case g == nil || g.removed:
-			return nil, invalid("Unable to find affinity group %s", orName(c.str("name"), c.str("id")))
+			return nil, invalid("Unable to find affinity group %s", cmp.Or(c.str("name"), c.str("id")))
 		}
 		for _, m := range c.st.vms.rows {
 			m.affinity = slices.DeleteFunc(m.affinity, func(o *affinityGroup) bool { return o == g })

@@ -7,11 +7,6 @@ import (
 	"sort"
 )
 
-var apiCommands = []command{
-	{name: "listApis", run: listAPIs},
-	{name: "listCapabilities", run: listCapabilities},
-}
-
 type apiView struct {
 	Name     string         `json:"name"`
 	Since    string         `json:"since,omitempty"`
@@ -38,8 +33,8 @@ type apiFieldView struct {
 func listAPIs(c *call) (any, error) {
 	role := c.caller.account.role
 	var out []*apiSpec
-	for i := range c.s.cat.APIs {
-		a := &c.s.cat.APIs[i]
+	for i := range c.server.cat.APIs {
+		a := &c.server.cat.APIs[i]
 		if role.allows(a) && c.st.registered(a) && (!c.has("name") || c.str("name") == a.Name) {
 			out = append(out, a)
 		}
@@ -50,7 +45,7 @@ func listAPIs(c *call) (any, error) {
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	admin := c.caller.rootAdmin()
 	return whole("api", out, func(a *apiSpec) apiView {
-		v := apiView{Name: a.Name, Since: a.Since, IsAsync: a.Async, Params: []apiParamView{}, Response: c.s.cat.shape(a.Shape)}
+		v := apiView{Name: a.Name, Since: a.Since, IsAsync: a.Async, Params: []apiParamView{}, Response: c.server.cat.shape(a.Shape)}
 		for j := range a.Params {
 			p := &a.Params[j]
 			if !p.Admin || admin {

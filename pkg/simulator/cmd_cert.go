@@ -10,20 +10,6 @@ import (
 
 var certRefs = map[string]refKind{"id": refSSLCert, "certid": refSSLCert, "lbruleid": refRule}
 
-var certCommands = []command{
-	{
-		name: "uploadSslCert", write: true, run: uploadSSLCert,
-		order: []string{"certificate", "privatekey", "certchain", "password", "account", "projectid", "domainid", "name"},
-	},
-	{name: "listSslCerts", refs: certRefs, run: listSSLCerts, order: []string{"certid", "accountid", "lbruleid", "projectid"}},
-	{name: "deleteSslCert", refs: certRefs, write: true, run: deleteSSLCert},
-	{
-		name: "assignCertToLoadBalancer", refs: certRefs, submit: assignCertToLoadBalancer,
-		class: "user.loadbalancer.AssignCertToLoadBalancerCmd", order: []string{"lbruleid", "certid"},
-	},
-	{name: "removeCertFromLoadBalancer", refs: certRefs, submit: removeCertFromLoadBalancer, class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd"},
-}
-
 // certView is the API object sslcert. A project's certificate shows the project and its hidden account.
 type certView struct {
 	ID          string   `json:"id"`
@@ -190,7 +176,7 @@ func assignCertToLoadBalancer(c *call) (*jobSpec, error) {
 		case cert.owner != r.owner():
 			return nil, invalid("Access denied for account %d", cert.owner.id)
 		}
-		if _, ok := r.network.lbCapability(tlsCapability); !ok || !c.s.cat.routerTLS {
+		if _, ok := r.network.lbCapability(tlsCapability); !ok || !c.server.cat.routerTLS {
 			return nil, invalid("Ssl termination not supported by the loadbalancer")
 		}
 		if r.protocol != "ssl" {

@@ -15,29 +15,6 @@ var clusterRefs = map[string]refKind{"id": refKubernetesCluster, "kubernetesvers
 
 const clusterClass = "user.kubernetes.cluster."
 
-var cksCommands = []command{
-	{name: "listKubernetesClusters", refs: clusterRefs, run: listKubernetesClusters},
-	{
-		name: "createKubernetesCluster", refs: clusterRefs, submit: createKubernetesCluster, class: clusterClass + "CreateKubernetesClusterCmd",
-		order: []string{
-			"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "nodetemplates", "etcdnodes", "account", "domainid",
-			"projectid", "networkid", "keypair", "masternodes", "controlnodes", "externalloadbalanceripaddress", "size",
-		},
-	},
-	{name: "startKubernetesCluster", refs: clusterRefs, submit: startKubernetesCluster, class: clusterClass + "StartKubernetesClusterCmd"},
-	{name: "stopKubernetesCluster", refs: clusterRefs, submit: stopKubernetesCluster, class: clusterClass + "StopKubernetesClusterCmd"},
-	{
-		name: "scaleKubernetesCluster", refs: clusterRefs, submit: scaleKubernetesCluster, class: clusterClass + "ScaleKubernetesClusterCmd",
-		order: []string{"id", "serviceofferingid", "nodeofferings", "size", "nodeids", "autoscalingenabled", "minsize", "maxsize"},
-	},
-	{
-		name: "upgradeKubernetesCluster", refs: clusterRefs, submit: upgradeKubernetesCluster, class: clusterClass + "UpgradeKubernetesClusterCmd",
-		order: []string{"id", "kubernetesversionid"},
-	},
-	{name: "deleteKubernetesCluster", refs: clusterRefs, submit: deleteKubernetesCluster, class: clusterClass + "DeleteKubernetesClusterCmd", order: []string{"id"}},
-	{name: "getKubernetesClusterConfig", refs: clusterRefs, run: getKubernetesClusterConfig},
-}
-
 // registered reports whether the command exists: the commands of a disabled plugin do not.
 func (st *state) registered(a *apiSpec) bool {
 	return !st.settings.KubernetesDisabled || !strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
@@ -223,5 +200,5 @@ func (c *call) clusterJob(err error, run func(now time.Time) (any, error)) *jobS
 
 // nodeTime returns when a job ends that starts or removes n VMs one after the other.
 func (c *call) nodeTime(command string, n int) time.Time {
-	return c.now.Add(c.s.latency.job(c.api.Name) + time.Duration(n)*c.s.latency.job(command))
+	return c.now.Add(c.server.latency.job(c.api.Name) + time.Duration(n)*c.server.latency.job(command))
 }

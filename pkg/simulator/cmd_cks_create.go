@@ -14,7 +14,7 @@ import (
 const defaultRootDisk = 8
 
 // createKubernetesCluster stores a cluster. The job of a CloudManaged cluster creates its VMs.
-func createKubernetesCluster(c *call) (*jobSpec, error) {
+func createKubernetesCluster(c *call, create clusterNetworkCreator) (*jobSpec, error) {
 	owner, err := c.ownerToUse()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func createKubernetesCluster(c *call) (*jobSpec, error) {
 		return nil, err
 	}
 	if k.network == nil {
-		if k.network, err = c.createClusterNetwork(k); err != nil {
+		if k.network, err = c.createClusterNetwork(k, create); err != nil {
 			return nil, cksError(err)
 		}
 		k.ownNetwork = true

@@ -14,19 +14,6 @@ import (
 
 var clusterNodeRefs = map[string]refKind{"id": refKubernetesCluster, "nodeids": refVM}
 
-var cksNodeCommands = []command{
-	{name: "addVirtualMachinesToKubernetesCluster", refs: clusterNodeRefs, write: true, run: addVMsToCluster, order: []string{"id", "virtualmachineids"}},
-	{name: "removeVirtualMachinesFromKubernetesCluster", refs: clusterNodeRefs, write: true, run: removeVMsFromCluster, order: []string{"id", "virtualmachineids"}},
-	{
-		name: "addNodesToKubernetesCluster", refs: clusterNodeRefs, submit: addNodesToCluster, class: clusterClass + "AddNodesToKubernetesClusterCmd",
-		order: []string{"nodeids", "id"},
-	},
-	{
-		name: "removeNodesFromKubernetesCluster", refs: clusterNodeRefs, submit: removeNodesFromCluster, class: clusterClass + "RemoveNodesFromKubernetesClusterCmd",
-		order: []string{"nodeids", "id"},
-	},
-}
-
 // externalTarget returns the cluster of a command that is only for ExternalManaged clusters.
 func (c *call) externalTarget(refusal string) (*kubernetesCluster, error) {
 	k := c.clusterTarget()

@@ -12,19 +12,6 @@ import (
 
 var cksVersionRefs = map[string]refKind{"id": refKubernetesVersion, "minimumkubernetesversionid": refKubernetesVersion}
 
-var cksVersionCommands = []command{
-	{name: "listKubernetesSupportedVersions", refs: cksVersionRefs, run: listKubernetesSupportedVersions},
-	{
-		name: "addKubernetesSupportedVersion", write: true, run: addKubernetesSupportedVersion,
-		order: []string{"name", "semanticversion", "zoneid", "url", "checksum", "mincpunumber", "minmemory"},
-	},
-	{name: "updateKubernetesSupportedVersion", refs: cksVersionRefs, write: true, run: updateKubernetesSupportedVersion, order: []string{"id", "state"}},
-	{
-		name: "deleteKubernetesSupportedVersion", refs: cksVersionRefs, submit: deleteKubernetesSupportedVersion,
-		class: "admin.kubernetes.version.DeleteKubernetesSupportedVersionCmd",
-	},
-}
-
 // Minimum size of a node: CPUs, and memory in MB.
 const (
 	minNodeCPU = 2

@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-var configCommands = []command{
-	{name: "listConfigurations", run: listConfigurations},
-	{name: "updateConfiguration", write: true, run: updateConfiguration},
-	{name: "resetConfiguration", write: true, run: resetConfiguration},
-}
-
 // configView is the API object configuration.
 type configView struct {
 	Category    string `json:"category"`

@@ -12,15 +12,6 @@ import (
 
 var domainRefs = map[string]refKind{"id": refDomain}
 
-var domainCommands = []command{
-	{name: "listDomains", refs: domainRefs, run: listDomains},
-	{name: "listDomainChildren", refs: domainRefs, run: listDomainChildren},
-	{name: "createDomain", write: true, run: createDomain, order: []string{"name", "networkdomain", "parentdomainid", "domainid"}},
-	{name: "updateDomain", refs: domainRefs, write: true, run: updateDomain},
-	{name: "moveDomain", write: true, run: moveDomain},
-	{name: "deleteDomain", refs: domainRefs, submit: deleteDomain, class: "admin.domain.DeleteDomainCmd"},
-}
-
 // domainView is the API object domain.
 type domainView struct {
 	ID            string     `json:"id"`

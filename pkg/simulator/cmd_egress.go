@@ -10,14 +10,6 @@ import (
 	"time"
 )
 
-var egressCommands = []command{
-	{name: "listEgressFirewallRules", refs: map[string]refKind{"id": refEgressRule}, run: listEgressFirewallRules},
-	{name: "createEgressFirewallRule", submit: createEgressFirewallRule, class: "user.firewall.CreateEgressFirewallRuleCmd"},
-	{name: "deleteEgressFirewallRule", refs: map[string]refKind{"id": refRule}, submit: deleteFirewallRule, class: "user.firewall.DeleteEgressFirewallRuleCmd"},
-	{name: "updateEgressFirewallRule", refs: map[string]refKind{"id": refRule}, submit: updateFirewallRule, class: "user.firewall.UpdateEgressFirewallRuleCmd"},
-	{name: "updateFirewallRule", refs: map[string]refKind{"id": refRule}, submit: updateFirewallRule, class: "user.firewall.UpdateFirewallRuleCmd"},
-}
-
 func listEgressFirewallRules(c *call) (any, error) {
 	in, err := c.ownerScope(c.byID())
 	if err != nil {

@@ -13,14 +13,6 @@ import (
 
 var eventRefs = map[string]refKind{"id": refEvent, "ids": refEvent, "startid": refEvent}
 
-var eventCommands = []command{
-	{name: "listEvents", refs: eventRefs, run: listEvents},
-	{name: "listEventTypes", run: listEventTypes},
-	{name: "archiveEvents", refs: eventRefs, write: true, run: func(c *call) (any, error) { return c.sweepEvents("archive") }},
-	{name: "deleteEvents", refs: eventRefs, write: true, run: func(c *call) (any, error) { return c.sweepEvents("delete") }},
-	{name: "listAlerts", run: listAlerts},
-}
-
 // eventView is the API object event.
 type eventView struct {
 	ID           string `json:"id"`

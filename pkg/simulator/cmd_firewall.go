@@ -10,15 +10,6 @@ import (
 	"time"
 )
 
-var firewallCommands = []command{
-	{name: "listFirewallRules", refs: map[string]refKind{"id": refRule}, run: listFirewallRules},
-	{
-		name: "createFirewallRule", submit: createFirewallRule, class: "user.firewall.CreateFirewallRuleCmd", lock: lockIP("ipaddressid"),
-		order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
-	},
-	{name: "deleteFirewallRule", refs: map[string]refKind{"id": refRule}, submit: deleteFirewallRule, class: "user.firewall.DeleteFirewallRuleCmd"},
-}
-
 // fwView is the API object firewallrule. Its ports are numbers, unlike those of other rules.
 type fwView struct {
 	ID          string    `json:"id"`

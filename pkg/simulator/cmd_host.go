@@ -4,16 +4,12 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-var hostCommands = []command{
-	{name: "listHosts", refs: map[string]refKind{"id": refHost}, run: listHosts},
-	{name: "listHypervisors", run: listHypervisors},
-}
 
 // Resources that CloudStack's simulator hypervisor reports for every host.
 const (
@@ -154,7 +150,7 @@ func (c *call) viewHost(h *host) hostView {
 	cpu := percent(float64(mhz), float64(total))
 	z, p := h.zone, h.cluster.pod
 	return hostView{
-		ID: h.uuid, Name: h.name, State: "Up", Type: "Routing", IPAddress: orName(h.ip, p.address(int(h.id)+1)), ZoneID: z.uuid, ZoneName: z.name, PodID: p.uuid, PodName: p.name,
+		ID: h.uuid, Name: h.name, State: "Up", Type: "Routing", IPAddress: cmp.Or(h.ip, p.address(int(h.id)+1)), ZoneID: z.uuid, ZoneName: z.name, PodID: p.uuid, PodName: p.name,
 		Version: c.st.version, Hypervisor: "Simulator", CPUs: hostCPUs, Speed: hostSpeed, CPUAllocated: cpu, CPUValue: mhz, CPUPercent: cpu, CPUOver: cpu,
 		CPUUsed: "0%", CPUTotal: fmt.Sprint(total), NetRead: 32768, NetWrite: 16384, MemTotal: hostMemory, MemOver: fmt.Sprint(int64(hostMemory)),
 		MemAllocated: memory, MemPercent: percent(float64(memory), hostMemory), MemBytes: memory, GPUTotal: 20, GPUs: simulatedGPUs, Capabilities: "hvm",

@@ -8,12 +8,6 @@ import (
 	"time"
 )
 
-var groupCommands = []command{
-	{name: "listInstanceGroups", refs: map[string]refKind{"id": refInstanceGroup}, run: listInstanceGroups},
-	{name: "createInstanceGroup", write: true, run: createInstanceGroup},
-	{name: "deleteInstanceGroup", refs: map[string]refKind{"id": refInstanceGroup}, write: true, run: deleteInstanceGroup},
-}
-
 // instanceGroup is a named group of VMs.
 type instanceGroup struct {
 	entity

@@ -22,16 +22,6 @@ const statsPort = 8081
 // lbRefs: the id of a rule of another kind resolves as well, and then the command finds no load balancer.
 var lbRefs = map[string]refKind{"id": refRule}
 
-var lbCommands = []command{
-	{name: "listLoadBalancerRules", refs: lbRefs, run: listLoadBalancerRules},
-	{
-		name: "createLoadBalancerRule", submit: createLoadBalancerRule, class: "user.loadbalancer.CreateLoadBalancerRuleCmd",
-		order: []string{"algorithm", "description", "name", "privateport", "publicipid", "zoneid", "publicport"}, lock: lockIP("publicipid"),
-	},
-	{name: "updateLoadBalancerRule", refs: lbRefs, submit: updateLoadBalancerRule, class: "user.loadbalancer.UpdateLoadBalancerRuleCmd"},
-	{name: "deleteLoadBalancerRule", refs: lbRefs, submit: deleteLoadBalancerRule, class: "user.loadbalancer.DeleteLoadBalancerRuleCmd"},
-}
-
 // lockIP locks the row of the address that a parameter names.
 func lockIP(param string) func(*call) string {
 	return func(c *call) string {
@@ -273,7 +263,7 @@ func (r *lbRule) routable(protocol string) bool {
 // checkLBProtocol compares a protocol with those of the release.
 func (c *call) checkLBProtocol(protocol string) *apiError {
 	known := lbProtocols
-	if !c.s.cat.routerTLS {
+	if !c.server.cat.routerTLS {
 		known = lbProtocols[:len(lbProtocols)-1]
 	}
 	if !slices.Contains(known, protocol) {

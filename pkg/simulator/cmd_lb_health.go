@@ -7,19 +7,6 @@ import "time"
 
 var healthCheckRefs = map[string]refKind{"lbruleid": refRule}
 
-// healthCheckCommands exist for load balancers that can probe an HTTP path. The
-// virtual router cannot, so no policy ever comes about.
-var healthCheckCommands = []command{
-	{
-		name: "createLBHealthCheckPolicy", refs: healthCheckRefs, submit: createLBHealthCheckPolicy,
-		class: "user.loadbalancer.CreateLBHealthCheckPolicyCmd", order: []string{"lbruleid"},
-	},
-	{name: "updateLBHealthCheckPolicy", submit: updateLBHealthCheckPolicy, class: "user.loadbalancer.UpdateLBHealthCheckPolicyCmd"},
-	{name: "deleteLBHealthCheckPolicy", submit: deleteLBHealthCheckPolicy, class: "user.loadbalancer.DeleteLBHealthCheckPolicyCmd"},
-	{name: "listLBHealthCheckPolicies", refs: healthCheckRefs, run: listLBHealthCheckPolicies},
-	{name: "listAutoScaleVmGroups", refs: healthCheckRefs, run: listAutoScaleVMGroups},
-}
-
 // healthCheckView is the object healthcheckpolicies: a rule with its policies, of which there are none.
 type healthCheckView struct {
 	lbOwnerView

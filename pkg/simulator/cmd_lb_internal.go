@@ -13,19 +13,6 @@ import (
 
 var internalRefs = map[string]refKind{"id": refRule, "sourceipaddressnetworkid": refNetwork}
 
-// internalLBCommands are the load balancers inside the tier of a VPC. They
-// are rules like the public ones, with a source address of the tier: members
-// come and go through assignToLoadBalancerRule and removeFromLoadBalancerRule.
-var internalLBCommands = []command{
-	{
-		name: "createLoadBalancer", refs: internalRefs, submit: createLoadBalancer, class: "user.loadbalancer.CreateApplicationLoadBalancerCmd",
-		order: []string{"name", "description", "networkid", "sourceport", "algorithm", "instanceport", "sourceipaddress", "sourceipaddressnetworkid", "scheme"},
-	},
-	{name: "updateLoadBalancer", refs: internalRefs, submit: updateLoadBalancer, class: "user.loadbalancer.UpdateApplicationLoadBalancerCmd"},
-	{name: "deleteLoadBalancer", refs: internalRefs, submit: deleteLoadBalancerRule, class: "user.loadbalancer.DeleteApplicationLoadBalancerCmd"},
-	{name: "listLoadBalancers", refs: internalRefs, run: listLoadBalancers},
-}
-
 // internalLBView is the object loadbalancer of an internal load balancer; its ports are numbers.
 type internalLBView struct {
 	ID            string `json:"id"`

@@ -11,12 +11,6 @@ import (
 	"time"
 )
 
-var memberCommands = []command{
-	{name: "assignToLoadBalancerRule", refs: lbRefs, submit: assignToLoadBalancerRule, class: "user.loadbalancer.AssignToLoadBalancerRuleCmd"},
-	{name: "removeFromLoadBalancerRule", refs: lbRefs, submit: removeFromLoadBalancerRule, class: "user.loadbalancer.RemoveFromLoadBalancerRuleCmd"},
-	{name: "listLoadBalancerRuleInstances", refs: lbRefs, run: listLoadBalancerRuleInstances},
-}
-
 // backends are the addresses that a call names for each VM, in the order of
 // first mention. byID marks VMs of virtualmachineids.
 type backends struct {

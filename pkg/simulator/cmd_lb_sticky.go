@@ -14,19 +14,6 @@ import (
 
 var stickyRefs = map[string]refKind{"lbruleid": refRule, "id": refSticky}
 
-var stickyCommands = []command{
-	{
-		name: "createLBStickinessPolicy", refs: stickyRefs, submit: createLBStickinessPolicy, class: "user.loadbalancer.CreateLBStickinessPolicyCmd",
-		wrapper: "createLBStickinessPolicy", order: []string{"lbruleid", "description", "name", "methodname", "param"},
-	},
-	{name: "updateLBStickinessPolicy", refs: stickyRefs, submit: updateLBStickinessPolicy, class: "user.loadbalancer.UpdateLBStickinessPolicyCmd"},
-	{
-		name: "deleteLBStickinessPolicy", refs: stickyRefs, submit: deleteLBStickinessPolicy, class: "user.loadbalancer.DeleteLBStickinessPolicyCmd",
-		wrapper: "deleteLBstickinessrruleresponse",
-	},
-	{name: "listLBStickinessPolicies", refs: stickyRefs, run: listLBStickinessPolicies},
-}
-
 // lbOwnerView names a rule and its owner as policies do: a project by its hidden account.
 type lbOwnerView struct {
 	RuleID   string `json:"lbruleid"`

@@ -5,12 +5,6 @@ package simulator
 
 import "strconv"
 
-var limitCommands = []command{
-	{name: "listResourceLimits", run: listResourceLimits},
-	{name: "updateResourceLimit", write: true, run: updateResourceLimit, order: []string{"account", "domainid", "projectid", "max", "resourcetype"}},
-	{name: "updateResourceCount", write: true, run: updateResourceCount, order: []string{"account", "domainid", "resourcetype", "projectid"}},
-}
-
 // limitView is the API object resourcelimit, or resourcecount if Count is set.
 type limitView struct {
 	ownerView

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -12,14 +13,6 @@ import (
 	"strings"
 	"sync"
 )
-
-var networkCommands = []command{
-	{name: "listNetworks", refs: map[string]refKind{"id": refNetwork}, run: listNetworks},
-	{name: "createNetwork", write: true, run: createNetwork},
-	{name: "updateNetwork", refs: map[string]refKind{"id": refNetwork}, submit: updateNetwork, class: "user.network.UpdateNetworkCmd"},
-	{name: "deleteNetwork", refs: map[string]refKind{"id": refNetwork}, submit: deleteNetwork, class: "user.network.DeleteNetworkCmd"},
-	{name: "restartNetwork", refs: map[string]refKind{"id": refNetwork}, submit: restartNetwork, class: "user.network.RestartNetworkCmd"},
-}
 
 // capabilitiesJSON maps a provider and a service to the capabilities that listNetworks shows.
 //
@@ -205,7 +198,7 @@ func (c *call) viewNetwork(n *network) networkView {
 	v := networkView{
 		ID: n.uuid, Name: n.name, DisplayText: n.display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.zone.uuid, ZoneName: n.zone.name,
 		OfferingID: n.offering.uuid, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
-		State: n.state, Related: n.uuid, DNS1: orName(n.dns1, n.zone.dns1), DNS2: orName(n.dns2, n.zone.dns2), Type: n.typ, ACLType: n.aclType(), Services: n.offering.networkServices(),
+		State: n.state, Related: n.uuid, DNS1: cmp.Or(n.dns1, n.zone.dns1), DNS2: cmp.Or(n.dns2, n.zone.dns2), Type: n.typ, ACLType: n.aclType(), Services: n.offering.networkServices(),
 		NetworkDomain: n.domainName, PhysicalNetwork: n.zone.physicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
 		CanDeploy: true, Persistent: o.Persistent, Tags: viewTags(&n.tagged), AutoScaling: n.offering.autoScaling(),
 		Created: stamp(n.created), PublicMTU: 1500, PrivateMTU: 1500, RestartRequired: n.restart, Redundant: n.redundant, ExternalID: n.externalID,

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ func createNetwork(c *call) (any, error) {
 		return nil, invalid("Specified zone id was not found")
 	}
 	n := &network{
-		entity: entity{created: c.now}, name: c.str("name"), display: orName(c.str("displaytext"), c.str("name")), zone: z, offering: o, typ: o.spec.GuestType,
+		entity: entity{created: c.now}, name: c.str("name"), display: cmp.Or(c.str("displaytext"), c.str("name")), zone: z, offering: o, typ: o.spec.GuestType,
 		state: netAllocated, dns1: c.str("dns1"), dns2: c.str("dns2"), externalID: c.str("externalid"), domainName: c.str("networkdomain"),
 		hidden: c.has("displaynetwork") && !c.boolean("displaynetwork"), vpc: arg[*vpc](c, "vpcid"), base: arg[*network](c, "associatednetworkid"),
 	}
@@ -64,8 +65,8 @@ func (c *call) storeNetwork(n *network) error {
 	return nil
 }
 
-// isolatedNetwork creates a network that a command needs for another object.
-func (c *call) isolatedNetwork(owner *account, z *zone, o *networkOffering, name, display string) (*network, error) {
+// createIsolatedNetwork creates a network that a command needs for another object.
+func createIsolatedNetwork(c *call, owner *account, z *zone, o *networkOffering, name, display string) (*network, error) {
 	n := &network{
 		entity: entity{created: c.now}, name: name, display: display, zone: z, offering: o, owner: owner, domain: owner.domain, typ: typeIsolated, state: netAllocated,
 	}

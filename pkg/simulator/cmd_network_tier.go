@@ -60,7 +60,7 @@ func (c *call) checkTierRange(n *network, v *vpc) error {
 			return invalid("Network cidr %s crosses other network cidr %s belonging to the same vpc %s", n.cidr, o.text(), v.text())
 		}
 	}
-	if v.owner != n.owner && !reaches(v.owner, n.owner) {
+	if v.owner != n.owner && !hasAccess(v.owner, n.owner) {
 		return invalid("VPC owner does not have access to account [%s].", n.owner.name)
 	}
 	if !strings.EqualFold(n.domainName, v.domainName) {
@@ -69,8 +69,8 @@ func (c *call) checkTierRange(n *network, v *vpc) error {
 	return nil
 }
 
-// reaches is call.access for an account other than the caller's.
-func reaches(from, to *account) bool { return (&call{caller: caller{account: from}}).access(to) }
+// hasAccess is call.access for an account other than the caller's.
+func hasAccess(from, to *account) bool { return (&call{caller: caller{account: from}}).access(to) }
 
 // checkTierOffering checks a tier's offering against the VPC.
 func (c *call) checkTierOffering(o *networkOffering, n *network, v *vpc) error {

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-var nicCommands = []command{
-	{name: "listNics", run: listNics},
-	{name: "addNicToVirtualMachine", submit: addNic, class: "user.vm.AddNicToVMCmd", order: []string{"virtualmachineid", "networkid"}},
-	{name: "removeNicFromVirtualMachine", submit: removeNic, class: "user.vm.RemoveNicFromVMCmd", order: []string{"virtualmachineid", "nicid"}},
-	{name: "updateDefaultNicForVirtualMachine", submit: updateDefaultNic, class: "user.vm.UpdateDefaultNicForVMCmd", order: []string{"virtualmachineid", "nicid"}},
-	{name: "addIpToNic", submit: addIPToNic, class: "user.vm.AddIpToVmNicCmd", wrapper: "addiptovmnicresponse"},
-	{name: "removeIpFromNic", refs: map[string]refKind{"id": refSecondaryIP}, submit: removeIPFromNic, class: "user.vm.RemoveIpFromVmNicCmd"},
-	{name: "updateVmNicIp", submit: updateVMNicIP, class: "user.vm.UpdateVmNicIpCmd"},
-}
-
 // listedNIC is a NIC as listNics shows it.
 type listedNIC struct {
 	nicView

@@ -8,11 +8,6 @@ import (
 	"strings"
 )
 
-var offeringCommands = []command{
-	{name: "listServiceOfferings", refs: map[string]refKind{"id": refOffering}, run: listServiceOfferings},
-	{name: "listNetworkOfferings", refs: map[string]refKind{"id": refNetOffering}, run: listNetworkOfferings},
-}
-
 type serviceOfferingView struct {
 	ID             string     `json:"id"`
 	Name           string     `json:"name"`

@@ -11,14 +11,6 @@ import (
 	"strings"
 )
 
-var physicalCommands = []command{
-	{name: "listPhysicalNetworks", refs: map[string]refKind{"id": refPhysicalNet}, run: listPhysicalNetworks},
-	{name: "listNetworkServiceProviders", run: listNetworkServiceProviders},
-	{name: "listSupportedNetworkServices", run: listSupportedNetworkServices},
-	{name: "listVlanIpRanges", refs: map[string]refKind{"id": refVLAN, "networkid": refAnyNetwork}, run: listVLANIPRanges},
-	{name: "listRouters", refs: map[string]refKind{"id": refRouter}, run: listRouters},
-}
-
 // physicalView is the API object physicalnetwork. Each zone has one.
 type physicalView struct {
 	ID        string `json:"id"`

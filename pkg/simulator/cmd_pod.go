@@ -8,13 +8,6 @@ import (
 	"strings"
 )
 
-var podCommands = []command{
-	{name: "listPods", refs: map[string]refKind{"id": refPod}, run: listPods},
-	{name: "listClusters", refs: map[string]refKind{"id": refCluster}, run: listClusters},
-	{name: "listStoragePools", refs: map[string]refKind{"id": refPool}, run: listStoragePools},
-	{name: "listSystemVms", refs: map[string]refKind{"id": refSystemVM}, run: listSystemVMs},
-}
-
 // address returns the n-th address of the pod's CIDR.
 func (p *pod) address(n int) string {
 	a := p.net.Masked().Addr()

@@ -11,18 +11,6 @@ import (
 	"time"
 )
 
-var forwardCommands = []command{
-	{name: "listPortForwardingRules", refs: map[string]refKind{"id": refPFRule}, run: listPortForwardingRules},
-	{
-		name: "createPortForwardingRule", submit: createPortForwardingRule, class: "user.firewall.CreatePortForwardingRuleCmd", lock: lockIP("ipaddressid"),
-		order: []string{"ipaddressid", "privateport", "protocol", "privateendport", "publicport", "publicendport", "virtualmachineid"},
-	},
-	{name: "updatePortForwardingRule", refs: map[string]refKind{"id": refRule}, submit: updatePortForwardingRule, class: "user.firewall.UpdatePortForwardingRuleCmd"},
-	{name: "deletePortForwardingRule", refs: map[string]refKind{"id": refRule}, submit: deletePortForwardingRule, class: "user.firewall.DeletePortForwardingRuleCmd"},
-	{name: "enableStaticNat", write: true, run: enableStaticNAT},
-	{name: "disableStaticNat", submit: disableStaticNAT, class: "user.nat.DisableStaticNatCmd"},
-}
-
 // pfView is the API object portforwardingrule. Its ports are strings.
 type pfView struct {
 	ID          string    `json:"id"`

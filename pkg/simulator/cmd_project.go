@@ -7,24 +7,6 @@ import "strings"
 
 var projectRefs = map[string]refKind{"id": refProject}
 
-var projectCommands = []command{
-	{name: "listProjects", refs: projectRefs, run: listProjects},
-	{
-		name: "createProject", submit: createProject, class: "user.project.CreateProjectCmd",
-		order: []string{"account", "userid", "domainid", "accountid", "name", "displaytext"},
-	},
-	{name: "activateProject", refs: projectRefs, submit: activateProject, class: "user.project.ActivateProjectCmd"},
-	{name: "suspendProject", refs: projectRefs, submit: suspendProject, class: "user.project.SuspendProjectCmd"},
-	{name: "updateProject", refs: projectRefs, submit: updateProject, class: "user.project.UpdateProjectCmd"},
-	{name: "deleteProject", refs: projectRefs, submit: deleteProject, class: "user.project.DeleteProjectCmd"},
-	{name: "addAccountToProject", submit: addAccountToProject, class: "user.account.AddAccountToProjectCmd"},
-	{name: "deleteAccountFromProject", submit: deleteAccountFromProject, class: "user.account.DeleteAccountFromProjectCmd"},
-	{name: "addUserToProject", submit: addUserToProject, class: "user.account.AddUserToProjectCmd"},
-	{name: "deleteUserFromProject", submit: deleteUserFromProject, class: "user.account.DeleteUserFromProjectCmd"},
-	{name: "listProjectAccounts", run: listProjectAccounts},
-	{name: "listProjectInvitations", run: listProjectInvitations},
-}
-
 // projectView is the API object project.
 type projectView struct {
 	ID          string              `json:"id"`

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,20 +13,6 @@ import (
 )
 
 var projectRoleRefs = map[string]refKind{"id": refProjectRole}
-
-var projectRoleCommands = []command{
-	{name: "listProjectRoles", run: listProjectRoles},
-	{name: "createProjectRole", write: true, run: createProjectRole},
-	{name: "updateProjectRole", refs: projectRoleRefs, write: true, run: updateProjectRole},
-	{name: "deleteProjectRole", refs: projectRoleRefs, write: true, run: deleteProjectRole},
-	{name: "listProjectRolePermissions", run: listProjectRolePermissions},
-	{name: "createProjectRolePermission", write: true, run: createProjectRolePermission},
-	{
-		name: "updateProjectRolePermission", write: true, run: updateProjectRolePermission,
-		refs: map[string]refKind{"projectrolepermissionid": refProjectPermission, "ruleorder": refProjectPermission},
-	},
-	{name: "deleteProjectRolePermission", refs: map[string]refKind{"id": refProjectPermission}, write: true, run: deleteProjectRolePermission},
-}
 
 // permits applies the project role of a member. Admins of the project may call every command.
 func (m *projectMember) permits(api *apiSpec) *apiError {
@@ -134,7 +121,7 @@ func updateProjectRole(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.name, r.description = orName(c.str("name"), r.name), orName(c.str("description"), r.description)
+	r.name, r.description = cmp.Or(c.str("name"), r.name), cmp.Or(c.str("description"), r.description)
 	return projectRoleAnswer{viewProjectRole(r)}, nil
 }
 

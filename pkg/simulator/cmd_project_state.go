@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (c *call) projectOwner() (*account, *user, error) {
 	owner, d := me, me.domain
 	if c.given("domainid") {
 		d = arg[*domain](c, "domainid")
-		name := orName(c.str("account"), me.name)
+		name := cmp.Or(c.str("account"), me.name)
 		switch {
 		case d == nil || d.removed:
 			return nil, nil, invalid("Unable to find the domain by id=%d", c.refs["domainid"].id)
@@ -191,7 +192,7 @@ func updateProject(c *call) (*jobSpec, error) {
 			p.members = before
 			return nil, err
 		}
-		p.name, p.display = orName(c.str("name"), p.name), orName(c.str("displaytext"), p.display)
+		p.name, p.display = cmp.Or(c.str("name"), p.name), cmp.Or(c.str("displaytext"), p.display)
 		return projectAnswer{c.viewProject(p)}, nil
 	})
 }

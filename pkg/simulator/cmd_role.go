@@ -4,26 +4,13 @@
 package simulator
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/google/uuid"
 )
 
 var roleRefs = map[string]refKind{"id": refRole}
-
-var roleCommands = []command{
-	{name: "listRoles", refs: roleRefs, run: listRoles},
-	{name: "createRole", write: true, run: createRole},
-	{name: "importRole", write: true, run: importRole},
-	{name: "updateRole", refs: roleRefs, write: true, run: updateRole},
-	{name: "enableRole", refs: roleRefs, write: true, run: func(c *call) (any, error) { return c.switchRole(false) }},
-	{name: "disableRole", refs: roleRefs, write: true, run: func(c *call) (any, error) { return c.switchRole(true) }},
-	{name: "deleteRole", refs: roleRefs, write: true, run: deleteRole},
-	{name: "listRolePermissions", run: listRolePermissions},
-	{name: "createRolePermission", write: true, run: createRolePermission, order: []string{"roleid", "rule", "permission", "description"}},
-	{name: "updateRolePermission", refs: permissionRefs, write: true, run: updateRolePermission},
-	{name: "deleteRolePermission", refs: map[string]refKind{"id": refRolePermission}, write: true, run: deleteRolePermission},
-}
 
 var permissionRefs = map[string]refKind{"ruleid": refRolePermission, "ruleorder": refRolePermission}
 
@@ -135,7 +122,7 @@ func importRole(c *call) (any, error) {
 		switch {
 		case pattern == "":
 			return nil, paramError("Empty rule provided in rules param")
-		case !strings.Contains(pattern, "*") && c.s.cat.byName[pattern] == nil:
+		case !strings.Contains(pattern, "*") && c.server.cat.byName[pattern] == nil:
 			return nil, paramError("Invalid api name: %s provided in rules param", pattern)
 		case !ruleSyntax.MatchString(pattern):
 			return nil, invalid("Only API names and wildcards are allowed, invalid rule provided: %s", pattern)
@@ -197,8 +184,8 @@ func updateRole(c *call) (any, error) {
 		}
 		r.name = n
 	}
-	r.kind = orName(kind, r.kind)
-	r.description = orName(c.str("description"), r.description)
+	r.kind = cmp.Or(kind, r.kind)
+	r.description = cmp.Or(c.str("description"), r.description)
 	r.public = c.boolOr("ispublic", r.public)
 	return roleAnswer{viewRole(r)}, nil
 }

@@ -17,14 +17,6 @@ import (
 	"strings"
 )
 
-var sshKeyCommands = []command{
-	{name: "listSSHKeyPairs", refs: map[string]refKind{"id": refKeyPair}, run: listSSHKeyPairs},
-	{name: "createSSHKeyPair", write: true, run: createSSHKeyPair},
-	{name: "registerSSHKeyPair", write: true, run: registerSSHKeyPair},
-	{name: "deleteSSHKeyPair", write: true, run: deleteSSHKeyPair},
-	{name: "getVMPassword", refs: vmRefs, run: getVMPassword},
-}
-
 // sshKeyPair is a public key that VMs can be deployed with.
 type sshKeyPair struct {
 	entity

@@ -11,12 +11,6 @@ import (
 	"github.com/google/uuid"
 )
 
-var tagCommands = []command{
-	{name: "createTags", submit: createTags, class: "user.tag.CreateTagsCmd", order: []string{"tags", "resourcetype", "resourceids"}},
-	{name: "deleteTags", submit: deleteTags, class: "user.tag.DeleteTagsCmd", order: []string{"tags", "resourcetype", "resourceids"}},
-	{name: "listTags", run: listTags},
-}
-
 // tagTargets resolves the resources of createTags inside the job.
 func (c *call) tagTargets() ([]tagTarget, error) {
 	kind, err := tagType(c.str("resourcetype"))

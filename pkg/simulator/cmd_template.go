@@ -8,14 +8,6 @@ import (
 	"strings"
 )
 
-var templateCommands = []command{
-	{name: "listTemplates", refs: map[string]refKind{"id": refTemplate, "ids": refTemplate}, run: listTemplates},
-	{name: "listIsos", run: listIsos},
-	{name: "listOsTypes", refs: map[string]refKind{"id": refOSType}, run: listOSTypes},
-	{name: "listOsCategories", refs: map[string]refKind{"id": refOSCategory}, run: listOSCategories},
-	{name: "listDetailOptions", run: listDetailOptions},
-}
-
 const templateArch = "x86_64"
 
 // templateView is the API object template.

@@ -10,20 +10,6 @@ import (
 
 var userRefs = map[string]refKind{"id": refUser}
 
-var userCommands = []command{
-	{name: "listUsers", refs: userRefs, run: listUsers},
-	{name: "getUser", run: getUser},
-	{name: "createUser", write: true, run: createUser, order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"}},
-	{name: "updateUser", refs: userRefs, write: true, run: updateUser},
-	{name: "enableUser", refs: userRefs, write: true, run: enableUser},
-	{name: "lockUser", refs: userRefs, write: true, run: lockUser},
-	{name: "deleteUser", refs: userRefs, write: true, run: deleteUser},
-	{name: "moveUser", refs: userRefs, write: true, run: moveUser},
-	{name: "disableUser", refs: userRefs, submit: disableUser, class: "admin.user.DisableUserCmd"},
-	{name: "registerUserKeys", refs: userRefs, write: true, run: registerUserKeys},
-	{name: "getUserKeys", refs: userRefs, run: getUserKeys},
-}
-
 func listUsers(c *call) (any, error) {
 	me := c.caller
 	if !me.account.admin() && c.given("id") && arg[*user](c, "id") != me.user {

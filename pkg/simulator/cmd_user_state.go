@@ -73,8 +73,8 @@ func lockUser(c *call) (any, error) {
 // text formats a user like CloudStack's exceptions.
 func (u *user) text() string { return `User {"username":"` + u.username + `","uuid":"` + u.uuid + `"}` }
 
-// aUserThatMayGo returns the user to delete or move. The built-in admin can be neither.
-func (c *call) aUserThatMayGo() (*user, error) {
+// removableUser returns the user to delete or move. The built-in admin can be neither.
+func (c *call) removableUser() (*user, error) {
 	u := arg[*user](c, "id")
 	switch {
 	case u == nil || u.removed:
@@ -86,7 +86,7 @@ func (c *call) aUserThatMayGo() (*user, error) {
 }
 
 func deleteUser(c *call) (any, error) {
-	u, err := c.aUserThatMayGo()
+	u, err := c.removableUser()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func moveUser(c *call) (any, error) {
 	if !c.has("account") && !c.given("accountid") {
 		return nil, paramError("Please provide either account name or account id")
 	}
-	u, err := c.aUserThatMayGo()
+	u, err := c.removableUser()
 	if err != nil {
 		return nil, err
 	}

@@ -11,10 +11,6 @@ import (
 
 var vmRefs = map[string]refKind{"id": refVM, "ids": refVM}
 
-var vmCommands = []command{
-	{name: "listVirtualMachines", refs: vmRefs, run: listVirtualMachines},
-}
-
 func listVirtualMachines(c *call) (any, error) {
 	out, details, err := c.listedVMs()
 	if err != nil {

@@ -5,13 +5,9 @@ package simulator
 
 import "slices"
 
-var vmAssignCommands = []command{
-	{name: "assignVirtualMachine", refs: map[string]refKind{"networkids": refNetwork}, write: true, run: assignVirtualMachine},
-}
-
 // assignVirtualMachine moves a stopped VM to another account. The VM leaves its networks and joins the given ones, or
 // the default network of the new owner.
-func assignVirtualMachine(c *call) (any, error) {
+func assignVirtualMachine(c *call, create networkCreator) (any, error) {
 	v := arg[*vm](c, "virtualmachineid")
 	if v == nil || v.removed {
 		return nil, invalid("There is no VM by ID [%d].", c.refs["virtualmachineid"].id)
@@ -39,7 +35,7 @@ func assignVirtualMachine(c *call) (any, error) {
 	if err := c.checkDemand(owner, need); err != nil {
 		return nil, err
 	}
-	nets, err := c.assignNetworks(v, owner)
+	nets, err := c.assignNetworks(v, owner, create)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +69,7 @@ func (st *state) checkNoRules(v *vm) error {
 	return nil
 }
 
-func (c *call) assignNetworks(v *vm, owner *account) ([]*network, error) {
+func (c *call) assignNetworks(v *vm, owner *account, create networkCreator) ([]*network, error) {
 	var nets []*network
 	for _, r := range c.lists["networkids"] {
 		n, ok := r.obj.(*network)
@@ -88,7 +84,7 @@ func (c *call) assignNetworks(v *vm, owner *account) ([]*network, error) {
 	if len(nets) > 0 {
 		return nets, nil
 	}
-	n, err := c.defaultNetwork(owner, v.zone)
+	n, err := c.defaultNetwork(owner, v.zone, create)
 	if err != nil {
 		return nil, err
 	}

@@ -4,23 +4,19 @@
 package simulator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 )
-
-var vmDeployCommands = []command{
-	{
-		name: "deployVirtualMachine", refs: map[string]refKind{"networkids": refNetwork, "affinitygroupids": refAffinityGroup},
-		submit: deployVirtualMachine, class: "user.vm.DeployVMCmd",
-	},
-}
 
 // deployFlag is a detail of VMs that have never been started.
 const deployFlag = "deployvm"
 
 // deployment holds the validated parameters of deployVirtualMachine.
 type deployment struct {
+	createNetwork networkCreator
+
 	owner        *account
 	zone         *zone
 	offering     *serviceOffering
@@ -37,13 +33,13 @@ type deployment struct {
 	affinity     []*affinityGroup
 }
 
-func deployVirtualMachine(c *call) (*jobSpec, error) {
-	d, err := c.readDeployment()
+func deployVirtualMachine(c *call, create networkCreator) (*jobSpec, error) {
+	d, err := c.readDeployment(create)
 	if err != nil {
 		return nil, err
 	}
 	v := &vm{
-		entity: entity{uuid: d.uuid, created: c.now}, name: d.name, display: orName(c.str("displayname"), d.name), owner: d.owner,
+		entity: entity{uuid: d.uuid, created: c.now}, name: d.name, display: cmp.Or(c.str("displayname"), d.name), owner: d.owner,
 		user: c.ownersUser(d.owner), zone: d.zone, offering: d.offering, template: d.template, state: vmStopped, hypervisor: "Simulator",
 		details: d.details, userdata: d.userdata, keypairs: d.keypairs, affinity: d.affinity, wantHost: d.host,
 		hidden: c.has("displayvm") && !c.boolean("displayvm"), bootKnown: true,
@@ -68,7 +64,7 @@ func deployVirtualMachine(c *call) (*jobSpec, error) {
 	})
 	if c.boolOr("startvm", true) {
 		spec.begin = c.st.starting(v)
-		spec.undo = func() { v.failStart(vmError, c.s.clock.Now()) }
+		spec.undo = func() { v.failStart(vmError, c.server.clock.Now()) }
 	}
 	spec.objectID = v.uuid
 	return spec, nil
@@ -110,7 +106,7 @@ func (c *call) noGuestIP(n *network) *apiError {
 }
 
 // readDeployment checks the call in CloudStack's order.
-func (c *call) readDeployment() (*deployment, error) {
+func (c *call) readDeployment(create networkCreator) (*deployment, error) {
 	if n, given := c.args["name"]; given && !validHostName(n) {
 		return nil, paramError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: name - it can contain "+
 			"ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'), must be between 1 and 63 characters long, "+
@@ -123,7 +119,7 @@ func (c *call) readDeployment() (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &deployment{owner: owner, zone: arg[*zone](c, "zoneid"), offering: arg[*serviceOffering](c, "serviceofferingid"), template: arg[*template](c, "templateid")}
+	d := &deployment{createNetwork: create, owner: owner, zone: arg[*zone](c, "zoneid"), offering: arg[*serviceOffering](c, "serviceofferingid"), template: arg[*template](c, "templateid")}
 	for _, check := range []func(*deployment) error{
 		c.deployDetails, c.deployParts, c.deployDisk, c.deployUserData, c.deployHost, c.deployNetworks, c.deployOwner, c.deployLimits,
 		c.deployAffinity, c.deployKeys, c.deployAddresses, c.deployName,

@@ -5,10 +5,6 @@ package simulator
 
 import "fmt"
 
-var vmMetricsCommands = []command{
-	{name: "listVirtualMachinesMetrics", refs: vmRefs, run: listVirtualMachinesMetrics},
-}
-
 // vmMetrics is a VM with human-readable metrics.
 type vmMetrics struct {
 	CPUTotal  string `json:"cputotal"`

@@ -7,21 +7,11 @@ import (
 	"time"
 )
 
-var vmPowerCommands = []command{
-	{name: "startVirtualMachine", refs: vmRefs, submit: startVirtualMachine, class: "user.vm.StartVMCmd"},
-	{name: "stopVirtualMachine", refs: vmRefs, submit: stopVirtualMachine, class: "user.vm.StopVMCmd"},
-	{name: "rebootVirtualMachine", refs: vmRefs, submit: rebootVirtualMachine, class: "user.vm.RebootVMCmd"},
-	{name: "destroyVirtualMachine", refs: vmRefs, submit: destroyVirtualMachine, class: "user.vm.DestroyVMCmd"},
-	{name: "recoverVirtualMachine", refs: vmRefs, write: true, run: recoverVirtualMachine},
-	{name: "expungeVirtualMachine", refs: vmRefs, submit: expungeVirtualMachine, class: "admin.vm.ExpungeVMCmd"},
-	{name: "migrateVirtualMachine", submit: migrateVirtualMachine, class: "admin.vm.MigrateVMCmd"},
-}
-
 // powerJob returns a job on a VM. Jobs on the same VM run one after the other.
 func (c *call) powerJob(v *vm, run func(now time.Time) (any, error)) *jobSpec {
 	spec := &jobSpec{instanceType: "VirtualMachine", instanceID: v.uuid, subject: v, run: run}
 	if j := c.st.lastJobOn(v); j != nil {
-		spec.after = j.ends.Add(c.s.latency.job(c.api.Name))
+		spec.after = j.ends.Add(c.server.latency.job(c.api.Name))
 	}
 	return spec
 }
@@ -103,7 +93,7 @@ func startVirtualMachine(c *call) (*jobSpec, error) {
 		return c.finishStart(v, now)
 	})
 	spec.begin = c.st.starting(v)
-	spec.undo = func() { v.failStart(vmStopped, c.s.clock.Now()) }
+	spec.undo = func() { v.failStart(vmStopped, c.server.clock.Now()) }
 	return spec, nil
 }
 

@@ -10,14 +10,6 @@ import (
 	"time"
 )
 
-var vmUpdateCommands = []command{
-	{name: "updateVirtualMachine", refs: vmRefs, write: true, run: updateVirtualMachine},
-	{name: "scaleVirtualMachine", refs: vmRefs, submit: scaleVirtualMachine, class: "user.vm.ScaleVMCmd"},
-	{name: "changeServiceForVirtualMachine", refs: vmRefs, write: true, run: changeServiceForVirtualMachine},
-	{name: "updateVMAffinityGroup", refs: map[string]refKind{"id": refVM, "affinitygroupids": refAffinityGroup}, submit: updateVMAffinityGroup, class: "user.affinitygroup.UpdateVMAffinityGroupCmd"},
-	{name: "resetPasswordForVirtualMachine", refs: vmRefs, submit: resetPassword, class: "user.vm.ResetVMPasswordCmd"},
-}
-
 var hostName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$|^[A-Za-z]$`)
 
 func validHostName(s string) bool { return hostName.MatchString(s) }
@@ -41,11 +33,11 @@ type vmAnswer struct {
 	VM vmView `json:"virtualmachine"`
 }
 
-// Details that users cannot see (deniedDetails) or cannot change (readOnlyDetails).
-var (
-	deniedDetails   = []string{"rootdisksize", "cpuOvercommitRatio", "memoryOvercommitRatio", reservedFlag}
-	readOnlyDetails = []string{"dataDiskController", "rootDiskController"}
-)
+// deniedDetails are details that users cannot see.
+var deniedDetails = []string{"rootdisksize", "cpuOvercommitRatio", "memoryOvercommitRatio", reservedFlag}
+
+// readOnlyDetails are details that users cannot change.
+var readOnlyDetails = []string{"dataDiskController", "rootDiskController"}
 
 func updateVirtualMachine(c *call) (any, error) {
 	v, err := c.targetVM()

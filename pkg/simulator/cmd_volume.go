@@ -9,12 +9,6 @@ import (
 	"strings"
 )
 
-var volumeCommands = []command{
-	{name: "listVolumes", refs: map[string]refKind{"id": refVolume, "ids": refVolume}, run: listVolumes},
-	{name: "listDiskOfferings", refs: map[string]refKind{"id": refDiskOffering}, run: listDiskOfferings},
-	{name: "listSnapshots", run: listSnapshots},
-}
-
 // volumeView is the API object volume.
 type volumeView struct {
 	ID            string     `json:"id"`

@@ -4,18 +4,10 @@
 package simulator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
-
-var vpcCommands = []command{
-	{name: "listVPCs", refs: map[string]refKind{"id": refVPC}, run: listVPCs},
-	{name: "createVPC", submit: createVPC, class: "user.vpc.CreateVPCCmd", order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"}},
-	{name: "updateVPC", refs: map[string]refKind{"id": refVPC}, submit: updateVPC, class: "user.vpc.UpdateVPCCmd"},
-	{name: "deleteVPC", refs: map[string]refKind{"id": refVPC}, submit: deleteVPC, class: "user.vpc.DeleteVPCCmd"},
-	{name: "restartVPC", refs: map[string]refKind{"id": refVPC}, submit: restartVPC, class: "user.vpc.RestartVPCCmd"},
-	{name: "listVPCOfferings", refs: map[string]refKind{"id": refVPCOffering}, run: listVPCOfferings},
-}
 
 // vpcView is the API object vpc.
 type vpcView struct {
@@ -86,7 +78,7 @@ func (c *call) viewVPC(v *vpc) vpcView {
 	out := vpcView{
 		ID: v.uuid, Name: v.name, DisplayText: v.display, State: v.stateText(), ZoneID: v.zone.uuid, ZoneName: v.zone.name, Services: v.offering.services,
 		CIDR: v.cidr, OfferingID: v.offering.uuid, OfferingName: v.offering.name, Created: stamp(v.created), ownerView: viewOwner(v.owner),
-		NetworkDomain: v.domainName, DNS1: v.dns1, DNS2: v.dns2, Tags: viewTags(&v.tagged), PublicMTU: orInt(v.mtu, 1500),
+		NetworkDomain: v.domainName, DNS1: v.dns1, DNS2: v.dns2, Tags: viewTags(&v.tagged), PublicMTU: cmp.Or(v.mtu, 1500),
 		Redundant: v.redundant, Networks: []networkView{},
 	}
 	for _, n := range c.st.tiers(v) {

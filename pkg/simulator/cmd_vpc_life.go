@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 )
@@ -50,7 +51,7 @@ func createVPC(c *call) (*jobSpec, error) {
 		return nil, invalid("Routed VPC is not enabled in this zone")
 	}
 	v := &vpc{
-		entity: entity{created: c.now}, name: c.str("name"), display: orName(c.str("displaytext"), c.str("name")), cidr: c.str("cidr"), zone: z, owner: owner,
+		entity: entity{created: c.now}, name: c.str("name"), display: cmp.Or(c.str("displaytext"), c.str("name")), cidr: c.str("cidr"), zone: z, owner: owner,
 		enabled: true, offering: o, domainName: c.str("networkdomain"), dns1: c.str("dns1"), dns2: c.str("dns2"), redundant: o.redundant,
 		hidden: c.has("fordisplay") && !c.boolean("fordisplay"),
 	}

@@ -5,11 +5,6 @@ package simulator
 
 import "strings"
 
-var zoneCommands = []command{
-	{name: "listZones", refs: map[string]refKind{"id": refZone, "ids": refZone}, run: listZones},
-	{name: "listRegions", run: listRegions},
-}
-
 type zoneView struct {
 	ID              string    `json:"id"`
 	Name            string    `json:"name"`

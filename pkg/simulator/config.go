@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ var settingFields = map[string]settingField{
 		func(s *Settings, v string) { s.EndpointURL = v },
 	},
 	"guest.domain.suffix": {
-		func(s *Settings) string { return orName(s.NetworkDomainSuffix, "cloud.internal") },
+		func(s *Settings) string { return cmp.Or(s.NetworkDomainSuffix, "cloud.internal") },
 		func(s *Settings, v string) { s.NetworkDomainSuffix = v },
 	},
 }
@@ -125,7 +126,7 @@ func (st *state) set(name, value string) {
 	case "api.throttling.enabled":
 		st.settings.ThrottleMax = 0
 		if value == "true" {
-			st.settings.ThrottleMax = atoi(orName(st.configs["api.throttling.max"], configTable()["api.throttling.max"].def))
+			st.settings.ThrottleMax = atoi(cmp.Or(st.configs["api.throttling.max"], configTable()["api.throttling.max"].def))
 		}
 		return
 	case "api.throttling.max":

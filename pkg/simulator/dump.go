@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 )
@@ -84,12 +85,21 @@ var dumpFields = map[string]string{
 	"kubernetesCluster.kubeconfig": dumpSecret, "sslCert.pair": dumpNot,
 }
 
+// dumpName returns the name of a type or field in dumps, which starts with a lower-case letter: LBRules is lbRules.
+func dumpName(name string) string {
+	n := len(name) - len(strings.TrimLeftFunc(name, unicode.IsUpper))
+	if rest := name[n:]; n > 1 && rest != "" && rest != "s" && unicode.IsLower(rune(rest[0])) {
+		n-- // the last capital starts the next word
+	}
+	return strings.ToLower(name[:n]) + name[n:]
+}
+
 // dumpRule returns how a field of a type is dumped, or "" if it is plain.
 func dumpRule(t reflect.Type, f *reflect.StructField) string {
 	if f.Type.PkgPath() == "sync" || f.Type.Kind() == reflect.Func {
 		return dumpNot
 	}
-	return dumpFields[t.Name()+"."+f.Name]
+	return dumpFields[dumpName(t.Name())+"."+dumpName(f.Name)]
 }
 
 // stateRow is the list with one row for the fields of the state that are not tables.
@@ -136,8 +146,8 @@ func stateTables(st *state) (map[string]rowTable, []string) {
 			continue
 		}
 		if t, ok := open(v.Field(i)).Interface().(rowTable); ok {
-			tables[f.Name] = t
-			names = append(names, f.Name)
+			tables[dumpName(f.Name)] = t
+			names = append(names, dumpName(f.Name))
 		}
 	}
 	return tables, names

@@ -121,7 +121,7 @@ func (d *decoder) collectTypes(t reflect.Type, seen map[reflect.Type]bool) {
 	switch t.Kind() { //nolint:exhaustive // other kinds have no element type
 	case reflect.Pointer:
 		if e := t.Elem(); e.Kind() == reflect.Struct && e.PkgPath() == reflect.TypeFor[state]().PkgPath() {
-			d.types[e.Name()] = e
+			d.types[dumpName(e.Name())] = e
 		}
 		d.collectTypes(t.Elem(), seen)
 	case reflect.Slice, reflect.Array, reflect.Map:
@@ -156,13 +156,14 @@ func (d *decoder) fillFrom(v reflect.Value, obj map[string]any) error {
 			}
 			continue
 		}
-		x, ok := obj[f.Name]
+		name := dumpName(f.Name)
+		x, ok := obj[name]
 		if !ok || dumpRule(v.Type(), &f) == dumpNot {
 			continue
 		}
-		delete(obj, f.Name)
+		delete(obj, name)
 		if err := d.set(field, x); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
@@ -238,7 +239,7 @@ func (d *decoder) setPointer(v reflect.Value, x any) error {
 	ref, _ := x.(string)
 	o, ok := d.objects[ref]
 	if !ok || o.Type() != v.Type() {
-		return fmt.Errorf("%v refers to no %s of the dump", x, v.Type().Elem().Name())
+		return fmt.Errorf("%v refers to no %s of the dump", x, dumpName(v.Type().Elem().Name()))
 	}
 	v.Set(o)
 	return nil

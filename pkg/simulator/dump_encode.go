@@ -81,9 +81,9 @@ func (e *encoder) object(v reflect.Value) (map[string]any, error) {
 		}
 		x, err := e.value(field)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
+			return nil, fmt.Errorf("%s: %w", dumpName(f.Name), err)
 		}
-		obj[f.Name] = x
+		obj[dumpName(f.Name)] = x
 	}
 	return obj, nil
 }
@@ -150,7 +150,7 @@ func (e *encoder) pointer(v reflect.Value) (any, error) {
 	if ref, ok := e.refs[v.Interface()]; ok {
 		return ref, nil
 	}
-	name := v.Type().Elem().Name()
+	name := dumpName(v.Type().Elem().Name())
 	e.out[name] = append(e.out[name], nil) // reserve the entry first, because objects may refer to each other in cycles
 	n := len(e.out[name])
 	ref := fmt.Sprintf("%s/%d", name, n)

@@ -53,12 +53,12 @@ func (h *harness) more() {
 // answers calls every list that needs no parameter, as several callers.
 func (h *harness) answers(skip ...string) map[string]string {
 	h.t.Helper()
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(h.t, err)
 	out := map[string]string{}
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || a.Name == "listApis" || a.Name == "listManagementServersMetrics" { // figures of the machine
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || a.Name == "listApis" || a.Name == "listManagementServersMetrics" { // figures of the machine
 			continue
 		}
 		for _, args := range [][]string{{}, {"listall", "true"}, {"projectid", "-1"}, {"listall", "true", "allocatedonly", "false"}} {

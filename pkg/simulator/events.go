@@ -62,8 +62,8 @@ type eventSpec struct {
 	param    string // parameter that refers to the object; "": the command creates the object
 }
 
-// trail holds what the events of a job have in common.
-type trail struct {
+// jobEvents holds what the events of a job have in common.
+type jobEvents struct {
 	spec  *eventSpec
 	who   caller
 	actor *account // owner of the events that the job itself records
@@ -151,12 +151,12 @@ func (c *call) recordRefused() {
 }
 
 // recordScheduled records the first events of a job: Created if it creates an object, Scheduled, and Started.
-func (c *call) recordScheduled(spec *jobSpec) *trail {
+func (c *call) recordScheduled(spec *jobSpec) *jobEvents {
 	s := c.eventSpec()
 	if s == nil {
 		return nil
 	}
-	t := &trail{spec: s, who: c.caller, actor: c.eventActor(), res: c.eventResource(s, spec.objectID)}
+	t := &jobEvents{spec: s, who: c.caller, actor: c.eventActor(), res: c.eventResource(s, spec.objectID)}
 	if spec.instanceType != "" && spec.instanceType != "None" {
 		t.res.kind = spec.instanceType
 	}
@@ -173,14 +173,14 @@ func (c *call) recordScheduled(spec *jobSpec) *trail {
 	return t
 }
 
-func (t *trail) add(st *state, now time.Time, state, level, text string) *event {
+func (t *jobEvents) add(st *state, now time.Time, state, level, text string) *event {
 	return st.addEvent(&event{
 		entity: entity{created: now}, kind: t.spec.kind, state: state, level: level, text: text, owner: t.actor, user: t.who.user, start: t.start, resource: t.res,
 	})
 }
 
 // end records the last event of a job.
-func (t *trail) end(st *state, now time.Time, failed bool) {
+func (t *jobEvents) end(st *state, now time.Time, failed bool) {
 	if t == nil {
 		return
 	}

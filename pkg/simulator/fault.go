@@ -121,28 +121,28 @@ func (f Fault) checkCommand() error {
 	if err != nil {
 		return err
 	}
-	known, strikes := false, false
+	known, affects := false, false
 	for i := range cat.APIs {
 		a := &cat.APIs[i]
 		if f.matchesCommand(a.Name) {
 			known = true
-			strikes = strikes || f.strikes(a)
+			affects = affects || f.affects(a)
 		}
 	}
 	if f.Command == "login" {
-		known, strikes = true, f.strikes(nil)
+		known, affects = true, f.affects(nil)
 	}
 	switch {
 	case !known:
 		return fmt.Errorf("command %q: CloudStack has no such command, nor one that the pattern matches (mind upper and lower case)", f.Command)
-	case !strikes:
+	case !affects:
 		return fmt.Errorf("%s has nothing to strike in %s: %s", f.Kind, f.Command, "it needs a command that the fault has to do with, most often an asynchronous one")
 	}
 	return nil
 }
 
-// strikes reports whether a fault of this kind can affect the command; nil is login or an unknown command.
-func (f Fault) strikes(a *apiSpec) bool {
+// affects reports whether a fault of this kind can affect the command; nil is login or an unknown command.
+func (f Fault) affects(a *apiSpec) bool {
 	switch f.Kind { //nolint:exhaustive // the other kinds can hit every command
 	case FaultJobFails, FaultJobNeverEnds, FaultMaintenance:
 		return a != nil && a.Async

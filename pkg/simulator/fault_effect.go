@@ -55,8 +55,8 @@ func refusal(faults []*Fault) *apiError {
 // never is the run time, in years, of a job that never ends.
 const never = 100
 
-// spoil applies the faults of the call to the job that it created.
-func (c *call) spoil(spec *jobSpec, j *job) {
+// applyFaults applies the faults of the call to the job that it created.
+func (c *call) applyFaults(spec *jobSpec, j *job) {
 	if f := pick(c.faults, FaultJobFails); f != nil {
 		code := f.HTTPStatus
 		if code == 0 {
@@ -77,13 +77,13 @@ func (j *job) fails(err *apiError) {
 	j.run = func(time.Time) (any, error) { return nil, err }
 }
 
-// routerUntouched are commands whose job does not involve the router, or does not report a failure of the router.
-var routerUntouched = map[string]bool{"createTags": true, "deleteTags": true, "createNetworkACL": true}
+// withoutRouter are commands whose job does not involve the router, or does not report a failure of the router.
+var withoutRouter = map[string]bool{"createTags": true, "deleteTags": true, "createNetworkACL": true}
 
 func (c *call) routerRefuses(spec *jobSpec, j *job) {
 	name := c.api.Name
 	switch {
-	case routerUntouched[name]:
+	case withoutRouter[name]:
 		return
 	case name == "createLoadBalancerRule" && c.has("openfirewall") && !c.boolean("openfirewall"):
 		return // a rule without members is not sent to the router

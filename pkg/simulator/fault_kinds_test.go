@@ -54,7 +54,7 @@ func TestFaultText(t *testing.T) {
 	}
 }
 
-// TestFaultSelection counts which calls a fault strikes.
+// TestFaultSelection counts which calls a fault hits.
 func TestFaultSelection(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]int{
@@ -81,7 +81,7 @@ func TestFaultSelection(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, got)
-			require.Equal(t, len(want), h.sim.Faults()[0].Struck)
+			require.Equal(t, len(want), h.sim.Faults()[0].Hits)
 		})
 	}
 }

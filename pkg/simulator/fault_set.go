@@ -13,16 +13,16 @@ import (
 // armedFault is a fault with its counters.
 type armedFault struct {
 	Fault
-	id           int
-	seen, struck int
+	id         int
+	seen, hits int
 }
 
 // ArmedFault is an armed fault with the number of calls that matched and that it hit.
 type ArmedFault struct {
-	ID     int    `json:"id"`
-	Fault  string `json:"fault"`  // in the format of ParseFault
-	Seen   int    `json:"seen"`   // matching calls since it was armed
-	Struck int    `json:"struck"` // of these, the calls that the fault hit
+	ID    int    `json:"id"`
+	Fault string `json:"fault"` // in the format of ParseFault
+	Seen  int    `json:"seen"`  // matching calls since it was armed
+	Hits  int    `json:"hits"`  // of these, the calls that the fault hit
 }
 
 // faultSet holds the armed faults.
@@ -64,7 +64,7 @@ func (s *faultSet) list() []ArmedFault {
 	defer s.mu.Unlock()
 	out := make([]ArmedFault, 0, len(s.armed))
 	for _, a := range s.armed {
-		out = append(out, ArmedFault{ID: a.id, Fault: a.String(), Seen: a.seen, Struck: a.struck})
+		out = append(out, ArmedFault{ID: a.id, Fault: a.String(), Seen: a.seen, Hits: a.hits})
 	}
 	return out
 }
@@ -79,7 +79,7 @@ func (s *faultSet) match(command string, api *apiSpec, who func() string) []*Fau
 	defer s.mu.Unlock()
 	var hit []*Fault
 	for _, a := range s.armed {
-		if !a.matchesCommand(command) || !a.strikes(api) || a.Caller != "" && a.Caller != who() {
+		if !a.matchesCommand(command) || !a.affects(api) || a.Caller != "" && a.Caller != who() {
 			continue
 		}
 		a.seen++
@@ -88,10 +88,10 @@ func (s *faultSet) match(command string, api *apiSpec, who func() string) []*Fau
 			limit = 1
 		}
 		switch {
-		case a.seen < a.Nth, limit > 0 && a.struck >= limit:
+		case a.seen < a.Nth, limit > 0 && a.hits >= limit:
 		case a.Probability > 0 && s.random.Float64() >= a.Probability:
 		default:
-			a.struck++
+			a.hits++
 			f := a.Fault
 			hit = append(hit, &f)
 		}

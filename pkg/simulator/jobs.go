@@ -41,7 +41,7 @@ type jobSpec struct {
 type job struct {
 	entity
 	caller       caller
-	api          *apiSpec
+	command      string
 	class        string
 	instanceType string
 	instanceID   string
@@ -52,7 +52,7 @@ type job struct {
 	run          func(now time.Time) (any, error)
 	undo         func()
 	broken       bool // the management server was restarted while the job ran
-	trail        *trail
+	events       *jobEvents
 
 	status    int
 	code      int
@@ -68,7 +68,7 @@ type success struct {
 // submit stores the job and returns the command's answer.
 func (c *call) submit(spec *jobSpec) (any, error) {
 	j := &job{
-		entity: entity{created: c.now}, caller: c.caller, api: c.api, class: c.api.cmd.class,
+		entity: entity{created: c.now}, caller: c.caller, command: c.api.Name, class: c.cmd.class,
 		instanceType: spec.instanceType, instanceID: spec.instanceID, subject: spec.subject, run: spec.run, undo: spec.undo,
 	}
 	if id, ok := c.args["customjobid"]; ok {
@@ -82,21 +82,20 @@ func (c *call) submit(spec *jobSpec) (any, error) {
 		}
 		j.uuid = parsed.String()
 	}
-	j.due = c.now.Add(c.s.latency.job(c.api.Name))
+	j.due = c.now.Add(c.server.latency.job(c.api.Name))
 	if spec.after.After(j.due) {
 		j.due = spec.after
 	}
 	j.begin = spec.begin
 	j.run = c.checksCustomID(j.run)
-	c.spoil(spec, j)
+	c.applyFaults(spec, j)
 	if j.ends = j.due; j.begin != nil {
-		j.due = j.ends.Add(-c.s.latency.job(c.api.Name) * 2 / 3)
+		j.due = j.ends.Add(-c.server.latency.job(c.api.Name) * 2 / 3)
 	}
-	j.trail = c.recordScheduled(spec)
+	j.events = c.recordScheduled(spec)
 	c.st.jobs.add(j)
 	c.st.enqueue(j)
 	c.st.began(j)
-	c.s.nextDue.Store(c.st.nextDue())
 	return submitted{ID: spec.objectID, JobID: j.uuid}, nil
 }
 
@@ -139,7 +138,7 @@ func (st *state) runDue(now time.Time) {
 		j.finish(j.due)
 		st.running = nil
 		st.ended(j, subject)
-		j.trail.end(st, j.due, j.status == jobFailed)
+		j.events.end(st, j.due, j.status == jobFailed)
 	}
 	st.purgeJobs(now)
 }
@@ -228,7 +227,7 @@ func (st *state) resolves(kind, id string) bool {
 // className is the Java class of the command: some have an own one for root admins.
 func (j *job) className() string {
 	if j.caller.rootAdmin() {
-		if admin, ok := adminClasses[j.api.Name]; ok {
+		if admin, ok := adminClasses[j.command]; ok {
 			return admin
 		}
 	}
@@ -253,11 +252,6 @@ var adminClasses = map[string]string{
 	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
 	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
 	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
-}
-
-var jobCommands = []command{
-	{name: "queryAsyncJobResult", run: queryAsyncJobResult},
-	{name: "listAsyncJobs", run: listAsyncJobs},
 }
 
 func queryAsyncJobResult(c *call) (any, error) {

@@ -57,17 +57,17 @@ func TestCustomJobID(t *testing.T) {
 	a := h.ok(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", job))
 	require.Equal(t, job, a.str("jobid"))
 	require.Equal(t, a.str("id"), h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).str("jobinstanceid"))
-	stranded := func() int {
+	allocating := func() int {
 		return len(h.ok(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", ipAllocating)).items("publicipaddress"))
 	}
-	require.Zero(t, stranded())
+	require.Zero(t, allocating())
 	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", job), 530, csGeneric, internalErrorText)
-	require.Equal(t, 1, stranded())
+	require.Equal(t, 1, allocating())
 	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", "hello"), 431, csInvalidValue, "UUID: hello doesn't follow the UUID format")
-	require.Equal(t, 2, stranded())
+	require.Equal(t, 2, allocating())
 	ip := h.first(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", ipAllocating), "publicipaddress")
 	h.done(owner, h.call(owner, "disassociateIpAddress", "id", id(ip)))
-	require.Equal(t, 1, stranded())
+	require.Equal(t, 1, allocating())
 }
 
 // TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.

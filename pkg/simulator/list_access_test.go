@@ -25,16 +25,16 @@ var ownerless = setOf("listApis", "listNetworkOfferings", "listVPCOfferings", "l
 // listCases are all lists with the filters that widen them, and with every id of the given objects that they take.
 func (h *harness) listCases(objects map[refKind][]string) []listCase {
 	h.t.Helper()
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(h.t, err)
 	var out []listCase
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
 			continue
 		}
 		kind := func(p *apiParam) refKind {
-			if k, ok := a.cmd.refs[p.Name]; ok {
+			if k, ok := commands.byName[a.Name].refs[p.Name]; ok {
 				return k
 			}
 			return commonRefs[p.Name]
@@ -165,18 +165,18 @@ func TestCommandsKeepOwnersApart(t *testing.T) {
 	objects := h.objectsOf(owner)
 	objects[refAccount], objects[refUser], objects[refDomain] = []string{acc}, []string{owner.users[0].uuid}, []string{d}
 	before := h.view("one/mine")
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(t, err)
 	tried := 0
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || strings.HasPrefix(a.Name, "list") || strings.HasPrefix(a.Name, "get") || a.Name == "queryAsyncJobResult" || a.Name == "logout" || a.Name == "login" {
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || strings.HasPrefix(a.Name, "list") || strings.HasPrefix(a.Name, "get") || a.Name == "queryAsyncJobResult" || a.Name == "logout" || a.Name == "login" {
 			continue
 		}
 		var fixed, refs []string
 		for j := range a.Params {
 			p := &a.Params[j]
-			kind, ok := a.cmd.refs[p.Name]
+			kind, ok := commands.byName[a.Name].refs[p.Name]
 			if !ok {
 				kind = commonRefs[p.Name]
 			}

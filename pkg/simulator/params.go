@@ -159,7 +159,7 @@ func (c *call) badRef(name, v string) *apiError {
 }
 
 func (c *call) kindOf(name string) refKind {
-	if k, ok := c.api.cmd.refs[name]; ok {
+	if k, ok := c.cmd.refs[name]; ok {
 		return k
 	}
 	return commonRefs[name]

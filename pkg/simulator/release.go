@@ -81,7 +81,7 @@ func (cat *catalogue) at(r release) *catalogue {
 	if !r.before(newestRelease) {
 		return cat
 	}
-	out := &catalogue{Shapes: slices.Clone(cat.Shapes), byName: map[string]*apiSpec{}, hides: map[string][]string{}}
+	out := &catalogue{Shapes: slices.Clone(cat.Shapes), hides: map[string][]string{}}
 	unmarked := map[string]bool{}
 	for _, d := range Differences {
 		if !r.lacks(d.Since) {
@@ -115,9 +115,7 @@ func (cat *catalogue) at(r release) *catalogue {
 		a.Params = known
 		out.APIs = append(out.APIs, a)
 	}
-	for i := range out.APIs {
-		out.byName[out.APIs[i].Name] = &out.APIs[i]
-	}
+	out.index()
 	out.routerTLS = !r.lacks(routerTLSSince)
 	return out
 }

@@ -20,7 +20,7 @@ func (s *Simulator) Restart(away time.Duration) {
 		s.st.ended(j, subject)
 	}
 	s.st.due = nil
-	s.st.settleVMs(now)
+	s.st.stopInterruptedVMs(now)
 	s.nextDue.Store(0)
 	s.sessions.clear()
 	s.throttle.clear()
@@ -29,9 +29,9 @@ func (s *Simulator) Restart(away time.Duration) {
 	}
 }
 
-// settleVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being deployed
+// stopInterruptedVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being deployed
 // keeps its detail deployvm.
-func (st *state) settleVMs(now time.Time) {
+func (st *state) stopInterruptedVMs(now time.Time) {
 	for _, v := range st.vms.rows {
 		switch {
 		case v.removed:

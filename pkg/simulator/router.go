@@ -71,12 +71,12 @@ func (s *Simulator) Router() Router {
 	return out
 }
 
-// WatchRouter calls told with the configuration of the routers, and again after every change by API calls, completed
+// WatchRouter calls notify with the configuration of the routers, and again after every change by API calls, completed
 // jobs and restarts, until ctx ends.
-func (s *Simulator) WatchRouter(ctx context.Context, told func(Router)) {
+func (s *Simulator) WatchRouter(ctx context.Context, notify func(Router)) {
 	for {
 		changed := s.watch.next()
-		told(s.Router())
+		notify(s.Router())
 		timer := s.clock.NewTimer(s.untilDue())
 		select {
 		case <-ctx.Done():

@@ -109,7 +109,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		return outcome{body: body, err: err, caller: req.values["username"]}
 	}
 	api := s.cat.byName[req.command]
-	c := &call{s: s, now: now, req: req, api: api, faults: faults}
+	c := &call{server: &s.server, now: now, req: req, api: api, cmd: s.cmds[req.command], faults: faults}
 	s.mu.RLock()
 	c.st = s.st
 	err := s.identify(c, r, integration)
@@ -119,8 +119,8 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	o := outcome{caller: c.callerName()}
 	if req.command == "logout" {
-		if c.caller.session != nil {
-			s.sessions.end(c.caller.session.id)
+		if c.session != nil {
+			s.sessions.end(c.session.id)
 			s.recordUser(c.caller.user, "USER.LOGOUT", "user has logged out", now)
 		}
 		o.body = map[string]string{"description": "success"}
@@ -130,7 +130,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		o.err = errf(codeInternal, csGeneric, "the simulator answers JSON only: send response=json")
 		return o
 	}
-	if api.cmd == nil {
+	if c.cmd == nil {
 		o.err = errf(codeInternal, csGeneric, "the simulator does not implement the command %s", api.Name)
 		return o
 	}
@@ -156,7 +156,7 @@ func (c *call) callerName() string {
 
 // execute processes the parameters and runs the command.
 func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
-	cmd := c.api.cmd
+	cmd := c.cmd
 	c.args = make(map[string]string, len(c.req.values))
 	for k, v := range c.req.values {
 		c.args[k] = v
@@ -218,7 +218,9 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 		c.recordRefused()
 		return nil, asAPIError(err)
 	}
-	return result(c.submit(spec))
+	body, err := c.submit(spec)
+	s.nextDue.Store(s.st.nextDue())
+	return result(body, err)
 }
 
 // createTime is how long a create phase holds the lock of its row in profiles with latency.
@@ -336,8 +338,8 @@ func (s *Simulator) envelopeKey(req *request, err *apiError) string {
 	if api == nil {
 		return "errorresponse"
 	}
-	if api.cmd != nil && api.cmd.wrapper != "" {
-		return api.cmd.wrapper
+	if cmd := s.cmds[req.command]; cmd != nil && cmd.wrapper != "" {
+		return cmd.wrapper
 	}
 	return api.lower + "response"
 }

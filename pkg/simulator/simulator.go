@@ -26,18 +26,15 @@ type Options struct {
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
 type Simulator struct {
-	clock    clock.WithTicker
-	latency  LatencyProfile
-	log      *slog.Logger
-	cat      *catalogue
-	ledger   *Ledger
-	faults   faultSet
-	sessions *sessions
-	locks    *rowLocks
-	throttle throttle
-	watch    watch
-	nextDue  atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
-	closed   atomic.Bool
+	server
+	cmds    map[string]*command
+	log     *slog.Logger
+	ledger  *Ledger
+	faults  faultSet
+	locks   *rowLocks
+	watch   watch
+	nextDue atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
+	closed  atomic.Bool
 
 	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
 
@@ -56,17 +53,21 @@ func New(o Options) (*Simulator, error) {
 	if o.World == nil {
 		o.World = FreshWorld()
 	}
-	cat, err := o.World.catalogue()
+	implemented, err := loadCommands()
 	if err != nil {
 		return nil, err
 	}
-	st, err := buildState(o.World, cat, o.Clock.Now())
+	r, err := o.World.release()
+	if err != nil {
+		return nil, err
+	}
+	st, err := buildState(o.World, o.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	s := &Simulator{
-		clock: o.Clock, latency: o.Latency, log: o.Logger, cat: cat, ledger: newLedger(), sessions: newSessions(),
-		locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
+		server: server{clock: o.Clock, latency: o.Latency, cat: implemented.cat.at(r), sessions: newSessions()},
+		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
 	s.faults.seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes

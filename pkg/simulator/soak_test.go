@@ -74,14 +74,14 @@ func TestSoak(t *testing.T) {
 
 // aside is what goes on beside the work on addresses: another thing for each client and round.
 func (h *harness) aside(client, round int, expect func(answer, int) answer) {
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	if err != nil {
 		panic(err)
 	}
 	switch (client + round) % 8 {
 	case 0:
-		for i := range cat.APIs {
-			if a := &cat.APIs[i]; a.cmd != nil && a.cmd.run != nil && !a.cmd.write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
+		for i := range commands.cat.APIs {
+			if a, cmd := &commands.cat.APIs[i], commands.byName[commands.cat.APIs[i].Name]; cmd != nil && cmd.run != nil && !cmd.write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
 				h.root(a.Name, "listall", "true")
 			}
 		}

@@ -3,7 +3,10 @@
 
 package simulator
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // userView is the API object user.
 type userView struct {
@@ -88,7 +91,7 @@ func (c *call) checkKeyAccess() *apiError {
 
 // keyAccessMatches is a list filter by apikeyaccess.
 func (c *call) keyAccessMatches(flag string) bool {
-	return !c.has("apikeyaccess") || strings.EqualFold(orName(flag, "inherit"), c.str("apikeyaccess"))
+	return !c.has("apikeyaccess") || strings.EqualFold(cmp.Or(flag, "inherit"), c.str("apikeyaccess"))
 }
 
 // newKeyAccess returns the flag that apikeyaccess sets; "" is inherit.

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"strings"
@@ -42,7 +43,7 @@ func (c *call) deployNetworks(d *deployment) error {
 		d.nics = append(d.nics, nicRequest{network: n})
 	}
 	if len(d.nics) == 0 {
-		n, err := c.defaultNetwork(d.owner, d.zone)
+		n, err := c.defaultNetwork(d.owner, d.zone, d.createNetwork)
 		if err != nil {
 			return err
 		}
@@ -131,7 +132,7 @@ func (c *call) deployName(d *deployment) error {
 		}
 		d.uuid = parsed.String()
 	}
-	d.name = orName(c.str("name"), "VM-"+d.uuid)
+	d.name = cmp.Or(c.str("name"), "VM-"+d.uuid)
 	var nets []*network
 	for _, r := range d.nics {
 		nets = append(nets, r.network)
@@ -163,7 +164,7 @@ func (st *state) uniqueHostName(name string, nets []*network, self *vm) error {
 }
 
 // defaultNetwork returns the network of a VM for which the call specifies none.
-func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
+func (c *call) defaultNetwork(owner *account, z *zone, create networkCreator) (*network, error) {
 	var own []*network
 	for _, n := range c.st.networks.rows {
 		if n.owner == owner && n.zone == z && n.typ == typeIsolated && !n.removed {
@@ -172,7 +173,7 @@ func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 	}
 	switch len(own) {
 	case 0:
-		return c.makeDefaultNetwork(owner, z)
+		return c.makeDefaultNetwork(owner, z, create)
 	case 1:
 		return own[0], nil
 	}
@@ -180,11 +181,11 @@ func (c *call) defaultNetwork(owner *account, z *zone) (*network, error) {
 }
 
 // makeDefaultNetwork creates the network of an account that has none, from the offering with availability Required.
-func (c *call) makeDefaultNetwork(owner *account, z *zone) (*network, error) {
+func (c *call) makeDefaultNetwork(owner *account, z *zone, create networkCreator) (*network, error) {
 	o, ok := c.st.netOffs.find(func(o *networkOffering) bool { return o.spec.Availability == "Required" && o.spec.State == "Enabled" })
 	if !ok {
 		return nil, invalid("Unable to find network offering with availability=Required to automatically create the network as a part of vm creation")
 	}
 	name := owner.name + "-network"
-	return c.isolatedNetwork(owner, z, o, name, name)
+	return create(c, owner, z, o, name, name)
 }

@@ -8,6 +8,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func (s Settings) kubernetesMaxSize() int {
 
 // endpointURL returns endpoint.url. VMs cannot reach its default.
 func (s Settings) endpointURL() string {
-	return orName(s.EndpointURL, "http://localhost:8080/client/api")
+	return cmp.Or(s.EndpointURL, "http://localhost:8080/client/api")
 }
 
 func (s Settings) jobExpiry() time.Duration {
