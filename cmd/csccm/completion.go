@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -227,11 +228,11 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *clou
 		if err != nil {
 			return nil, nil, err
 		}
-		cs, err := cloudOfSecret(ctx, k)
+		cs, err := cloud.OfSecret(ctx, k)
 		if err != nil {
 			return nil, nil, err
 		}
-		return cs.client, cs.close, nil
+		return cs.Client, cs.Close, nil
 	}
 	config := cloudstack.DefaultConfig()
 	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify

@@ -156,9 +156,7 @@ func releaseHere(ctx context.Context, c *cluster.Cluster, release string) error 
 	if namespace == "" {
 		return nil
 	}
-	return &remediedError{
-		usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n " + namespace,
-	}
+	return report.Remedied(usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
 }
 
 func isTerminal(v any) bool {

@@ -16,6 +16,9 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -81,7 +84,6 @@ type installFlags struct {
 
 	charts chartFlags
 	dryRun dryRun
-	plan   bool
 }
 
 func newInstallCommand(g *globals) *cobra.Command {
@@ -147,7 +149,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
-	flags.StringVar(&o.Release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&o.Release, "release", engine.DefaultRelease, "name of the Helm release")
 	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
@@ -164,7 +166,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 	flags.StringVar(&o.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
 	addDryRun(cmd, &f.dryRun)
-	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
 
 	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -181,7 +182,6 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if o.DryRun, o.DryRunServer, err = f.dryRun.read(); err != nil {
 		return err
 	}
-	o.DryRun = o.DryRun || f.plan
 	o.Journal = journalPath(g, o.Journal, install.Command)
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
@@ -195,7 +195,7 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
 		return usagef("--skip-check: %w", err)
 	}
-	if err := consentNames(o.Accept, o.Pin); err != nil {
+	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
 	if o.SnapshotDir == "" {
@@ -299,12 +299,12 @@ func (f *installFlags) note(text string) {
 func (f *installFlags) readCloudConfig() error {
 	file, err := os.Open(f.cloudConfig)
 	if err != nil {
-		return &remediedError{usagef("--cloud-config: %w", err), "name a file that exists and that you may read"}
+		return report.Remedied(usagef("--cloud-config: %w", err), "name a file that exists and that you may read")
 	}
 	defer file.Close() //nolint:errcheck // read only
 	cfg, err := cloudstack.ParseConfig(file)
 	if err != nil {
-		return &remediedError{usagef("--cloud-config %s: %w", f.cloudConfig, err), "correct the file; README.md shows one"}
+		return report.Remedied(usagef("--cloud-config %s: %w", f.cloudConfig, err), "correct the file; README.md shows one")
 	}
 	o := &f.options
 	c := &o.Credentials

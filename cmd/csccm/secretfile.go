@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // warn writes what an operator should know about the secrets that were read.
@@ -40,7 +40,7 @@ func (f *installFlags) warnExposed(g *globals) {
 		}
 		if mode, exposed := credentials.ExposedMode(file.path); exposed {
 			_, _ = fmt.Fprintf(g.errOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n",
-				file.path, file.flag, mode, install.ShellQuote(file.path))
+				file.path, file.flag, mode, report.ShellLine(file.path))
 		}
 	}
 }
@@ -61,8 +61,5 @@ func (f *installFlags) unverified(ctx context.Context, g *globals) error {
 		})
 		return err
 	}
-	return &remediedError{
-		usagef("%s, which is not taken over without being asked for", what),
-		"add --ca-file FILE with the certificate that signs the API's, or --ssl-no-verify to trust any",
-	}
+	return report.Remedied(usagef("%s, which is not taken over without being asked for", what), "add --ca-file FILE with the certificate that signs the API's, or --ssl-no-verify to trust any")
 }

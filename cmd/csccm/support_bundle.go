@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/bundle"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
@@ -54,7 +54,7 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
 	flags.BoolVar(&f.keepNames, "keep-names", false, "leave names and addresses as they are")
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	return cmd
@@ -125,13 +125,13 @@ func newFile(path string) error {
 		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
 	if err != nil {
-		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
+		return report.Remedied(fmt.Errorf("--file: %w", err), otherFile)
 	}
 	return nil
 }
 
 func fileExists(path string) error {
-	return &remediedError{usagef("--file %s exists already; it is not overwritten", path), "name another file with --file"}
+	return report.Remedied(usagef("--file %s exists already; it is not overwritten", path), "name another file with --file")
 }
 
 // writeNew makes a file that nobody else reads; it is whole or not there, and replaces none.
@@ -141,7 +141,7 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 		return fileExists(path)
 	}
 	if err != nil {
-		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
+		return report.Remedied(fmt.Errorf("--file: %w", err), otherFile)
 	}
 	defer func() {
 		if cerr := file.Close(); err == nil {
@@ -149,7 +149,7 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 		}
 		if err != nil {
 			_ = os.Remove(path)
-			err = &remediedError{fmt.Errorf("--file %s: %w; nothing is left of it", path, err), otherFile}
+			err = report.Remedied(fmt.Errorf("--file %s: %w; nothing is left of it", path, err), otherFile)
 		}
 	}()
 	return write(file)

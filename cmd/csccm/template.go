@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/commands/images"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
@@ -29,7 +29,7 @@ type renderFlags struct {
 
 func (f *renderFlags) add(cmd *cobra.Command) {
 	f.chartFlags.add(cmd.Flags())
-	cmd.Flags().StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	cmd.Flags().StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	f.kube.add(cmd)
 }
 
@@ -209,7 +209,7 @@ func saveChart(dir string, chart *helm.Chart, manifest, mirror string) (*savedCh
 		if err == nil {
 			return nil
 		}
-		return &remediedError{err, "name a folder that can be made and written to"}
+		return report.Remedied(err, "name a folder that can be made and written to")
 	}
 	if out.Chart, err = chart.Save(dir); err != nil {
 		return nil, unwritable(err)

@@ -37,7 +37,7 @@ func (in *Installer) planNodes(ctx context.Context) error {
 			in.Progress.Warn("%s", p.Text)
 			in.Progress.Info("fix: %s", p.Remedy)
 		}
-		return &taint.BlockedError{Problems: plan.Problems}
+		return taint.Blocked(plan.Problems)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
 		case answer == "accept":
 			t.Accept = append(t.Accept, s.Service)
 		default:
-			return &ConsentError{[]*ServicePlan{s}}
+			return noConsent([]*ServicePlan{s})
 		}
 	}
 	return nil

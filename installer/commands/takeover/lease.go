@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 const (
@@ -70,10 +72,7 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 		case first == nil:
 			first = l
 		case holder(l) != holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			return &remediedError{
-				fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name),
-				"let it end, then run the command again",
-			}
+			return report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name), "let it end, then run the command again")
 		case c.Since(begun) >= leaseMissed:
 			return nil
 		}
@@ -91,7 +90,6 @@ func (t *Taker) hold(ctx context.Context, name LeaseName) (end func() error, err
 	t.Progress.Step("Holding lease %s", name)
 	h, err := seize(ctx, t.Kube, t.Clock, name, identityPrefix+string(uuid.NewUUID()))
 	if err != nil {
-		t.Progress.Fail("")
 		return nil, err
 	}
 	t.Progress.Done("no controller leads meanwhile")

@@ -66,7 +66,6 @@ func (t *Taker) record(ctx context.Context) error {
 	}
 	pins, err := t.pins(ctx)
 	if err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	r.Pinned = pins
@@ -75,16 +74,13 @@ func (t *Taker) record(ctx context.Context) error {
 		return err
 	}
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-		t.Progress.Fail("")
 		return fmt.Errorf("%w; nothing has been changed", err)
 	}
 	path := t.file("record", "json")
 	if err := os.WriteFile(path, append(body, '\n'), 0o600); err != nil {
-		t.Progress.Fail("")
 		return fmt.Errorf("%w; nothing has been changed", err)
 	}
 	if err := t.keep(ctx, string(body)); err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	t.Progress.Done("%s, and ConfigMap %s/%s", path, t.Namespace, RecordConfigMap)
@@ -167,7 +163,6 @@ func (t *Taker) pin(ctx context.Context) error {
 			return err
 		}
 		if _, err := t.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"}); err != nil {
-			t.Progress.Fail("")
 			return fmt.Errorf("annotating Service %s: %w", p.Service, err)
 		}
 		t.info("%s: %s=%q", p.Service, p.Annotation, p.Value)
