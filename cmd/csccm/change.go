@@ -37,7 +37,6 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
 	addDryRun(cmd, &f.dryRun)
-	completeFlag(cmd, "release", cobra.NoFileCompletions)
 }
 
 func (f *changeFlags) addRollout(cmd *cobra.Command) {

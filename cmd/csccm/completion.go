@@ -155,7 +155,7 @@ func releaseNames(g *globals) cobra.CompletionFunc {
 	})
 }
 
-// takesFile tells whether a flag's value is a path.
+// takesFile reports whether a flag's value is a path.
 func takesFile(flag string) bool {
 	switch flag {
 	case "cloud-config", "cmk-config", "kubeconfig", "values", "chart", "file", "journal", "undo", "snapshot", "cache-dir",
@@ -214,8 +214,8 @@ func (f *installFlags) completeFromCloud(g *globals, list func(context.Context, 
 }
 
 func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *cloudstack.Client, end func(), err error) {
-	f.adminPasswordStdin = false
-	if err := f.secrets(g); err != nil {
+	f.AdminPasswordStdin = false
+	if err := f.Read(&f.options); err != nil {
 		return nil, nil, err
 	}
 	c := &f.options.Credentials

@@ -29,7 +29,7 @@ type ended string
 
 func (e ended) Error() string { return string(e) }
 
-// Is tells what the context's own error would be.
+// Is reports what the context's own error would be.
 func (e ended) Is(target error) bool {
 	return e == errInterrupted && target == context.Canceled || e == errTimeout && target == context.DeadlineExceeded
 }

@@ -51,7 +51,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 		Example: `  # look only
   csccm takeover --dry-run
 
-  # keep what stands wherever an annotation can, agree to the rest, keep the old Deployment
+  # keep the current state wherever an annotation can, agree to the rest, keep the old Deployment
   csccm takeover --pin all --accept all --keep-old --yes
 
   # back to the old controller
@@ -65,7 +65,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 	flags.BoolVar(&f.fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.StringSliceVar(&f.o.Accept, "accept", nil, "agree to the changes of this Service (namespace/name, or all)")
-	flags.StringSliceVar(&f.o.Pin, "pin", nil, "keep what stands of this Service by an annotation (namespace/name, or all)")
+	flags.StringSliceVar(&f.o.Pin, "pin", nil, "keep the current state of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&f.o.KeepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
 	flags.StringVar(&f.o.Dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")

@@ -42,7 +42,7 @@ func (in *Installer) planNodes(ctx context.Context) error {
 	return nil
 }
 
-// changesSecret tells whether flags change the configuration of the Secret.
+// changesSecret reports whether flags change the configuration of the Secret.
 func (in *Installer) changesSecret() bool {
 	local := *in.config
 	local.CAFile = in.existing.Config.CAFile

@@ -36,7 +36,7 @@ func withoutKept(f *takeover.Facts) *takeover.Facts {
 	return f
 }
 
-// takesOver tells whether this install takes another provider's place. A controller that csccm does
+// takesOver reports whether this install takes another provider's place. A controller that csccm does
 // not know is left to the checks.
 func (in *Installer) takesOver() bool {
 	return slices.ContainsFunc(in.facts.controllers.Predecessors, func(p takeover.Predecessor) bool { return p.Family != takeover.Other })
@@ -72,7 +72,7 @@ func (in *Installer) planControllers(context.Context) error {
 	return nil
 }
 
-// planTakeover compares, now that there are keys, what stands of each Service with what the new
+// planTakeover compares, now that there are keys, the current state of each Service with what the new
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
 func (in *Installer) planTakeover(ctx context.Context) error {
 	if !in.takesOver() {
@@ -113,7 +113,7 @@ func ruleCount(p *takeover.Plan) int {
 	return n
 }
 
-// addValues gives the chart what the operator did not set, and renders it anew.
+// addValues gives the chart what the operator did not set, and renders it again.
 func (in *Installer) addValues(ctx context.Context, values map[string]string) error {
 	set := in.effectiveValues()
 	more := map[string]any{}

@@ -199,11 +199,11 @@ func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	o.Yes, o.Pin, o.Accept, o.KeepOld = false, nil, nil, true
 	in := b.installer(t, o)
 	in.Interactive = true
-	// "keep what stands" is the first choice where there is one, else "agree".
+	// "keep the current state" is the first choice where there is one, else "agree".
 	in.Prompt = prompt.NewLines(strings.NewReader("1\n"+"yes\n"), &b.err)
 	require.NoError(t, in.Run(t.Context()), b.err.String())
 	require.Contains(t, b.err.String(), "Service default/documented")
-	require.Contains(t, b.err.String(), `keep what stands (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	require.Contains(t, b.err.String(), `keep the current state (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
 	require.Contains(t, b.out.String(), "--pin default/documented", "the flag line repeats the answers")
 	require.Contains(t, b.out.String(), "--keep-old")
 	require.Contains(t, b.out.String(), "Back to it:  csccm takeover --undo\n")

@@ -145,7 +145,7 @@ func (t *Taker) pins(ctx context.Context) ([]PinRecord, error) {
 	return out, nil
 }
 
-// pin sets the annotations that keep what stands. The old controllers do not heed these values, so
+// pin sets the annotations that keep the current state. The old controllers do not heed these values, so
 // nothing happens before the new one leads.
 func (t *Taker) pin(ctx context.Context) error {
 	if err := t.Check(); err != nil {
@@ -155,7 +155,7 @@ func (t *Taker) pin(ctx context.Context) error {
 	if err != nil || len(pins) == 0 {
 		return err
 	}
-	t.Progress.Step("Annotations that keep what stands")
+	t.Progress.Step("Annotations that keep the current state")
 	for _, p := range pins {
 		namespace, name, _ := strings.Cut(p.Service, "/")
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{p.Annotation: p.Value}}})

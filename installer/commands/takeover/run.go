@@ -87,7 +87,7 @@ func (t *Taker) step(name string, do func(ctx context.Context) error) engine.Ste
 
 // Before are the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
-	steps := []engine.Step{t.step("record of what was", t.record), t.step("annotations that keep what stands", t.pin)}
+	steps := []engine.Step{t.step("record of what was", t.record), t.step("annotations that keep the current state", t.pin)}
 	if t.Plan.Order == OldFirst && !t.Plan.Own.Installed {
 		steps = append(steps, t.step("swap", t.swap))
 	}
@@ -215,7 +215,7 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 	}
 }
 
-// verify reads the rules anew: those that were to stay have their ids and addresses.
+// verify reads the rules again: those that were to stay have their ids and addresses.
 func (t *Taker) verify(ctx context.Context) error {
 	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.ProjectID})
 	if err != nil {

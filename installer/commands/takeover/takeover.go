@@ -146,7 +146,7 @@ type Plan struct {
 type ServicePlan struct {
 	Service     string       `json:"service"` // namespace/name
 	Address     string       `json:"address,omitempty"`
-	Rules       []string     `json:"rules,omitempty"` // ids of what stands
+	Rules       []string     `json:"rules,omitempty"` // ids of the current ones
 	Differences []Difference `json:"differences,omitempty"`
 	// Changes are all that is made, changed or deleted for the Service, in the order in which it is done.
 	Changes []Change `json:"changes"`
@@ -156,12 +156,12 @@ type ServicePlan struct {
 	pinned []Change // instead, with the annotations that keep what is there
 }
 
-// NeedsConsent tells whether anything that its users would notice changes.
+// NeedsConsent reports whether anything that its users would notice changes.
 func (s *ServicePlan) NeedsConsent() bool {
 	return slices.ContainsFunc(s.Differences, func(d Difference) bool { return d.Consent })
 }
 
-// Pins are the annotations that keep what stands; nil when any difference that needs consent has none.
+// Pins are the annotations that keep the current state; nil when any difference that needs consent has none.
 func (s *ServicePlan) Pins() map[string]string {
 	pins := map[string]string{}
 	for i := range s.Differences {
@@ -196,7 +196,7 @@ func (p *Plan) Undecided(accepted, pinned []string) []*ServicePlan {
 // All in a list of Services stands for every one.
 const All = "all"
 
-// Named tells whether a list of Services names one.
+// Named reports whether a list of Services names one.
 func Named(list []string, service string) bool {
 	return slices.Contains(list, All) || slices.Contains(list, service)
 }
@@ -237,7 +237,7 @@ func noConsent(services []*ServicePlan) error {
 	list := strings.Join(names, ",")
 	fix := fmt.Sprintf("agree with --accept %s, or correct the Services first; --pin keeps what an annotation can keep", list)
 	if pinnable {
-		fix = fmt.Sprintf("keep what stands with --pin %s, or agree with --accept %s", list, list)
+		fix = fmt.Sprintf("keep the current state with --pin %s, or agree with --accept %s", list, list)
 	}
 	return &report.Error{What: "the takeover would change what runs: " + strings.Join(parts, "; "), Fix: fix, Code: report.ExitCheckFailed}
 }

@@ -219,7 +219,7 @@ func (p *UndoPlan) annotations(records []Record, f *Facts) {
 	}
 }
 
-// Needed tells whether anything is left to do.
+// Needed reports whether anything is left to do.
 func (p *UndoPlan) Needed() bool {
 	return len(p.Ours)+len(p.Rules)+len(p.Annotations) > 0 ||
 		slices.ContainsFunc(p.Predecessors, func(old Predecessor) bool { return old.Wanted > 0 })

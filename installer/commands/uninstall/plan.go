@@ -78,7 +78,7 @@ type Plan struct {
 	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
 }
 
-// Changes tells whether there is anything to do.
+// Changes reports whether there is anything to do.
 func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
 
 // newPlan reads what is there.
