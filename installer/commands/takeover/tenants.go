@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package takeover
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -18,9 +17,9 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// takeoverTenants compares the Services with the policy of csccm's controller, where it is installed already: whoever
+// planTenants compares the Services with the policy of csccm's controller, where it is installed already: whoever
 // installed its chart has to keep them. csccm install does that by itself.
-func takeoverTenants(ctx context.Context, c *cluster.Cluster, facts *takeover.Facts) (*tenants.Plan, error) {
+func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenants.Plan, error) {
 	policy, set, err := tenants.PolicyOf(facts.Own.Words)
 	if err != nil || !set {
 		return nil, err
@@ -42,11 +41,10 @@ func takeoverTenants(ctx context.Context, c *cluster.Cluster, facts *takeover.Fa
 }
 
 // writeTenants shows what the policy refuses, and the chart values that keep it.
-func writeTenants(g *globals, p *tenants.Plan) error {
+func writeTenants(w io.Writer, style report.Style, p *tenants.Plan) error {
 	if p == nil {
 		return nil
 	}
-	style := g.style(g.out)
 	text := "The policy for tenants (chart value tenancy) refuses what Services use now:\n"
 	for i := range p.Refused {
 		r := &p.Refused[i]
@@ -62,6 +60,6 @@ func writeTenants(g *globals, p *tenants.Plan) error {
 		}
 		text += "Chart values that keep them, to be set before:\n" + string(values)
 	}
-	_, err := io.WriteString(g.out, text)
+	_, err := io.WriteString(w, text)
 	return err
 }
