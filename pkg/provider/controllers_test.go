@@ -27,6 +27,7 @@ import (
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 )
 
 // cluster runs the framework's own node controllers on a fake API server.
@@ -58,7 +59,7 @@ func startCluster(t *testing.T, p *Provider, nodes ...*corev1.Node) *cluster {
 	for _, n := range nodes {
 		objects = append(objects, n)
 	}
-	kube := fake.NewClientset(objects...)
+	kube := testenv.Kube(objects...)
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	recorder := record.NewFakeRecorder(1000)
 	if p.client != nil {

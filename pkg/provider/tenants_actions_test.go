@@ -49,7 +49,7 @@ func (r *tenantRun) next(random *rand.Rand) action {
 		return action{text: "restart", do: func(r *tenantRun) { r.restart() }}
 	case n < 86:
 		d := time.Duration(1+random.IntN(1200)) * time.Second
-		return action{text: fmt.Sprintf("clock +%s", d), do: func(r *tenantRun) { r.clock.SetTime(r.clock.Now().Add(d)) }}
+		return action{text: fmt.Sprintf("clock +%s", d), do: func(r *tenantRun) { r.advance(d) }}
 	case n < 92:
 		return action{text: "drift round", do: func(r *tenantRun) { r.driftOnce() }}
 	case n < 94:
@@ -127,7 +127,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 		}
 		fault := simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "no"}
 		return action{text: fmt.Sprintf("write and sync %s, CloudStack refuses load balancer rules: %s", key, strings.Join(texts, ", ")), do: func(r *tenantRun) {
-			defer r.sim.Inject(fault)()
+			defer r.Inject(fault)()
 			r.write(key, changes)
 			r.syncAttacker(key)
 		}}

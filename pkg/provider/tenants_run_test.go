@@ -22,7 +22,7 @@ import (
 
 // tenantRun is one world with victims, an attacker and foreign objects, and what the oracle knows of it.
 type tenantRun struct {
-	*tenantEnv
+	*serviceEnv
 	now     *snapshot
 	foreign guarded                 // addresses of operators and other clusters
 	victims guarded                 // addresses of the namespaces victim and friend
@@ -43,14 +43,14 @@ const byHandIP = secondIdleIP
 func newTenantRun(t *testing.T, kind runKind) *tenantRun {
 	t.Helper()
 	r := &tenantRun{used: map[string]map[int]bool{}, honest: kind.honest, noTags: kind.noTags}
-	var options []bedOption
+	var options []envOption
 	if kind.noTags {
 		options = append(options, withoutTags)
 	}
-	r.tenantEnv = newTenantEnv(t, options...)
+	r.serviceEnv = newTenantEnv(t, options...)
 	if kind.guard != "" {
-		deps := r.options
-		r.options = func(d *loadBalancerDeps) {
+		deps := r.deps
+		r.deps = func(d *loadBalancerDeps) {
 			deps(d)
 			unguard(d, kind.guard)
 		}
@@ -114,7 +114,7 @@ func (r *tenantRun) list(namespace string) []corev1.Service {
 
 // harvest remembers what an attacker could copy: job ids and records.
 func (r *tenantRun) harvest() {
-	for _, c := range r.sim.Ledger().Find("associateIpAddress", "ccm") {
+	for _, c := range r.Ledger().Find("associateIpAddress", "ccm") {
 		if c.JobID != "" {
 			r.jobs = append(r.jobs, c.JobID)
 		}
@@ -148,7 +148,7 @@ func (r *tenantRun) violate(kind, format string, args ...any) {
 func (r *tenantRun) step(a action) []violation {
 	r.found = nil
 	a.do(r)
-	calls := r.sim.Ledger().Find("*", "ccm")
+	calls := r.Ledger().Find("*", "ccm")
 	written := false
 	for i := range calls {
 		c := &calls[i]

@@ -10,9 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,41 +21,42 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // scenario is a piece of a Service's life that is disturbed at every call it makes.
 type scenario struct {
 	name  string
-	world []bedOption        // on top of the usual one
-	setup func(b *bed)       // undisturbed
-	act   func(b *bed) error // disturbed, and repeated until it succeeds
+	world []envOption                 // on top of the usual one
+	setup func(env *serviceEnv)       // undisturbed
+	act   func(env *serviceEnv) error // disturbed, and repeated until it succeeds
 }
 
 func scenarios() []scenario {
 	createN := func(n int) scenario {
 		return scenario{
 			name:  fmt.Sprintf("create %d", n),
-			setup: func(b *bed) { b.service(someOrTen(n)) },
-			act:   func(b *bed) error { return b.sync("w1", "w2") },
+			setup: func(env *serviceEnv) { env.create("web", someOrTen(n)) },
+			act:   func(env *serviceEnv) error { return env.sync("web") },
 		}
 	}
 	deleteN := func(n int) scenario {
 		return scenario{
 			name:  fmt.Sprintf("delete %d", n),
-			setup: func(b *bed) { b.service(someOrTen(n)); b.mustSync("w1", "w2") },
-			act:   func(b *bed) error { return b.remove() },
+			setup: func(env *serviceEnv) { env.create("web", someOrTen(n)); env.mustSync("web") },
+			act:   removeWeb,
 		}
 	}
 	changed := func(name string, nodes []string, change func(*corev1.Service), setup ...func(*corev1.Service)) scenario {
 		return scenario{
 			name: name,
-			setup: func(b *bed) {
-				b.service([]int{80, 81}, setup...)
-				b.mustSync("w1", "w2")
-				b.change(change)
+			setup: func(env *serviceEnv) {
+				env.create("web", []int{80, 81}, setup...)
+				env.mustSync("web")
+				env.edit("web", change)
 			},
-			act: func(b *bed) error { return b.sync(nodes...) },
+			act: func(env *serviceEnv) error { return env.sync("web", nodes...) },
 		}
 	}
 	both := []string{"w1", "w2"}
@@ -70,38 +71,26 @@ func scenarios() []scenario {
 		changed("another address", both, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.77" }),
 		{
 			name:  "create on a held address",
-			setup: func(b *bed) { b.service([]int{443}, annotate(annotation.Address, foreignIP)) },
-			act:   func(b *bed) error { return b.sync("w1", "w2") },
+			setup: func(env *serviceEnv) { env.create("web", []int{443}, annotate(annotation.Address, foreignIP)) },
+			act:   func(env *serviceEnv) error { return env.sync("web") },
 		},
 		{
 			name: "delete from a held address",
-			setup: func(b *bed) {
-				b.service([]int{443}, annotate(annotation.Address, foreignIP))
-				b.mustSync("w1", "w2")
+			setup: func(env *serviceEnv) {
+				env.create("web", []int{443}, annotate(annotation.Address, foreignIP))
+				env.mustSync("web")
 			},
-			act: func(b *bed) error { return b.remove() },
+			act: removeWeb,
 		},
 		{
 			name: "delete and keep",
-			setup: func(b *bed) {
-				b.service([]int{80}, annotate(annotation.KeepIP, "true"))
-				b.mustSync("w1", "w2")
+			setup: func(env *serviceEnv) {
+				env.create("web", []int{80}, annotate(annotation.KeepIP, "true"))
+				env.mustSync("web")
 			},
-			act: func(b *bed) error { return b.remove() },
+			act: removeWeb,
 		},
 	}...)
-}
-
-// repeat does what the framework's queue does, with a clock that goes on.
-func (b *bed) repeat(act func(*bed) error) error {
-	var err error
-	for range 12 {
-		if err = act(b); err == nil {
-			return nil
-		}
-		b.clock.SetTime(b.clock.Now().Add(20 * time.Second))
-	}
-	return err
 }
 
 // autoAddresses are what CloudStack gives when it is not asked for an address in particular.
@@ -159,7 +148,7 @@ func points(ledger []simulator.Call) []point {
 		}
 		seen[c.Command]++
 		n := seen[c.Command]
-		if slices.Contains(pollCommands, c.Command) {
+		if slices.Contains(testenv.Polls, c.Command) {
 			// Killed here, the process leaves jobs under way.
 			if n <= 5 {
 				out = append(out, point{c.Command, n, simulator.FaultCutBefore, true})
@@ -196,72 +185,80 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			clean := newBed(t, sc.world...)
-			empty := clean.dump()
-			sc.setup(clean)
-			clean.reset()
-			require.NoError(t, sc.act(clean))
-			all := points(clean.sim.Ledger().Calls())
-			want := maskAddresses(clean.dump())
+			var want, empty []string
+			var all []point
+			synctest.Test(t, func(t *testing.T) {
+				env := newEnv(t, append(sc.world, withSlowJobs)...)
+				empty = env.dump()
+				sc.setup(env)
+				env.reset()
+				require.NoError(t, sc.act(env))
+				all = points(env.Ledger().Calls())
+				want = maskAddresses(env.dump())
+			})
 			if testing.Short() {
 				all = all[:min(len(all), 12)]
 			}
-			var group sync.WaitGroup
-			gate := make(chan struct{}, 16) // they mostly wait
 			for _, p := range all {
-				gate <- struct{}{}
-				group.Go(func() {
-					defer func() { <-gate }()
-					t.Run(p.String(), func(t *testing.T) { disturb(t, sc, p, want, empty) })
+				t.Run(p.String(), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { disturb(t, sc, p, want, empty) })
 				})
 			}
-			group.Wait()
 			t.Logf("%s: %d points tried", sc.name, len(all))
 			pointsTried.Add(int64(len(all)))
 		})
 	}
 }
 
+// withSlowJobs makes jobs last longer than a poll, so that a process can be killed while they run. Tests with slow jobs
+// run in the bubble of a synctest, where that takes no time.
+func withSlowJobs(env *serviceEnv, _ *string) {
+	env.latency = simulator.LatencyProfile{Job: 500 * time.Millisecond / 50}
+}
+
 // disturb runs a scenario with one disturbance, and then without until it is done.
 func disturb(t *testing.T, sc scenario, p point, want, empty []string) {
-	b := newBed(t, sc.world...)
-	sc.setup(b)
+	env := newEnv(t, append(sc.world, withSlowJobs)...)
+	sc.setup(env)
 	remove := func() {}
 	if p.kill {
-		b.killer.arm(p.command, p.nth, p.kind == simulator.FaultLostAnswer)
+		env.killer.arm(p.command, p.nth, p.kind == simulator.FaultLostAnswer)
 	} else {
-		remove = b.sim.Inject(simulator.Fault{Command: p.command, Nth: p.nth, Kind: p.kind})
+		remove = env.Inject(simulator.Fault{Command: p.command, Nth: p.nth, Kind: p.kind})
 	}
-	err := sc.act(b)
+	err := sc.act(env)
 	if p.kill {
-		if b.killer.isDead() {
+		if env.killer.isDead() {
 			require.Error(t, err, "a dead process does not succeed")
 		}
-		b.restart()
-		b.clock.SetTime(b.clock.Now().Add(20 * time.Second))
+		env.restart()
+		time.Sleep(time.Second) // jobs under way end
+		env.advance(20 * time.Second)
 	}
 	remove()
 	if err != nil || p.kill {
-		require.NoError(t, b.repeat(sc.act), "never succeeds")
+		require.NoError(t, env.repeat(sc.act), "never succeeds")
 	}
 	// One more sync later, when the grace of lost answers is over.
-	b.clock.SetTime(b.clock.Now().Add(10 * time.Minute))
-	require.NoError(t, b.repeat(sc.act), "later")
-	assert.Equal(t, want, maskAddresses(b.dump()), "converged")
-	assert.Empty(t, records(b).Pending, "nothing is pending")
+	env.advance(10 * time.Minute)
+	require.NoError(t, env.repeat(sc.act), "later")
+	assert.Equal(t, want, maskAddresses(env.dump()), "converged")
+	assert.Empty(t, records(env).Pending, "nothing is pending")
 	if strings.Contains(sc.name, "keep") {
 		return
 	}
-	require.NoError(t, b.repeat(func(b *bed) error { return b.remove() }), "can be deleted")
+	require.NoError(t, env.repeat(removeWeb), "can be deleted")
 	if strings.Contains(sc.name, "shared") {
-		require.NoError(t, b.repeat(func(b *bed) error { return b.removeAs("mail") }), "the other one too")
+		require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.remove("mail") }), "the other one too")
 	}
-	assert.Equal(t, empty, b.dump(), "nothing is left over")
+	assert.Equal(t, empty, env.dump(), "nothing is left over")
 }
 
-func records(b *bed) annotation.Records {
-	r, err := annotation.ParseRecords(b.get().Annotations)
-	require.NoError(b.t, err)
+func removeWeb(env *serviceEnv) error { return env.remove("web") }
+
+func records(env *serviceEnv) annotation.Records {
+	r, err := annotation.ParseRecords(env.get("web").Annotations)
+	require.NoError(env.t, err)
 	return r
 }
 
@@ -270,12 +267,12 @@ func records(b *bed) annotation.Records {
 func TestPromiseLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
-		b := newBed(t, sc.world...)
-		sc.setup(b)
-		require.NoError(t, sc.act(b))
-		b.restart()
-		require.NoError(t, sc.act(b))
-		for _, c := range b.sim.Ledger().Calls() {
+		env := newEnv(t, sc.world...)
+		sc.setup(env)
+		require.NoError(t, sc.act(env))
+		env.restart()
+		require.NoError(t, sc.act(env))
+		for _, c := range env.Ledger().Calls() {
 			if c.Caller == "ccm" {
 				assert.Contains(t, RequiredCommands, c.Command, sc.name)
 				assert.NotEqual(t, 432, c.ErrorCode, "%s: %s", sc.name, c.Command)
@@ -298,18 +295,18 @@ func TestPromiseNoSecretLeaves(t *testing.T) {
 		{Kind: simulator.FaultLostAnswer},
 	} {
 		for _, command := range []string{"listVirtualMachines", "listLoadBalancerRules", "associateIpAddress", "createLoadBalancerRule"} {
-			b := newBed(t)
-			b.service([]int{80})
+			env := newEnv(t)
+			env.create("web", []int{80})
 			f.Command = command
-			remove := b.sim.Inject(f)
-			if err := b.sync("w1"); err != nil {
+			remove := env.Inject(f)
+			if err := env.sync("web", "w1"); err != nil {
 				out.WriteString(err.Error() + "\n")
 			}
 			remove()
-			for _, e := range b.events() {
+			for _, e := range env.events() {
 				out.WriteString(e + "\n")
 			}
-			fmt.Fprintln(&out, b.get().Annotations)
+			fmt.Fprintln(&out, env.get("web").Annotations)
 		}
 	}
 	klog.Flush()
@@ -319,4 +316,77 @@ func TestPromiseNoSecretLeaves(t *testing.T) {
 	for _, secret := range []string{testSecret, testAPIKey, "signature=abc"} {
 		assert.NotContains(t, strings.ToLower(out.String()), strings.ToLower(secret))
 	}
+}
+
+// withProject moves the cluster into a project.
+func withProject(env *serviceEnv, w *string) {
+	const project = "6c1f6d3e-0000-4000-8000-000000000001"
+	env.project = project
+	*w += `
+projects:
+  - {id: ` + project + `, name: dev, owner: k8s}
+`
+	*w = strings.Replace(*w, "networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n", 1)
+	*w = strings.Replace(*w, "virtualMachines:\n", `virtualMachines:
+  - {name: p1, project: dev, nics: [{network: project-net, ip: 10.1.9.21}]}
+  - {name: p2, project: dev, nics: [{network: project-net, ip: 10.1.9.22}]}
+`, 1)
+}
+
+// moreScenarios are those on other networks than the isolated one of the account.
+func moreScenarios() []scenario {
+	create := func(env *serviceEnv) { env.create("web", []int{80, 81}) }
+	on := func(world envOption, kind string, nodes []string, setup func(*serviceEnv)) []scenario {
+		sync := func(env *serviceEnv) error { return env.sync("web", nodes...) }
+		made := func(env *serviceEnv) {
+			setup(env)
+			env.mustSync("web", nodes...)
+		}
+		changed := func(change func(*corev1.Service)) func(*serviceEnv) {
+			return func(env *serviceEnv) { made(env); env.edit("web", change) }
+		}
+		all := []envOption{world}
+		return []scenario{
+			{kind + ": create", all, setup, sync},
+			{kind + ": delete", all, made, removeWeb},
+			{kind + ": ports", all, changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(81, 443) }), sync},
+			{kind + ": ranges", all, changed(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12"} }), sync},
+			{kind + ": a node leaves", all, made, func(env *serviceEnv) error { return env.sync("web", nodes[1]) }},
+		}
+	}
+	out := on(withVPC, "VPC", []string{"v1", "v2"}, create)
+	out = append(out, on(withVPC, "internal", []string{"i1", "i2"}, func(env *serviceEnv) { env.create("web", []int{80, 81}, annotate(annotation.Internal, "true")) })...)
+	out = append(out, on(withProject, "project", []string{"p1", "p2"}, create)...)
+	both := []string{"w1", "w2"}
+	out = append(out,
+		scenario{
+			name: "stickiness", setup: func(env *serviceEnv) { env.create("web", []int{80}, annotate(annotation.StickinessMethod, "source")) },
+			act: func(env *serviceEnv) error { return env.sync("web", both...) },
+		},
+		scenario{
+			name: "shared: the second joins",
+			setup: func(env *serviceEnv) {
+				sharing(env)
+				env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
+			},
+			act: func(env *serviceEnv) error { return env.sync("mail", both...) },
+		},
+		scenario{
+			name: "shared: the first leaves", setup: func(env *serviceEnv) { sharing(env) },
+			act: removeWeb,
+		},
+		scenario{
+			name: "a port out of a range, and a single source",
+			setup: func(env *serviceEnv) {
+				env.create("web", []int{80, 81, 82})
+				env.mustSync("web", both...)
+				env.edit("web", func(s *corev1.Service) {
+					s.Spec.Ports = servicePorts(80, 82)
+					s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/32"}
+				})
+			},
+			act: func(env *serviceEnv) error { return env.sync("web", both...) },
+		},
+	)
+	return out
 }
