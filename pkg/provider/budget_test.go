@@ -43,8 +43,7 @@ func someOrTen(n int) []int {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 10, 50} {
-		t.Run(fmt.Sprintf("%d ports", n), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("%d ports", n), func(t *testing.T) {
 			env := newEnv(t)
 			env.create("web", someOrTen(n))
 			spend := func(what string, budget int, do func()) []string {
@@ -210,8 +209,7 @@ func TestBudgetAtScale(t *testing.T) {
 		sizes = append(sizes, struct{ services, ports, nodes int }{500, 2, 5})
 	}
 	for _, size := range sizes {
-		t.Run(fmt.Sprintf("%d Services of %d ports, %d nodes", size.services, size.ports, size.nodes), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("%d Services of %d ports, %d nodes", size.services, size.ports, size.nodes), func(t *testing.T) {
 			env := newEnv(t, withNodes(size.nodes+1))
 			nodes := nodesUpTo(size.nodes)
 			env.createMany(size.services, someOrTen(size.ports))

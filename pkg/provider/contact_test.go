@@ -66,8 +66,7 @@ func TestTryContact(t *testing.T) {
 			err: "listVirtualMachines", remedy: "check api-url",
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			p, err := assemble(&c.config, DefaultOptions(), c.api)
 			require.NoError(t, err)
 			_, err = p.tryContact(t.Context())
@@ -184,8 +183,7 @@ func TestClusterIDFallsBackToTheUID(t *testing.T) {
 		"the same in the cloud-config":       {"", "kubernetes", "", uid, "kubernetes"},
 		"no UID could be read":               {"", "", "kubernetes", "", "kubernetes"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			require.Equal(t, tt.want, ClusterID(tt.flag, tt.config, tt.clusterName, tt.uid))
 		})
 	}
@@ -206,8 +204,7 @@ func TestOwnClusterTag(t *testing.T) {
 		"no tag":                              {"", "uid", true, false},
 		"no tag and no id":                    {"", "", true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			require.Equal(t, tt.want, OwnClusterTag(tt.tag, tt.id, tt.ownUID))
 		})
 	}

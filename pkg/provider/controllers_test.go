@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -134,29 +133,6 @@ func tainted(n *corev1.Node, key string) bool {
 	return false
 }
 
-func TestFrameworkInitialisesNodes(t *testing.T) {
-	t.Parallel()
-	cloud := &fakeCloud{vms: machines(5)}
-	c := newCluster(t, cloud, append(uninitialised(5), k8sNode("w99", ""))...)
-	for i := 1; i <= 5; i++ {
-		name := fmt.Sprintf("w%d", i)
-		c.eventually(name+" is initialised", func() bool {
-			n, err := c.node(name)
-			return err == nil && !tainted(n, cloudproviderapi.TaintExternalCloudProvider) && len(n.Status.Addresses) > 0
-		})
-		n, err := c.node(name)
-		require.NoError(t, err)
-		assert.Equal(t, "external-cloudstack://"+vmID(i), n.Spec.ProviderID)
-		assert.Equal(t, "Small_Instance", n.Labels[corev1.LabelInstanceTypeStable])
-		assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyZone])
-		assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyRegion])
-		assert.Contains(t, n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: cloud.vms[i-1].NICs[0].IPv4})
-		assert.Contains(t, n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
-	}
-	lists, byID := cloud.counts()
-	assert.LessOrEqual(t, lists+byID, 2, "5 nodes are initialised with 2 calls at most")
-}
-
 func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
 	t.Parallel()
 	nodes := uninitialised(2)
@@ -211,31 +187,6 @@ func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
 	require.NoError(t, err, "it is Ready: Kubernetes does not ask whether it exists")
 }
 
-func TestFrameworkTaintsStoppedAndDeletesGone(t *testing.T) {
-	t.Parallel()
-	cloud := &fakeCloud{vms: machines(6)}
-	cloud.setState("w2", cloudstack.VMStopped)
-	cloud.remove("w3")
-	c := newCluster(t, cloud, initialised(6)...)
-	c.eventually("w2 is tainted", func() bool {
-		n, err := c.node("w2")
-		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
-	})
-	c.eventually("w3 is deleted", func() bool {
-		_, err := c.node("w3")
-		return apierrors.IsNotFound(err)
-	})
-	for _, name := range []string{"w1", "w2", "w4", "w5", "w6"} {
-		n, err := c.node(name)
-		require.NoError(t, err, name)
-		assert.Equal(t, name == "w2", tainted(n, cloudproviderapi.TaintNodeShutdown), name)
-	}
-	// The framework may look again before it has seen that the Node is gone: the proof is as good as the list.
-	cloud.set(func(f *fakeCloud) {
-		assert.Equal(t, []string{vmID(3)}, f.byID, "only the one that was gone is asked for by its id, once")
-	})
-}
-
 // All Nodes are not ready and the framework would delete every one of which it is told that its VM is gone.
 func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
 	t.Parallel()
@@ -262,8 +213,7 @@ func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
 		{name: "half of the list is missing", fault: func(f *fakeCloud) { f.vms = f.vms[:3] }},
 		{name: "by id unknown, in the list", fault: func(f *fakeCloud) { f.idErr = &cloudstack.Error{Kind: cloudstack.KindNotFound} }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			cloud := &fakeCloud{vms: machines(6)}
 			cloud.set(c.fault)
 			k := newCluster(t, cloud, initialised(6)...)

@@ -27,8 +27,7 @@ import (
 func TestDriftLoopRepairs(t *testing.T) {
 	t.Parallel()
 	for _, services := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d Services", services), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("%d Services", services), func(t *testing.T) {
 			env := newEnv(t)
 			env.serveMany(services, []int{80, 81}, "w1", "w2")
 			want := env.dump()
@@ -123,8 +122,7 @@ func TestNamesOfClusters(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{false, true} {
-		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("clean %v", clean), func(t *testing.T) {
 			env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) {
 				d.CleanOrphans = clean
 				d.ClusterID = func() string { return "The Cluster (" + strings.Repeat("x", maxClusterID-14) + ")" } // as long and odd as it may be
@@ -192,8 +190,7 @@ func TestDriftBudgetOfOneService(t *testing.T) {
 		{[]int{80, 81, 443}, "listLoadBalancerRules", 2},
 		{someOrTen(10), "listLoadBalancerRules", 2},
 	} {
-		t.Run(fmt.Sprintf("%d ports", len(c.ports)), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("%d ports", len(c.ports)), func(t *testing.T) {
 			env := served(t, c.ports, twoVMs)
 			env.round(0) // with the sweep of tags
 			env.advance(5 * time.Minute)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
 // apiServer has the Services of a test. The key of a Service is namespace/name, or its name in namespace default.
@@ -109,6 +110,15 @@ func (a *apiServer) watched(resource string) {
 	}, waitLong, waitStep, resource)
 }
 
+// parallel runs a subtest in parallel with others.
+func parallel(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
+}
+
 func newService(ports []int, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: webUID, Annotations: map[string]string{}},
@@ -176,6 +186,48 @@ func jsonText(v any) string {
 
 func forgedRecord(r ...map[string]any) func(*corev1.Service) {
 	return annotate(annotation.Addresses, jsonText(r))
+}
+
+// did waits for a job that the test has submitted, and returns the id of its object.
+func (env *serviceEnv) did(s cloudstack.Submitted, err error) string {
+	env.t.Helper()
+	require.NoError(env.t, err)
+	_, err = instantJobs{loadbalancer.FromClient(env.inspect)}.Wait(env.t.Context(), "test", s.JobID)
+	require.NoError(env.t, err)
+	return s.ID
+}
+
+// address is an address of the account as CloudStack lists it.
+func (env *serviceEnv) address(ip string) cloudstack.PublicIP {
+	env.t.Helper()
+	ips, err := env.inspect.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: env.project})
+	require.NoError(env.t, err)
+	require.Len(env.t, ips, 1, ip)
+	return ips[0]
+}
+
+// rulesAt are the load balancer rules of an address.
+func (env *serviceEnv) rulesAt(ip string) []cloudstack.LoadBalancerRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// firewallAt are the firewall rules of an address.
+func (env *serviceEnv) firewallAt(ip string) []cloudstack.FirewallRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListFirewallRules(env.t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// membersOf are the members of a load balancer rule.
+func (env *serviceEnv) membersOf(rule string) []cloudstack.LoadBalancerMember {
+	env.t.Helper()
+	list, err := env.inspect.ListLoadBalancerMembers(env.t.Context(), rule)
+	require.NoError(env.t, err)
+	return list
 }
 
 // dump describes everything in the account in a form that has no ids in it:

@@ -325,48 +325,6 @@ func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
 
 func (env *serviceEnv) reset() { env.Ledger().Reset() }
 
-// did waits for a job that the test has submitted, and returns the id of its object.
-func (env *serviceEnv) did(s cloudstack.Submitted, err error) string {
-	env.t.Helper()
-	require.NoError(env.t, err)
-	_, err = instantJobs{loadbalancer.FromClient(env.inspect)}.Wait(env.t.Context(), "test", s.JobID)
-	require.NoError(env.t, err)
-	return s.ID
-}
-
-// address is an address of the account as CloudStack lists it.
-func (env *serviceEnv) address(ip string) cloudstack.PublicIP {
-	env.t.Helper()
-	ips, err := env.inspect.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: env.project})
-	require.NoError(env.t, err)
-	require.Len(env.t, ips, 1, ip)
-	return ips[0]
-}
-
-// rulesAt are the load balancer rules of an address.
-func (env *serviceEnv) rulesAt(ip string) []cloudstack.LoadBalancerRule {
-	env.t.Helper()
-	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
-	require.NoError(env.t, err)
-	return rules
-}
-
-// firewallAt are the firewall rules of an address.
-func (env *serviceEnv) firewallAt(ip string) []cloudstack.FirewallRule {
-	env.t.Helper()
-	rules, err := env.inspect.ListFirewallRules(env.t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
-	require.NoError(env.t, err)
-	return rules
-}
-
-// membersOf are the members of a load balancer rule.
-func (env *serviceEnv) membersOf(rule string) []cloudstack.LoadBalancerMember {
-	env.t.Helper()
-	list, err := env.inspect.ListLoadBalancerMembers(env.t.Context(), rule)
-	require.NoError(env.t, err)
-	return list
-}
-
 // instantJobs reads a job once: the simulator's jobs take no time here.
 type instantJobs struct{ loadbalancer.API }
 

@@ -113,8 +113,7 @@ func TestFaultsChangeNoNode(t *testing.T) {
 		{"a list with another's VMs", says(200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"00000000-0000-0000-0000-000000000099","name":"stranger","state":"Running","nic":[]}]}}`)},
 		{"one VM is missing in lists, but is there by id", cutList(func(i int) bool { return i != 2 }, false)},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			s := newNodeEnv(t, 5)
 			var lie atomic.Pointer[answer]
 			clock, o := fakeClockOptions()

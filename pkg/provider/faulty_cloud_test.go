@@ -26,8 +26,7 @@ func TestFaultyCloudServesEightServices(t *testing.T) {
 	measured, err := simulator.Profile("simulator")
 	require.NoError(t, err)
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			withFramework(t, simulator.Options{Seed: seed, Latency: measured}, lbWorld, func(env *frameworkEnv) {
 				stop := []func(){
 					env.Inject(simulator.Fault{Kind: simulator.FaultErrorBefore, Caller: "ccm", Probability: 0.1}),
@@ -106,8 +105,7 @@ func TestFirewallRuleLeftByALostAnswerGoes(t *testing.T) {
 		for _, firewall := range []simulator.FaultKind{0, simulator.FaultLostAnswer, simulator.FaultJobFails} {
 			for _, restart := range []bool{false, true} {
 				for _, synced := range []bool{false, true} {
-					t.Run(fmt.Sprintf("rule %v, firewall %v, restart %v, synced %v", rule, firewall, restart, synced), func(t *testing.T) {
-						t.Parallel()
+					parallel(t, fmt.Sprintf("rule %v, firewall %v, restart %v, synced %v", rule, firewall, restart, synced), func(t *testing.T) {
 						env := newEnv(t)
 						before := env.dump()
 						env.create("web", []int{80})
@@ -157,8 +155,7 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 		return env, before
 	}
 	for _, restart := range []bool{false, true} {
-		t.Run(fmt.Sprintf("it does not keep the address, restart %v", restart), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("it does not keep the address, restart %v", restart), func(t *testing.T) {
 			env, before := start(t)
 			env.open()
 			if restart {
@@ -167,8 +164,7 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 			env.removed(before, "web")
 		})
 	}
-	t.Run("it goes", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "it goes", func(t *testing.T) {
 		env, _ := start(t)
 		env.open()
 		env.advance(5 * time.Minute)
@@ -176,8 +172,7 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 		assert.Len(t, of(env.dump(), env.ip("web")), 3, "the address, a rule, a firewall rule")
 		assert.NotContains(t, env.get("web").Annotations[annotation.Addresses], "443")
 	})
-	t.Run("later it is somebody else's", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "later it is somebody else's", func(t *testing.T) {
 		env, _ := start(t)
 		require.Contains(t, env.get("web").Annotations[annotation.Addresses], "443")
 		env.advance(5 * time.Minute)
@@ -195,8 +190,7 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 func TestFirewallRuleThatIsGoingServesNobody(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
-		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			env := newEnv(t)
 			before := env.dump()
 			ranges := func(r string) func(*corev1.Service) {

@@ -23,8 +23,7 @@ func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
 		"the answer lost": {Kind: simulator.FaultLostAnswer},
 	} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
-				t.Parallel()
+			parallel(t, fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
 				env := newEnv(t)
 				before := env.dump()
 				env.create("web", []int{80})
@@ -57,8 +56,7 @@ func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
 	for _, command := range []string{"associateIpAddress", "createTags", "createLoadBalancerRule"} {
 		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer} {
 			for _, deleted := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s, deleted %v", command, kind, deleted), func(t *testing.T) {
-					t.Parallel()
+				parallel(t, fmt.Sprintf("%s %s, deleted %v", command, kind, deleted), func(t *testing.T) {
 					env := newEnv(t)
 					before := env.dump()
 					env.create("web", []int{80})
@@ -134,8 +132,7 @@ func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
 		"refused":       {Kind: simulator.FaultErrorBefore},
 		"the job fails": {Kind: simulator.FaultJobFails},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
 			before := env.dump()
 			env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.31" }) // the user's own: not released

@@ -10,47 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/simulator"
 )
-
-func TestFlaw01NodeOfADestroyedVMGoes(t *testing.T) {
-	t.Parallel()
-	s := newNodeEnv(t, 4)
-	c := startCluster(t, s.provider(nil), s.nodes(4)...)
-	c.rounds(2, 4)
-	s.Admin("destroyVirtualMachine", "id", s.ids["w3"])
-	// A controller that starts afterwards has no older list to wait for.
-	c = startCluster(t, s.provider(nil), s.nodes(4)...)
-	c.eventually("w3 is deleted", func() bool {
-		_, err := c.node("w3")
-		return apierrors.IsNotFound(err)
-	})
-	_, err := c.node("w1")
-	require.NoError(t, err)
-}
-
-func TestFlaw02NodeOfAStoppedVMIsTainted(t *testing.T) {
-	t.Parallel()
-	s := newNodeEnv(t, 2)
-	p := s.provider(nil)
-	s.Admin("stopVirtualMachine", "id", s.ids["w2"])
-	c := startCluster(t, p, s.nodes(2)...)
-	c.eventually("w2 is tainted", func() bool {
-		n, err := c.node("w2")
-		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
-	})
-	for _, n := range s.nodes(2) {
-		off, err := p.instances.InstanceShutdown(t.Context(), n)
-		require.NoError(t, err, "no node costs an error every round")
-		assert.Equal(t, n.Name == "w2", off)
-	}
-}
 
 // A page has 500 VMs.
 func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {

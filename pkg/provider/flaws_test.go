@@ -7,8 +7,8 @@ package provider
 // keeps it out of here. Tests are named TestFlawNN, in the file of the last column, or as that column says.
 //
 //	    upstream                                                       here                                               file
-//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            flaws_nodes
-//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            flaws_nodes
+//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestSimulatedLifeOfVMs
+//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestSimulatedLifeOfVMs, TestInstanceShutdown
 //	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members                     flaws
 //	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator       flaws
 //	 5  rules without source ranges are deleted and recreated          kept, nothing is changed                           flaws
@@ -76,8 +76,7 @@ func TestFlaw03MembersAfterAFailedAssignment(t *testing.T) {
 		"the answer lost": {Kind: simulator.FaultLostAnswer},
 	} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name, func(t *testing.T) {
 				env := newEnv(t)
 				env.create("web", []int{80})
 				fault.Command, fault.Caller, fault.Count = "assignToLoadBalancerRule", "ccm", 1

@@ -38,8 +38,7 @@ func TestTenantFailingServiceIsQuiet(t *testing.T) {
 		{name: "conflict", change: annotate(annotation.Address, foreignIP)},
 		{name: "conflict 537", fault: fault("createLoadBalancerRule", 537), change: annotate(annotation.Address, "203.0.113.31")},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
 				if c.fault != nil {
 					env.Inject(*c.fault)
@@ -115,8 +114,7 @@ func TestTenantCorrectedServiceIsServedSoon(t *testing.T) {
 		{"spec", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.11" }, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" }},
 		{"record", annotate(annotation.Addresses, "not JSON"), func(s *corev1.Service) { delete(s.Annotations, annotation.Addresses) }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
 				env.create("web", []int{80}, c.wrong)
 				time.Sleep(5 * time.Minute)
@@ -254,8 +252,7 @@ var slowDeletion = simulator.LatencyProfile{
 func TestReleaseWaitsForDeletions(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the answer was lost": false, "the process was restarted": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			withFramework(t, simulator.Options{Latency: slowDeletion}, lbWorld, func(env *frameworkEnv) {
 				before := env.addresses()
 				env.create("web", []int{80, 81})
@@ -290,8 +287,7 @@ func TestReleaseThatBrokeOnADeletionIsRepeated(t *testing.T) {
 		count int
 		sent  int
 	}{{"once", 1, 2}, {"five times", 5, 6}} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
 				before := env.addresses()
 				env.create("web", []int{80})

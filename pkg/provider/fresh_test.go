@@ -51,8 +51,7 @@ func (env *serviceEnv) net(name string) cloudstack.Network {
 // fresh read.
 func TestRefusalRestsOnAFreshRead(t *testing.T) {
 	t.Parallel()
-	t.Run("nodes in several networks", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "nodes in several networks", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		require.ErrorContains(t, env.sync("web", "w1", "s1"), "k8s-net (w1); second-net (s1)")
@@ -61,8 +60,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		env.mustSync("web", "w1", "s1")
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[s1 w1]")
 	})
-	t.Run("a network without nodes", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a network without nodes", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80}, annotate(annotation.Network, "second-net"))
 		require.ErrorContains(t, env.sync("web", "w1"), `no node has a NIC in network "second-net"`)
@@ -71,8 +69,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		env.mustSync("web", "w1")
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[w1]")
 	})
-	t.Run("a node outside the network", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a node outside the network", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		env.mustSync("web", "w1")
@@ -82,8 +79,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		env.round(5 * time.Minute)
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[s1 w1]")
 	})
-	t.Run("many at once share the read", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "many at once share the read", func(t *testing.T) {
 		env := newEnv(t)
 		env.createMany(5, []int{80})
 		require.Error(t, env.sync("web0", "w1", "s1"))
@@ -101,8 +97,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 func TestReplacedACLListIsSeenInADriftRound(t *testing.T) {
 	t.Parallel()
 	for _, services := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d Services", services), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprintf("%d Services", services), func(t *testing.T) {
 			env := newEnv(t, withVPC)
 			env.serveMany(services, []int{80}, "v1")
 			tier := env.net("tier")

@@ -47,8 +47,7 @@ func TestStrangeVMs(t *testing.T) {
 		{name: "upper case", vm: machine(1, "WORKER-ONE", 1), node: k8sNode("worker-one", ""), first: "10.0.1.5", count: 2},
 		{name: "umlauts", vm: machine(1, "kühlhaus", 1), node: k8sNode("KÜHLHAUS", ""), first: "10.0.1.5", count: 2},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			c.vm.ServiceOfferingName, c.vm.ZoneName = "Größe XL / "+long, "Zürich — 1"
 			_, o := fakeClockOptions()
 			p, events := newTestProvider(t, &fakeCloud{vms: []cloudstack.VirtualMachine{c.vm}}, o, c.node)
@@ -176,8 +175,7 @@ func TestNodeOptions(t *testing.T) {
 func TestNodeBudgets(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 100, 1000, 5000} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
+		parallel(t, fmt.Sprint(size), func(t *testing.T) {
 			if size > 1000 && testing.Short() {
 				t.Skip("takes seconds")
 			}

@@ -131,8 +131,7 @@ func TestStaticAddress(t *testing.T) {
 	t.Parallel()
 	address := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
 
-	t.Run("free: acquired and released", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "free: acquired and released", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		env.create("web", []int{80}, address("203.0.113.77"))
@@ -140,8 +139,7 @@ func TestStaticAddress(t *testing.T) {
 		assert.Equal(t, "203.0.113.77", env.ip("web"))
 		env.removed(before, "web")
 	})
-	t.Run("held by the account: used and kept", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "held by the account: used and kept", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		env.create("web", []int{80}, annotate(annotation.Address, "203.0.113.31"))
@@ -150,8 +148,7 @@ func TestStaticAddress(t *testing.T) {
 		env.removed(before, "web")
 		assert.Contains(t, env.event(loadbalancer.ReasonAddressKept), "nothing proves that this controller acquired it")
 	})
-	t.Run("beside somebody else's rules: only ours go", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "beside somebody else's rules: only ours go", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		env.create("web", []int{443}, address(foreignIP))
@@ -159,8 +156,7 @@ func TestStaticAddress(t *testing.T) {
 		assert.Len(t, of(env.dump(), foreignIP), 5+2)
 		env.removed(before, "web")
 	})
-	t.Run("the source NAT address", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "the source NAT address", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		env.create("web", []int{443}, address(sourceNAT))
@@ -185,8 +181,7 @@ func TestStaticAddress(t *testing.T) {
 		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, loadbalancer.ReasonNoNodePort},
 		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, loadbalancer.ReasonInvalidPort},
 	} {
-		t.Run("refused: "+name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, "refused: "+name, func(t *testing.T) {
 			env := newEnv(t)
 			before := env.dump()
 			env.create("web", tc.ports, tc.change)
@@ -201,16 +196,14 @@ func TestStaticAddress(t *testing.T) {
 
 func TestNodesOfAService(t *testing.T) {
 	t.Parallel()
-	t.Run("one without a VM does not keep the others from serving", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "one without a VM does not keep the others from serving", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		env.mustSync("web", "w1", "nowhere")
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[w1]")
 		assert.Contains(t, env.event("NodeWithoutVM"), "nowhere")
 	})
-	t.Run("none with a VM leaves everything as it is", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "none with a VM leaves everything as it is", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		env.mustSync("web", "w1")
@@ -219,8 +212,7 @@ func TestNodesOfAService(t *testing.T) {
 		assert.Equal(t, before, env.dump())
 		assert.NotEmpty(t, env.event(loadbalancer.ReasonNoBackends))
 	})
-	t.Run("no nodes yet", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "no nodes yet", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		require.Error(t, env.sync("web", []string{}...))

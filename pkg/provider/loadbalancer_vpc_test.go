@@ -92,8 +92,7 @@ func TestServiceOnATier(t *testing.T) {
 func TestAddressesOfAVPC(t *testing.T) {
 	t.Parallel()
 	address := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
-	t.Run("held: bound to the tier and left unbound", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "held: bound to the tier and left unbound", func(t *testing.T) {
 		env := newEnv(t, withVPC)
 		before := env.dump()
 		env.create("web", []int{80}, address("203.0.113.50"))
@@ -101,8 +100,7 @@ func TestAddressesOfAVPC(t *testing.T) {
 		assert.Len(t, of(env.dump(), "203.0.113.50"), 2)
 		env.removed(before, "web")
 	})
-	t.Run("the source NAT address is refused", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "the source NAT address is refused", func(t *testing.T) {
 		env := newEnv(t, withVPC)
 		ips, err := env.inspect.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 		require.NoError(t, err)
@@ -118,14 +116,12 @@ func TestAddressesOfAVPC(t *testing.T) {
 		require.ErrorContains(t, env.sync("web", "v1"), "source NAT address of the VPC")
 		assert.Equal(t, before, env.dump())
 	})
-	t.Run("an isolated network's is refused", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "an isolated network's is refused", func(t *testing.T) {
 		env := newEnv(t, withVPC)
 		env.create("web", []int{80}, address("203.0.113.31"))
 		require.ErrorContains(t, env.sync("web", "v1"), "does not belong to the nodes' VPC")
 	})
-	t.Run("under default_deny Event and condition name the remedy", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "under default_deny Event and condition name the remedy", func(t *testing.T) {
 		env := newEnv(t, withVPC)
 		env.create("web", []int{80})
 		env.mustSync("web", "d1")
@@ -145,16 +141,14 @@ func TestAddressesOfAVPC(t *testing.T) {
 		env.round(5 * time.Minute)
 		assert.Equal(t, metav1.ConditionTrue, ready().Status)
 	})
-	t.Run("under default_deny nobody is missed who is not to come in", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "under default_deny nobody is missed who is not to come in", func(t *testing.T) {
 		env := newEnv(t, withVPC)
 		env.create("web", []int{80}, annotate(annotation.SourceCIDRs, ""))
 		env.mustSync("web", "d1")
 		assert.Empty(t, env.event(loadbalancer.ReasonDefaultACL))
 		assert.True(t, apimeta.IsStatusConditionTrue(env.get("web").Status.Conditions, ConditionReady))
 	})
-	t.Run("ACLs can be left alone", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "ACLs can be left alone", func(t *testing.T) {
 		env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) { d.LeaveACLs = true }))
 		env.create("web", []int{80})
 		env.mustSync("web", "v1")

@@ -51,8 +51,7 @@ func TestAdoption(t *testing.T) {
       - {name: LB-443, publicPort: 443, privatePort: 30443, members: [w1, w2]}`
 
 	for name, rules := range map[string]string{"upstream": upstream, "legacy names": legacy} {
-		t.Run(name+": no change", func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name+": no change", func(t *testing.T) {
 			env := adopt(t, rules)
 			before := env.dump()
 			env.mustSync("web")
@@ -62,8 +61,7 @@ func TestAdoption(t *testing.T) {
 			assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"), "without proof the address stays")
 		})
 	}
-	t.Run("what the Service says of who acquired the address proves nothing", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "what the Service says of who acquired the address proves nothing", func(t *testing.T) {
 		env := adopt(t, upstream, annotation.AssociatedByController, "true")
 		before := env.dump()
 		env.mustSync("web")
@@ -71,14 +69,12 @@ func TestAdoption(t *testing.T) {
 		require.NoError(t, env.remove("web"))
 		assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"))
 	})
-	t.Run("a legacy rule takes its name when it is touched", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a legacy rule takes its name when it is touched", func(t *testing.T) {
 		env := adopt(t, legacy, annotation.ProxyProtocol, "true")
 		env.mustSync("web")
 		assert.Contains(t, of(env.dump(), "203.0.113.40"), "rule "+webLB+"-tcp-proxy-80 80->30080 tcp-proxy roundrobin [] [w1 w2]")
 	})
-	t.Run("deleted before it was ever synced", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "deleted before it was ever synced", func(t *testing.T) {
 		env := adopt(t, upstream)
 		require.NoError(t, env.remove("web"))
 		assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"))
@@ -172,8 +168,7 @@ func TestSharedAddress(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]string{"the first one goes first": {"web", "mail"}, "the first one goes last": {"mail", "web"}} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name, func(t *testing.T) {
 				env := newEnv(t)
 				before := env.dump()
 				ip := sharing(env)
@@ -191,8 +186,7 @@ func TestSharedAddress(t *testing.T) {
 			})
 		}
 	}
-	t.Run("handed over and never synced again", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "handed over and never synced again", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		sharing(env)
@@ -200,8 +194,7 @@ func TestSharedAddress(t *testing.T) {
 		env.restart()
 		env.removed(before, "mail")
 	})
-	t.Run("a port that the other one has", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a port that the other one has", func(t *testing.T) {
 		env := newEnv(t)
 		ip := sharing(env)
 		env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 80) })
@@ -209,8 +202,7 @@ func TestSharedAddress(t *testing.T) {
 		assert.NotEmpty(t, env.event(loadbalancer.ReasonPortTaken))
 		assert.Len(t, of(env.dump(), ip), 5)
 	})
-	t.Run("both go at once", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "both go at once", func(t *testing.T) {
 		env := newEnv(t)
 		before := env.dump()
 		sharing(env)
@@ -296,8 +288,7 @@ virtualMachines:
 func TestTakeoverOfRealClusters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"upstream-v1.2.0", "leaseweb-v1.8.1"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			data, err := os.ReadFile("testdata/left-by-" + name + ".json")
 			require.NoError(t, err)
 			var left leftBy

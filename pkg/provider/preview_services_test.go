@@ -95,8 +95,7 @@ func TestPreviewRefuses(t *testing.T) {
 		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, loadbalancer.ReasonPortTaken, true},
 		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, loadbalancer.ReasonNoBackends, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
 			env.create("web", []int{80}, c.change)
 			p := env.preview(c.nodes...)
@@ -139,8 +138,7 @@ func TestHandles(t *testing.T) {
 		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
 		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			assert.Equal(t, c.want, Handles(newService([]int{80}, c.change)))
 		})
 	}
@@ -163,8 +161,7 @@ func TestEligible(t *testing.T) {
 		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintBeingDeleted}} }, false},
 		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			n := k8sNode("w1", "")
 			c.change(n)
 			assert.Equal(t, c.want, len(eligible([]*corev1.Node{n})) == 1)

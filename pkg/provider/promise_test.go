@@ -183,8 +183,7 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 		t.Logf("%d points tried in %d scenarios; clean if nothing failed", pointsTried.Load(), len(scenarios()))
 	})
 	for _, sc := range scenarios() {
-		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, sc.name, func(t *testing.T) {
 			var want, empty []string
 			var all []point
 			synctest.Test(t, func(t *testing.T) {

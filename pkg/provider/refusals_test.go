@@ -47,8 +47,7 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), loadbalancer.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
 		{"project changed to an unknown id", true, set(annotation.Project, unknown), loadbalancer.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			env := newEnv(t, withOtherProject)
 			env.create("web", []int{443})
 			if c.living {
@@ -72,8 +71,7 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 func TestPortTakenNamesTheNeighbour(t *testing.T) {
 	t.Parallel()
 	for namespace, named := range map[string]bool{"default": true, "elsewhere": false} {
-		t.Run(namespace, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, namespace, func(t *testing.T) {
 			env := newEnv(t)
 			mail := namespace + "/mail"
 			env.create(mail, []int{80}, annotate(annotation.ShareWith, "default"))
@@ -111,8 +109,7 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 func TestServiceOfAProjectThatIsNotThereCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	for name, project := range map[string]string{"by name": "nowhere", "by id": "7c3e1b52-0000-4000-8000-00000000dead"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
 			before := env.dump()
 			env.create("web", []int{80}, func(s *corev1.Service) { s.Annotations[annotation.Project] = project })
@@ -134,8 +131,7 @@ func TestRemovedAddressIsKept(t *testing.T) {
 		"annotation": {annotate(annotation.Address, "203.0.113.40"), func(s *corev1.Service) { delete(s.Annotations, annotation.Address) }},
 		"spec":       {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.40" }, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
 			env.create("web", []int{80}, c.set)
 			env.mustSync("web", "w1")

@@ -29,8 +29,7 @@ func since(version, brought string) bool { return len(version) == len(brought) &
 func TestServiceOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, version, func(t *testing.T) {
 			env := newEnv(t, asRelease(version))
 			before := env.dump()
 			env.create("web", []int{80, 81}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
@@ -88,8 +87,7 @@ func TestServiceOnEveryRelease(t *testing.T) {
 func TestRangesInAVPCOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, version, func(t *testing.T) {
 			env := newEnv(t, asRelease(version), withVPC)
 			before := env.dump()
 			env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })

@@ -132,8 +132,7 @@ func TestReloadKeepsWhatWorks(t *testing.T) {
 		{name: "a missing CA file", text: good + "ca-file = /nowhere/ca.crt\n", result: reloadInvalid},
 		{name: "another server that does not answer", text: strings.Replace(string(s.Config("new-key", "new-secret").Render()), testenv.URL, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			m := newMounted(t, rotationSim(t))
 			_, err := m.p.inventory.VMs(t.Context(), time.Hour)
 			require.NoError(t, err)

@@ -175,6 +175,9 @@ func TestSimulatedLifeOfVMs(t *testing.T) {
 	list, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Len(t, list.Items, 5)
+	for i := range list.Items {
+		assert.Equal(t, list.Items[i].Name == "w2", tainted(&list.Items[i], cloudproviderapi.TaintNodeShutdown), list.Items[i].Name)
+	}
 }
 
 func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
@@ -201,8 +204,7 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 		{name: "a project by a wrong name", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = "prod" }},
 		{name: "another zone", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.Zone = "zone-2" }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			s := newNodeEnv(t, 4)
 			p := s.provider(func(cfg *cloudstack.Config) {
 				if c.config != nil {

@@ -45,8 +45,7 @@ func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
 		{"by value", `{"annotations":{"network":{"values":["other-net"]}}}`, "tenancy.annotations.network"},
 		{"ports", `{"limits":{"maxPortsPerService":1}}`, "tenancy.limits.maxPortsPerService"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, tc.name, func(t *testing.T) {
 			env := newEnv(t, withTenancy(t, tc.policy))
 			env.namespace("default", map[string]string{"team": "red"})
 			env.create("web", []int{80, 81}, annotate(annotation.Network, "k8s-net"))

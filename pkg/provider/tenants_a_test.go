@@ -37,8 +37,7 @@ func TestTenantAForeignFirewallRules(t *testing.T) {
 		},
 	} {
 		for _, namespace := range []string{attackerNS, trustedNS} {
-			t.Run(name+" from "+namespace, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name+" from "+namespace, func(t *testing.T) {
 				env := newTenantEnv(t, tc.options...)
 				if tc.prepare != nil {
 					tc.prepare(env)
@@ -70,8 +69,7 @@ func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
 		env.create(key, []int{80}, at(openedIP), ranges("10.0.0.0/8"))
 		return env
 	}
-	t.Run("the load balancer rule comes first, and access is never wider than the source ranges", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "the load balancer rule comes first, and access is never wider than the source ranges", func(t *testing.T) {
 		env := start(t)
 		env.reset()
 		env.watch(func(command string) {
@@ -96,8 +94,7 @@ func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
 		"its job fails":                     {Command: "createLoadBalancerRule", Kind: simulator.FaultJobFails},
 		"it runs into the account's limit":  {Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 532, Text: "limit"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := start(t)
 			firewall := grep(of(env.world(), openedIP), "firewall")
 			require.Len(t, firewall, 1)
@@ -112,8 +109,7 @@ func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
 			assert.Equal(t, []string{"10.0.0.0/8"}, env.access(openedIP, 80))
 		})
 	}
-	t.Run("deleted before it was served", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "deleted before it was served", func(t *testing.T) {
 		env := start(t)
 		before := env.world()
 		defer env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"})()

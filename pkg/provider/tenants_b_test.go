@@ -113,8 +113,7 @@ func TestTenantBForgedRecords(t *testing.T) {
 				if f.sameNamespace && evil != "attacker/web" {
 					continue
 				}
-				t.Run(role+"/"+name+" from "+evil, func(t *testing.T) {
-					t.Parallel()
+				parallel(t, role+"/"+name+" from "+evil, func(t *testing.T) {
 					testForgery(t, f, evil, options...)
 				})
 			}
@@ -172,8 +171,7 @@ func TestTenantBReplayedRecord(t *testing.T) {
 	t.Parallel()
 	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
 		for _, restart := range []bool{false, true} {
-			t.Run(role, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, role, func(t *testing.T) {
 				const evil = "attacker/web"
 				env := newTenantEnv(t, options...)
 				env.create(evil, []int{80})
@@ -208,8 +206,7 @@ func TestTenantBReplayedRecord(t *testing.T) {
 func TestTenantBTrueRecordsStillRelease(t *testing.T) {
 	t.Parallel()
 	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
-		t.Run(role, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, role, func(t *testing.T) {
 			env := newTenantEnv(t, options...)
 			before := env.world()
 			env.create("victim/web", []int{80, 443})

@@ -32,8 +32,7 @@ func TestTenantCAddressOfAnotherNamespace(t *testing.T) {
 		for name, name2 := range map[string]func(string) func(*corev1.Service){"annotation": at, "spec.loadBalancerIP": byField} {
 			for _, port := range []int{80, 81} {
 				for _, acquired := range []string{"", idleIP} { // by the controller, or by an operator
-					t.Run(role+"/"+name, func(t *testing.T) {
-						t.Parallel()
+					parallel(t, role+"/"+name, func(t *testing.T) {
 						env := newTenantEnv(t, options...)
 						ip := env.owned(func(s *corev1.Service) { s.Spec.LoadBalancerIP = acquired })
 						before := env.world()
@@ -72,8 +71,7 @@ func TestTenantCSameNamespaceShares(t *testing.T) {
 func TestTenantCShareWith(t *testing.T) {
 	t.Parallel()
 	for _, with := range []string{"other, friend", "*"} {
-		t.Run(with, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, with, func(t *testing.T) {
 			env := newTenantEnv(t)
 			before := env.world()
 			ip := env.owned(annotate(shareWith, with))
@@ -110,8 +108,7 @@ func TestTenantCShareWith(t *testing.T) {
 			env.same(before, "the deletions")
 		})
 	}
-	t.Run("the attacker cannot share the victim's address with itself", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "the attacker cannot share the victim's address with itself", func(t *testing.T) {
 		env := newTenantEnv(t)
 		ip := env.owned()
 		env.create("attacker/web", []int{81}, at(ip), annotate(shareWith, "*"))
@@ -119,8 +116,7 @@ func TestTenantCShareWith(t *testing.T) {
 		env.create("attacker/second", []int{82}, at(ip))
 		env.refused("attacker/second", reasonNotAllowed)
 	})
-	t.Run("a guest cannot share what it was lent", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a guest cannot share what it was lent", func(t *testing.T) {
 		env := newTenantEnv(t)
 		ip := env.owned(annotate(shareWith, friendNS))
 		env.create("friend/mail", []int{25}, at(ip), annotate(shareWith, "*"))
@@ -128,8 +124,7 @@ func TestTenantCShareWith(t *testing.T) {
 		env.create("attacker/web", []int{81}, at(ip))
 		env.refused("attacker/web", reasonNotAllowed)
 	})
-	t.Run("an empty value shares with nobody", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "an empty value shares with nobody", func(t *testing.T) {
 		env := newTenantEnv(t)
 		ip := env.owned(annotate(shareWith, ""))
 		env.create("attacker/web", []int{81}, at(ip))
@@ -183,8 +178,7 @@ func TestTenantCRulesOfAnotherCluster(t *testing.T) {
 		},
 	} {
 		for _, port := range []int{80, 8080} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name, func(t *testing.T) {
 				env := newTenantEnv(t)
 				before := env.world()
 				env.create("attacker/web", []int{port}, forged(env)...)

@@ -47,8 +47,7 @@ func TestTenantDStickinessOptions(t *testing.T) {
 		"a table of text":      {"source", "tablesize=many"},
 		"a huge table":         {"source", "tablesize=999999999999999999999"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, tc[0], annotation.StickinessOptions, tc[1]))
 			env.refused("attacker/web", loadbalancer.ReasonInvalidAnnotation)
@@ -58,8 +57,7 @@ func TestTenantDStickinessOptions(t *testing.T) {
 		"cookie": {"lb-cookie", "cookie-name=SRV_1.a-b,domain=example.org,mode=insert,nocache"},
 		"source": {"source", "expire=30m,tablesize=200k"},
 	} {
-		t.Run("good "+name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, "good "+name, func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, options[0], annotation.StickinessOptions, options[1]))
 			env.mustSync("attacker/web")
@@ -143,8 +141,7 @@ func called(id string) func(*loadBalancerDeps) {
 func TestTenantCFormerNameOfTheCluster(t *testing.T) {
 	t.Parallel()
 	for _, record := range []string{"with its record", "without its record"} {
-		t.Run(record, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, record, func(t *testing.T) {
 			env := newEnv(t, withDeps(called(commonClusterID)))
 			before := env.dump()
 			env.create("web", []int{80})
@@ -204,8 +201,7 @@ func TestClusterIsKnownByKubeSystem(t *testing.T) {
 		"a flag":                  {options: func(o *Options) { o.ClusterID = "flag" }, config: "file", want: "flag"},
 		"the cloud-config":        {config: "file", want: "file"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			o, own := DefaultOptions(), cfg
 			if c.options != nil {
 				c.options(&o)

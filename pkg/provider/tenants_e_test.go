@@ -22,8 +22,7 @@ const keptPerNamespace = 2
 func TestTenantEKeepIPLoop(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"one controller": false, "restarts": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newTenantEnv(t)
 			before := len(grep(env.world(), "address "))
 			for i := range 6 {
@@ -46,8 +45,7 @@ func TestTenantEKeepIPLoop(t *testing.T) {
 			assert.Len(t, grep(env.world(), "address "), kept+1)
 		})
 	}
-	t.Run("set just before the deletion", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "set just before the deletion", func(t *testing.T) {
 		env := newTenantEnv(t)
 		before := len(grep(env.world(), "address "))
 		for i := range 5 {
@@ -80,8 +78,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 		"address with a forwarding":    {at(forwardedIP), 8080, true},
 		"too many ports":               {func(s *corev1.Service) { s.Spec.Ports = servicePorts(numbers(1000, 101)...) }, 80, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{tc.port}, tc.change)
 			env.refused("attacker/web", reasonNotAllowed)
@@ -93,8 +90,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 				assert.NoError(t, env.sync("kube-system/web"), "a trusted namespace")
 			}
 		})
-		t.Run(name+", set on a running Service", func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name+", set on a running Service", func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{tc.port})
 			env.mustSync("attacker/web")
@@ -103,8 +99,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 			env.restart()
 			env.refused("attacker/web", reasonNotAllowed)
 		})
-		t.Run(name+", set while the Service has no load balancer", func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name+", set while the Service has no load balancer", func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{tc.port}, tc.change, ofType(corev1.ServiceTypeClusterIP))
 			env.mustSync("attacker/web")
@@ -112,8 +107,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 			env.refused("attacker/web", reasonNotAllowed)
 		})
 	}
-	t.Run("an idle address of the account is allowed", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "an idle address of the account is allowed", func(t *testing.T) {
 		env := newTenantEnv(t)
 		before := env.world()
 		env.create("attacker/web", []int{80}, at(idleIP))
@@ -124,8 +118,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 		env.mustDelete("attacker/web")
 		env.same(before, "the deletion")
 	})
-	t.Run("the address of another Service of the namespace is not foreign", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "the address of another Service of the namespace is not foreign", func(t *testing.T) {
 		env := newTenantEnv(t)
 		env.create("attacker/web", []int{80})
 		env.mustSync("attacker/web")

@@ -117,6 +117,7 @@ func texts(actions []action) string {
 
 // An attacker who may write everything but the status of Services in one namespace harms nobody else.
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	steps, seed := *tenantSteps, *tenantSeed
 	if steps == 0 {
 		if steps = 10_000; testing.Short() {
@@ -202,12 +203,13 @@ func unguard(d *loadBalancerDeps, guard string) {
 // Each guard is needed: without it the program finds a violation. The seed is fixed, so the number of steps is a fact
 // about the program and not luck.
 func TestTenantsFindsAMissingGuard(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes many steps")
 	}
 	const most = 60_000
 	for _, guard := range guards {
-		t.Run(guard, func(t *testing.T) {
+		parallel(t, guard, func(t *testing.T) {
 			for seed, done := uint64(1), 0; done < most; seed++ {
 				one := episode(t, seed, episodeSteps, runKind{guard: guard}, func([]violation) bool { return true })
 				done += len(one.actions)
