@@ -112,7 +112,7 @@ var table = []Definition{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
 		Type: "list of CIDRs, comma separated", Allowed: "CIDRs like 10.0.0.0/8, comma separated; an empty value denies all",
 		Default: "`0.0.0.0/0`",
-		Since:   "v0.1.0", Impact: ImpactShortGap, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
+		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. One list governs the rules, the firewall and the network ACL alike. An **empty** value denies everybody. " +
 			"When several of the annotation, Kubernetes' own annotation and the spec field are set, only sources that are in all of them are let in. " +
 			"IPv6 ranges have no effect: public addresses are IPv4.",

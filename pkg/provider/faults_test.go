@@ -114,12 +114,12 @@ func TestFaultsChangeNoNode(t *testing.T) {
 		{"one VM is missing in lists, but is there by id", cutList(func(i int) bool { return i != 2 }, false)},
 	} {
 		parallel(t, c.name, func(t *testing.T) {
-			s := newNodeEnv(t, 5)
+			env := newNodeEnv(t, 5)
 			var lie atomic.Pointer[answer]
 			clock, o := fakeClockOptions()
-			p, err := New(s.Config(testAPIKey, testSecret), o, lying(s, &lie), testenv.NoJitter)
+			p, err := New(env.Config(testAPIKey, testSecret), o, lying(env, &lie), testenv.NoJitter)
 			require.NoError(t, err)
-			nodes := s.nodes(4)
+			nodes := env.nodes(4)
 			for i, n := range nodes {
 				n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"}
 				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.1.%d", 21+i)}, {Type: corev1.NodeHostName, Address: n.Name}}

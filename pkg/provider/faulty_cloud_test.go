@@ -76,11 +76,11 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	ip := env.ip("web")
 	assert.Contains(t, env.get("web").Annotations[annotation.Addresses], ip)
 	assert.NotContains(t, env.dump(), "address "+ip+" Allocated "+webTags)
-	assert.Empty(t, env.event(loadbalancer.ReasonTagsFailed), "one failure passes")
+	assert.Empty(t, env.event(loadbalancer.ReasonTaggingFailed), "one failure passes")
 	env.restart()
 	env.mustSync("web")
 	env.round(0)
-	event := env.event(loadbalancer.ReasonTagsFailed)
+	event := env.event(loadbalancer.ReasonTaggingFailed)
 	assert.Contains(t, event, "Failed by an injected fault")
 	assert.Contains(t, event, "tag address "+ip)
 
@@ -94,7 +94,7 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 			assert.Equal(t, "test", rules[i].Tags[loadbalancer.TagCluster])
 		}
 	}
-	assert.Empty(t, env.event(loadbalancer.ReasonTagsFailed))
+	assert.Empty(t, env.event(loadbalancer.ReasonTaggingFailed))
 }
 
 // A firewall rule whose port the Service gave up, while nobody knew that the rule had been made, is still ours:

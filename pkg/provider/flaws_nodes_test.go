@@ -35,10 +35,10 @@ func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {
 func TestFlaw15NodeNamedByItsFQDN(t *testing.T) {
 	t.Parallel()
 	// Its Node is initialised ...
-	s := newNodeEnv(t, 1)
+	cloud := newNodeEnv(t, 1)
 	nodes := uninitialised(1)
 	nodes[0].Name = "W1.example.org"
-	c := startCluster(t, s.provider(nil), nodes...)
+	c := startCluster(t, cloud.provider(nil), nodes...)
 	c.initialised("W1.example.org")
 	// ... and it serves.
 	env := newEnv(t)
@@ -70,8 +70,8 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 	assert.ElementsMatch(t, []string{"10.1.1.25", "10.1.1.22"}, addresses)
 
 	// Zone and region are asked for from many goroutines; the race detector looks on.
-	s := newNodeEnv(t, 3)
-	p := s.provider(func(cfg *cloudstack.Config) { cfg.Zone, cfg.Region = "zone-1", "north" })
+	cloud := newNodeEnv(t, 3)
+	p := cloud.provider(func(cfg *cloudstack.Config) { cfg.Zone, cfg.Region = "zone-1", "north" })
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
@@ -87,13 +87,13 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 // Nothing is decided by the server's version, which upstream reads by an administrator's call and takes apart.
 func TestFlaw24NoVersionIsRead(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 1)
+	env := newNodeEnv(t, 1)
 	for _, command := range []string{"listManagementServersMetrics", "listCapabilities"} {
-		s.Inject(simulator.Fault{Command: command, Kind: simulator.FaultErrorBefore, HTTPStatus: 432})
+		env.Inject(simulator.Fault{Command: command, Kind: simulator.FaultErrorBefore, HTTPStatus: 432})
 	}
-	c := startCluster(t, s.provider(nil), uninitialised(1)...)
+	c := startCluster(t, env.provider(nil), uninitialised(1)...)
 	c.initialised("w1")
-	for _, call := range s.Calls("ccm") {
+	for _, call := range env.Calls("ccm") {
 		assert.NotContains(t, []string{"listManagementServersMetrics", "listCapabilities"}, call)
 	}
 }

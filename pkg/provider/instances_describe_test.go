@@ -179,14 +179,14 @@ func TestNodeBudgets(t *testing.T) {
 			if size > 1000 && testing.Short() {
 				t.Skip("takes seconds")
 			}
-			s := newNodeEnv(t, size)
+			env := newNodeEnv(t, size)
 			clock, o := fakeClockOptions()
-			p, err := New(s.Config(testAPIKey, testSecret), o, s.Option(), testenv.NoJitter)
+			p, err := New(env.Config(testAPIKey, testSecret), o, env.Option(), testenv.NoJitter)
 			require.NoError(t, err)
-			nodes := s.nodes(size)
+			nodes := env.nodes(size)
 			p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
 			pages := (size + 499) / 500
-			spent := func() int { n := len(s.Calls("ccm")); s.Ledger().Reset(); return n }
+			spent := func() int { n := len(env.Calls("ccm")); env.Ledger().Reset(); return n }
 			describeAll := func(list []*corev1.Node) {
 				t.Helper()
 				var wg sync.WaitGroup
@@ -217,7 +217,7 @@ func TestNodeBudgets(t *testing.T) {
 			describeAll(nodes)
 			assert.Equal(t, pages, spent(), "a steady round")
 
-			s.Admin("stopVirtualMachine", "id", s.ids["w2"])
+			env.Admin("stopVirtualMachine", "id", env.ids["w2"])
 			spent()
 			clock.Step(vmAge + time.Second)
 			exists, err := p.instances.InstanceExists(t.Context(), nodes[1])
@@ -228,7 +228,7 @@ func TestNodeBudgets(t *testing.T) {
 			assert.True(t, off)
 			assert.Equal(t, pages, spent(), "one VM stopped")
 
-			s.Admin("destroyVirtualMachine", "id", s.ids["w3"])
+			env.Admin("destroyVirtualMachine", "id", env.ids["w3"])
 			spent()
 			clock.Step(vmAge + time.Second)
 			exists, err = p.instances.InstanceExists(t.Context(), nodes[2])

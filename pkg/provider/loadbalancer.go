@@ -269,7 +269,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
-		events.warn(ReasonSettingWithout, w)
+		events.warn(ReasonIgnoredSetting, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
 		return nil, nil, err

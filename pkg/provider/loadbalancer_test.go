@@ -44,7 +44,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	require.Len(t, recorded.Addresses, 1)
 	assert.Empty(t, recorded.Pending)
 	assert.True(t, recorded.Addresses[0].Allocated && recorded.Addresses[0].Tagged)
-	assert.Contains(t, env.event(loadbalancer.ReasonAllocatedAddress), ip)
+	assert.Contains(t, env.event(loadbalancer.ReasonAddressAllocated), ip)
 
 	// A port goes, one comes, a node port changes.
 	env.edit("web", func(s *corev1.Service) {
@@ -280,7 +280,7 @@ accounts:
 	before := env.dump()
 	env.create("web", []int{80})
 	env.mustSync("web", "w1")
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonTagsRefused))
+	assert.NotEmpty(t, env.event(loadbalancer.ReasonTaggingForbidden))
 	env.restart()
 	env.mustSync("web", "w1")
 	assert.Equal(t, "address Allocated []", of(env.dump(), env.ip("web"))[0])

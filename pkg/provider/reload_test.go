@@ -30,15 +30,15 @@ type mounted struct {
 	p     *Provider
 }
 
-func newMounted(t *testing.T, s *nodeEnv) *mounted {
+func newMounted(t *testing.T, env *nodeEnv) *mounted {
 	t.Helper()
-	m := &mounted{nodeEnv: s, t: t, file: filepath.Join(t.TempDir(), "cloud-config"), clock: clocktesting.NewFakeClock(time.Now())}
-	cfg := s.Config(testAPIKey, testSecret)
+	m := &mounted{nodeEnv: env, t: t, file: filepath.Join(t.TempDir(), "cloud-config"), clock: clocktesting.NewFakeClock(time.Now())}
+	cfg := env.Config(testAPIKey, testSecret)
 	m.write(string(cfg.Render()))
 	o := DefaultOptions()
 	o.ConfigFile, o.Clock = m.file, m.clock
 	var err error
-	m.p, err = New(cfg, o, s.Option(), testenv.NoJitter)
+	m.p, err = New(cfg, o, env.Option(), testenv.NoJitter)
 	require.NoError(t, err)
 	m.p.reloader = newReloader(m.p, cfg.Render())
 	return m
@@ -71,8 +71,8 @@ func (m *mounted) caller() string {
 	return calls[len(calls)-1].Caller
 }
 
-// rotationSim has a second user, ccm2, in the account of the VMs.
-func rotationSim(t *testing.T) *nodeEnv {
+// rotationEnv has a second user, ccm2, in the account of the VMs.
+func rotationEnv(t *testing.T) *nodeEnv {
 	t.Helper()
 	return newNodeEnvWith(t, 3, func(world string) string {
 		return strings.Replace(world, "users: [{name: ccm, password: password, apiKey: "+testAPIKey+", secretKey: "+testSecret+"}]}",
@@ -82,8 +82,8 @@ func rotationSim(t *testing.T) *nodeEnv {
 
 func TestReloadOfRotatedKeys(t *testing.T) {
 	t.Parallel()
-	s := rotationSim(t)
-	m := newMounted(t, s)
+	env := rotationEnv(t)
+	m := newMounted(t, env)
 	_, err := m.p.inventory.VMs(t.Context(), time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, "ccm", m.caller())
@@ -92,7 +92,7 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 	m.look()
 	assert.Empty(t, m.Ledger().Calls(), "nothing changed, nothing is called")
 
-	m.write(string(s.Config("new-key", "wrong-secret").Render()))
+	m.write(string(env.Config("new-key", "wrong-secret").Render()))
 	m.look()
 	m.p.reloader.look(t.Context())
 	ok, refused, invalid, pending := m.counts()
@@ -102,7 +102,7 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 	_, refused, _, _ = m.counts()
 	assert.InDelta(t, 2, refused, 0, "it is tried again")
 
-	m.write(string(s.Config("new-key", "new-secret").Render()))
+	m.write(string(env.Config("new-key", "new-secret").Render()))
 	m.p.reloader.look(t.Context())
 	ok, _, _, pending = m.counts()
 	assert.Equal(t, []float64{1, 0}, []float64{ok, pending}, "another text is tried at once")
@@ -116,24 +116,24 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 
 func TestReloadKeepsWhatWorks(t *testing.T) {
 	t.Parallel()
-	s := rotationSim(t)
-	good := string(s.Config(testAPIKey, testSecret).Render())
+	env := rotationEnv(t)
+	good := string(env.Config(testAPIKey, testSecret).Render())
 	for _, c := range []struct {
 		name   string
 		text   string
 		fault  *simulator.Fault
 		result string
 	}{
-		{name: "an unknown key", text: string(s.Config("nobody", "x-secret").Render()), result: reloadRefused},
-		{name: "a key of an account that sees none of the VMs", text: string(s.Config("cks-key", "cks-secret").Render()), result: reloadRefused},
+		{name: "an unknown key", text: string(env.Config("nobody", "x-secret").Render()), result: reloadRefused},
+		{name: "a key of an account that sees none of the VMs", text: string(env.Config("cks-key", "cks-secret").Render()), result: reloadRefused},
 		{name: "no ini", text: "api-key = x\n", result: reloadInvalid},
 		{name: "half a file", text: good[:len(good)/2], result: reloadInvalid},
 		{name: "an empty file", text: "", result: reloadInvalid},
 		{name: "a missing CA file", text: good + "ca-file = /nowhere/ca.crt\n", result: reloadInvalid},
-		{name: "another server that does not answer", text: strings.Replace(string(s.Config("new-key", "new-secret").Render()), testenv.URL, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
+		{name: "another server that does not answer", text: strings.Replace(string(env.Config("new-key", "new-secret").Render()), testenv.URL, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
 	} {
 		parallel(t, c.name, func(t *testing.T) {
-			m := newMounted(t, rotationSim(t))
+			m := newMounted(t, rotationEnv(t))
 			_, err := m.p.inventory.VMs(t.Context(), time.Hour)
 			require.NoError(t, err)
 			m.write(c.text)
@@ -154,7 +154,7 @@ func TestReloadKeepsWhatWorks(t *testing.T) {
 // The files may already be new when a replica begins, and its old key dead.
 func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 	t.Parallel()
-	m := newMounted(t, rotationSim(t))
+	m := newMounted(t, rotationEnv(t))
 	m.write(string(m.Config("new-key", "new-secret").Render()))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -63,46 +63,46 @@ virtualMachines:
 	if change != nil {
 		text = change(text)
 	}
-	s := &nodeEnv{Cloud: testenv.New(t, text, simulator.Options{}), t: t, ids: map[string]string{}}
-	for _, project := range []string{"", s.project("dev")} {
-		list, err := s.Client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ProjectID: project})
+	env := &nodeEnv{Cloud: testenv.New(t, text, simulator.Options{}), t: t, ids: map[string]string{}}
+	for _, project := range []string{"", env.project("dev")} {
+		list, err := env.Client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ProjectID: project})
 		require.NoError(t, err)
 		for i := range list {
-			s.ids[list[i].Name] = list[i].ID
+			env.ids[list[i].Name] = list[i].ID
 		}
 	}
-	s.Ledger().Reset()
-	return s
+	env.Ledger().Reset()
+	return env
 }
 
-func (s *nodeEnv) project(name string) string {
-	s.t.Helper()
-	projects, err := s.Client(testAPIKey, testSecret).ListProjects(s.t.Context())
-	require.NoError(s.t, err)
+func (env *nodeEnv) project(name string) string {
+	env.t.Helper()
+	projects, err := env.Client(testAPIKey, testSecret).ListProjects(env.t.Context())
+	require.NoError(env.t, err)
 	i := slices.IndexFunc(projects, func(p cloudstack.Project) bool { return p.Name == name })
-	require.GreaterOrEqual(s.t, i, 0, name)
+	require.GreaterOrEqual(env.t, i, 0, name)
 	return projects[i].ID
 }
 
 // provider makes a provider whose client does not wait long between retries.
-func (s *nodeEnv) provider(change func(*cloudstack.Config)) *Provider {
-	s.t.Helper()
-	cfg := s.Config(testAPIKey, testSecret)
+func (env *nodeEnv) provider(change func(*cloudstack.Config)) *Provider {
+	env.t.Helper()
+	cfg := env.Config(testAPIKey, testSecret)
 	if change != nil {
 		change(cfg)
 	}
 	_, o := fakeClockOptions() // calls are counted: a list must not get too old because the machine is busy
-	p, err := New(cfg, o, s.Option(), testenv.NoJitter)
-	require.NoError(s.t, err)
+	p, err := New(cfg, o, env.Option(), testenv.NoJitter)
+	require.NoError(env.t, err)
 	return p
 }
 
 // nodes are the initialised, not ready Nodes of w1 ... wN.
-func (s *nodeEnv) nodes(n int) []*corev1.Node {
+func (env *nodeEnv) nodes(n int) []*corev1.Node {
 	var out []*corev1.Node
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("w%d", i)
-		out = append(out, k8sNode(name, node.ProviderID(node.FormUpstream, s.ids[name])))
+		out = append(out, k8sNode(name, node.ProviderID(node.FormUpstream, env.ids[name])))
 	}
 	return out
 }
@@ -132,37 +132,37 @@ func (c *cluster) initialised(names ...string) {
 
 func TestSimulatedNodesAreInitialised(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 5)
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) { cfg.Zone = "zone-1"; cfg.Region = "somewhere" }), uninitialised(5)...)
+	env := newNodeEnv(t, 5)
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) { cfg.Zone = "zone-1"; cfg.Region = "somewhere" }), uninitialised(5)...)
 	c.initialised("w1", "w2", "w3", "w4", "w5")
 	n, err := c.node("w3")
 	require.NoError(t, err)
-	assert.Equal(t, "external-cloudstack://"+s.ids["w3"], n.Spec.ProviderID)
+	assert.Equal(t, "external-cloudstack://"+env.ids["w3"], n.Spec.ProviderID)
 	assert.Equal(t, "Small_Instance", n.Labels[corev1.LabelInstanceTypeStable])
 	assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyZone])
 	assert.Equal(t, "somewhere", n.Labels[corev1.LabelTopologyRegion])
 	assert.ElementsMatch(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.23"}, {Type: corev1.NodeHostName, Address: "w3"}}, n.Status.Addresses)
 	// The list of VMs, for all five Nodes and the first contact, and the check of the zone, which nobody waits for.
-	c.eventually("the zone is checked", func() bool { return s.Ledger().Count("listZones") > 0 })
-	assert.ElementsMatch(t, []string{"listVirtualMachines", "listZones"}, s.Calls("ccm"))
+	c.eventually("the zone is checked", func() bool { return env.Ledger().Count("listZones") > 0 })
+	assert.ElementsMatch(t, []string{"listVirtualMachines", "listZones"}, env.Calls("ccm"))
 }
 
 func TestSimulatedNodesOfALargeAccount(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 501)
+	env := newNodeEnv(t, 501)
 	nodes := uninitialised(1)
 	nodes[0].Name, nodes[0].UID = "w501", "uid-of-w501"
-	c := startCluster(t, s.provider(nil), nodes...)
+	c := startCluster(t, env.provider(nil), nodes...)
 	c.initialised("w501")
-	assert.Equal(t, []string{"listVirtualMachines", "listVirtualMachines"}, s.Calls("ccm"), "two pages")
+	assert.Equal(t, []string{"listVirtualMachines", "listVirtualMachines"}, env.Calls("ccm"), "two pages")
 }
 
 func TestSimulatedLifeOfVMs(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 6)
-	s.Admin("stopVirtualMachine", "id", s.ids["w2"])
-	s.Admin("destroyVirtualMachine", "id", s.ids["w3"])
-	c := startCluster(t, s.provider(nil), s.nodes(6)...)
+	env := newNodeEnv(t, 6)
+	env.Admin("stopVirtualMachine", "id", env.ids["w2"])
+	env.Admin("destroyVirtualMachine", "id", env.ids["w3"])
+	c := startCluster(t, env.provider(nil), env.nodes(6)...)
 	c.eventually("w2 is tainted", func() bool {
 		n, err := c.node("w2")
 		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
@@ -183,7 +183,7 @@ func TestSimulatedLifeOfVMs(t *testing.T) {
 func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 	t.Parallel()
 	project := func(name string) func(*nodeEnv, *cloudstack.Config) {
-		return func(s *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = s.project(name) }
+		return func(env *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = env.project(name) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -205,16 +205,16 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 		{name: "another zone", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.Zone = "zone-2" }},
 	} {
 		parallel(t, c.name, func(t *testing.T) {
-			s := newNodeEnv(t, 4)
-			p := s.provider(func(cfg *cloudstack.Config) {
+			env := newNodeEnv(t, 4)
+			p := env.provider(func(cfg *cloudstack.Config) {
 				if c.config != nil {
-					c.config(s, cfg)
+					c.config(env, cfg)
 				}
 			})
 			if c.fault != nil {
-				s.Inject(*c.fault)
+				env.Inject(*c.fault)
 			}
-			k := startCluster(t, p, s.nodes(4)...)
+			k := startCluster(t, p, env.nodes(4)...)
 			k.rounds(3, 4)
 			if c.event != "" {
 				k.eventually("an Event", func() bool { return strings.Contains(k.event(ReasonNodeDeletionRefused), c.event) })
@@ -229,43 +229,43 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 // The role that CloudStack Kubernetes Service gives to its clusters allows neither listZones nor listProjects.
 func TestSimulatedProjectWithTheRoleOfCKS(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 0)
+	env := newNodeEnv(t, 0)
 	nodes := []*corev1.Node{k8sNode("p1", ""), k8sNode("p2.example.org", "")}
 	for _, n := range nodes {
 		n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectPreferNoSchedule}}
 	}
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) {
-		cfg.APIKey, cfg.SecretKey, cfg.ProjectID, cfg.Zone = "cks-key", "cks-secret", s.project("dev"), "zone-1"
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) {
+		cfg.APIKey, cfg.SecretKey, cfg.ProjectID, cfg.Zone = "cks-key", "cks-secret", env.project("dev"), "zone-1"
 	}), nodes...)
 	c.initialised("p1", "p2.example.org")
 	n, err := c.node("p2.example.org")
 	require.NoError(t, err)
-	assert.Equal(t, "external-cloudstack://"+s.ids["p2"], n.Spec.ProviderID)
+	assert.Equal(t, "external-cloudstack://"+env.ids["p2"], n.Spec.ProviderID)
 }
 
 func TestSimulatedProjectByName(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 0)
+	env := newNodeEnv(t, 0)
 	nodes := uninitialised(1)
 	nodes[0].Name = "p1"
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "dev" }), nodes...)
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "dev" }), nodes...)
 	c.initialised("p1")
-	assert.Equal(t, []string{"listProjects", "listVirtualMachines"}, s.Calls("ccm"))
+	assert.Equal(t, []string{"listProjects", "listVirtualMachines"}, env.Calls("ccm"))
 
-	_, err := s.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "prod" }).tryContact(t.Context())
+	_, err := env.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "prod" }).tryContact(t.Context())
 	require.ErrorContains(t, err, `project "prod" not found: the API key's user belongs to "dev", "empty"`)
 }
 
 func TestCommandsAreAllowed(t *testing.T) {
 	t.Parallel()
-	s := newNodeEnv(t, 0)
-	user, err := s.Client(testAPIKey, testSecret).ListAPIs(t.Context())
+	env := newNodeEnv(t, 0)
+	user, err := env.Client(testAPIKey, testSecret).ListAPIs(t.Context())
 	require.NoError(t, err)
 	for _, name := range RequiredCommands {
 		assert.Contains(t, user, name, "the default User role")
 	}
 
-	admin := s.Client("admin-key", "admin-secret")
+	admin := env.Client("admin-key", "admin-secret")
 	roles, err := admin.ListRoles(t.Context(), "Project Kubernetes Service Role")
 	require.NoError(t, err)
 	require.Len(t, roles, 1)

@@ -157,28 +157,10 @@ func (env *serviceEnv) world() []string {
 	return out
 }
 
-// access returns who reaches a port of an address through a load balancer rule with members.
+// access returns the sources that reach a port of an address through a load balancer rule with members.
 func (env *serviceEnv) access(ip string, port int) []string {
 	env.t.Helper()
-	firewall, rules := env.firewallAt(ip), env.rulesAt(ip)
-	var open []string
-	for i := range firewall {
-		if f := &firewall[i]; f.Protocol == "tcp" && f.StartPort <= port && port <= f.EndPort {
-			open = append(open, f.CIDRs...)
-		}
-	}
-	var out []string
-	for i := range rules {
-		if rules[i].PublicPort != port || len(env.membersOf(rules[i].ID)) == 0 {
-			continue
-		}
-		allowed := rules[i].CIDRs
-		if len(allowed) == 0 {
-			allowed = []string{annotation.Anyone}
-		}
-		out = append(out, intersection(allowed, open)...)
-	}
-	return out
+	return env.snapshot(nil).addresses[env.address(ip).ID].access(port)
 }
 
 // intersection returns the sources that are in both lists.

@@ -49,11 +49,7 @@ func newTenantRun(t *testing.T, kind runKind) *tenantRun {
 	}
 	r.serviceEnv = newTenantEnv(t, options...)
 	if kind.guard != "" {
-		deps := r.deps
-		r.deps = func(d *loadBalancerDeps) {
-			deps(d)
-			unguard(d, kind.guard)
-		}
+		r.deps = func(d *loadBalancerDeps) { unguard(d, kind.guard) }
 		r.restart()
 	}
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))

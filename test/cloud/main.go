@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -117,9 +118,9 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		err = writePage(s.out, report.Markdown())
 	}
 	if s.junit != "" && err == nil {
-		var text []byte
-		if text, err = report.JUnit(); err == nil {
-			err = os.WriteFile(s.junit, text, 0o644) // #nosec G306 -- for programs of others
+		var text bytes.Buffer
+		if err = report.WriteJUnit(&text); err == nil {
+			err = os.WriteFile(s.junit, text.Bytes(), 0o644) // #nosec G306 -- for programs of others
 		}
 	}
 	if err != nil {
