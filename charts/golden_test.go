@@ -28,7 +28,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "regenerate the golden files")
 
 const (
 	releaseName = "cloudstack-ccm"
@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
 			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(have, "\n")); diff != "" {
-				t.Errorf("%s differs (go test ./charts -update writes it anew):\n%s", file, diff)
+				t.Errorf("%s differs (go test ./charts -update regenerates it):\n%s", file, diff)
 			}
 		})
 	}

@@ -185,7 +185,7 @@ func TestProvisioning(t *testing.T) {
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
 }
 
-// TestLostAnswer tells calls that may have taken effect from those that have not.
+// TestLostAnswer distinguishes calls that may have taken effect from those that have not.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	env := newHTTPEnv(t)

@@ -93,7 +93,7 @@ func TestBackoffKinds(t *testing.T) {
 	}
 }
 
-// A transient failure is followed by another attempt soon when the sync got further than all before it.
+// A transient failure is retried soon if the sync got further than all earlier ones.
 func TestBackoffRestartsAfterProgress(t *testing.T) {
 	t.Parallel()
 	broken := &cloudstack.Error{Kind: cloudstack.KindTransient}
@@ -122,7 +122,7 @@ func TestBackoffRestartsAfterProgress(t *testing.T) {
 	assert.Equal(t, time.Second, b.failed(first, broken, work{planned: 9, done: 1}))
 }
 
-// What a Service waits for ends its wait, and nothing else does.
+// Only what a Service waits for ends its wait.
 func TestBackoffEndsEarly(t *testing.T) {
 	t.Parallel()
 	limit := &cloudstack.Error{Kind: cloudstack.KindLimit}
@@ -175,7 +175,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 	}
 }
 
-// What one Service frees wakes one of each group, the longest waiting first, and another only after that succeeded.
+// An address that a Service frees wakes the longest waiting Service of each group; the next one only after that succeeded.
 func TestBackoffWakesOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
@@ -227,7 +227,7 @@ func TestRecordsStayOutOfTheFrameworksCache(t *testing.T) {
 	assert.Same(t, plain, (*recordsCache)(nil).restore(plain))
 }
 
-// Projects that no Service names any more and nodes that are gone are forgotten; those in use are kept.
+// Projects that no Service names any more, and nodes that are gone, are removed from memory.
 func TestWhatNobodyUsesIsForgotten(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))

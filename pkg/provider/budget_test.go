@@ -73,7 +73,7 @@ func TestBudget(t *testing.T) {
 			spend("a node leaves", n, func() {
 				env.update("web", "w1", "w2")
 			})
-			// A restart forgets the members; CloudStack tells them rule by rule or, when these are fewer, VM by VM.
+			// A restart forgets the members; They are read rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
 			spend("restart", 2+min(n, 5), func() { env.mustSync("web") })
 			spend("add a port", 4, func() {

@@ -40,8 +40,8 @@ type cluster struct {
 
 const monitorPeriod = 10 * time.Millisecond
 
-// newCluster starts the controllers. What the tests wait for, the controllers do within a few of their
-// periods; real time is theirs. The provider's stands still: how old a list gets does not depend on the machine.
+// newCluster starts the controllers in real time, with short periods. The provider's clock stands still, so that the age
+// of a list does not depend on the machine.
 func newCluster(t *testing.T, cloud *fakeCloud, nodes ...*corev1.Node) *cluster {
 	t.Helper()
 	_, o := fakeClockOptions()
@@ -148,8 +148,8 @@ func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
 	assert.True(t, tainted(n, cloudproviderapi.TaintExternalCloudProvider))
 }
 
-// A Ready Node whose VM is expunged stays, and one Event tells of it, until the VM is back or another one goes.
-func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
+// A Ready Node whose VM is expunged stays. One Event reports it, until the VM is back or the VM of another Node is missing.
+func TestFrameworkReportsAReadyNodeWithoutVMOnce(t *testing.T) {
 	t.Parallel()
 	cloud := &fakeCloud{vms: machines(6)}
 	clk, o := fakeClockOptions()
@@ -187,7 +187,7 @@ func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
 	require.NoError(t, err, "it is Ready: Kubernetes does not ask whether it exists")
 }
 
-// All Nodes are not ready and the framework would delete every one of which it is told that its VM is gone.
+// All Nodes are not ready: the framework deletes each one whose VM is reported missing.
 func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
 	t.Parallel()
 	fails := func(k cloudstack.Kind) func(*fakeCloud) {

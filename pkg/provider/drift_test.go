@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// What others remove or change comes back in the loop's next round, without anything happening in Kubernetes.
+// The next round of the drift loop repairs what others removed or changed, without an event in Kubernetes.
 func TestDriftLoopRepairs(t *testing.T) {
 	t.Parallel()
 	for _, services := range []int{1, 3} {
@@ -53,7 +53,7 @@ func TestDriftLoopRepairs(t *testing.T) {
 	}
 }
 
-// A Service that the framework deletes or changes while the loop runs is not brought back.
+// The drift loop does not restore a Service that the framework has deleted or changed.
 func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -70,7 +70,7 @@ func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
 	assert.Equal(t, empty, env.dump())
 }
 
-// Clusters that were given no name all have the same: what one made must not look like an orphan to be removed.
+// Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
 func TestNamesOfClusters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A drift round changes a Service's status while its endpoints are followed; the race detector looks on.
+// A drift round changes a Service's status while its endpoints are followed (for the race detector).
 func TestEndpointsAreFollowedDuringADriftRound(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

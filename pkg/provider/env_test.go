@@ -283,7 +283,7 @@ func (env *serviceEnv) removed(before []string, key string) {
 	require.Equal(env.t, before, env.dump(), "nothing is left and nothing else was changed")
 }
 
-// update tells the controller of the nodes, as the framework does.
+// update passes changed nodes to the controller, as the framework does.
 func (env *serviceEnv) update(key string, nodes ...string) {
 	env.t.Helper()
 	require.NoError(env.t, env.lb.UpdateLoadBalancer(env.t.Context(), "", env.get(key), nodesNamed(nodes...)))
@@ -345,8 +345,8 @@ func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.
 
 var errKilled = errors.New("the process was killed")
 
-// killer ends the controller's process at one of its calls: from then on nothing it does arrives, neither at
-// CloudStack nor at the API server, and its contexts have ended. Jobs under way go on without it.
+// killer ends the controller's process at one of its calls: later calls reach neither CloudStack nor the API server, and
+// its contexts end. Running jobs go on.
 type killer struct {
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the process

@@ -28,11 +28,11 @@ import (
 // answer replaces an answer of the server.
 type answer func(form url.Values, status int, body []byte) (int, []byte, error)
 
-// lying returns an option whose transport replaces answers while there is a lie.
-func lying(env *nodeEnv, lie *atomic.Pointer[answer]) cloudstack.Option {
+// replacing returns an option whose transport replaces answers while there is a replacement.
+func replacing(env *nodeEnv, replacement *atomic.Pointer[answer]) cloudstack.Option {
 	return cloudstack.WithTransport(env.Transport(func(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 		res, err := send()
-		replace := lie.Load()
+		replace := replacement.Load()
 		if replace == nil || err != nil {
 			return res, err
 		}
@@ -85,14 +85,14 @@ func cutList(keep func(i int) bool, keepCount bool) answer {
 	}
 }
 
-// Whatever CloudStack answers: no Node is deleted or tainted, none changes its labels or addresses, a new one
-// is left as it is; and when the fault is over, work goes on by itself.
+// Whatever CloudStack answers: no Node is deleted or tainted, none changes its labels or addresses, and a new one stays
+// uninitialised. When the fault is over, the new Node is initialised.
 func TestFaultsChangeNoNode(t *testing.T) {
 	t.Parallel()
 	timeout := func(url.Values, int, []byte) (int, []byte, error) { return 0, nil, context.DeadlineExceeded }
 	for _, c := range []struct {
-		name string
-		lie  answer
+		name   string
+		answer answer
 	}{
 		{"401", refuses(401, "unable to verify user credentials and/or request signature")},
 		{"432", refuses(432, "The API [listVirtualMachines] does not exist or is not available for the account for user id [x]")},
@@ -115,16 +115,16 @@ func TestFaultsChangeNoNode(t *testing.T) {
 	} {
 		parallel(t, c.name, func(t *testing.T) {
 			env := newNodeEnv(t, 5)
-			var lie atomic.Pointer[answer]
+			var replacement atomic.Pointer[answer]
 			clock, o := fakeClockOptions()
-			p, err := New(env.Config(testAPIKey, testSecret), o, lying(env, &lie), testenv.NoJitter)
+			p, err := New(env.Config(testAPIKey, testSecret), o, replacing(env, &replacement), testenv.NoJitter)
 			require.NoError(t, err)
 			nodes := env.nodes(4)
 			for i, n := range nodes {
 				n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"}
 				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.1.%d", 21+i)}, {Type: corev1.NodeHostName, Address: n.Name}}
 			}
-			lie.Store(&c.lie)
+			replacement.Store(&c.answer)
 			k := startCluster(t, p, nodes...)
 			fresh := uninitialised(5)[4]
 			if c.name != "one VM is missing in lists, but is there by id" && c.name != "a page with fewer VMs than the count" {
@@ -150,7 +150,7 @@ func TestFaultsChangeNoNode(t *testing.T) {
 				_, err = k.kube.CoreV1().Nodes().Create(t.Context(), fresh, metav1.CreateOptions{})
 				require.NoError(t, err)
 			}
-			lie.Store(nil)
+			replacement.Store(nil)
 			k.eventually("w5 is initialised", func() bool {
 				clock.Step(time.Second)
 				n, err := k.node("w5")

@@ -65,8 +65,8 @@ func TestFaultyCloudServesEightServices(t *testing.T) {
 	}
 }
 
-// Tags that cannot be set hold nothing back: the Service has its address, the next drift round tries again, a Warning
-// comes when that fails, too, and in the end the tags are there.
+// A Service is served although its tags cannot be set. The next drift round sets them; if that fails too, there is a
+// Warning.
 func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -97,8 +97,8 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	assert.Empty(t, env.event(loadbalancer.ReasonTaggingFailed))
 }
 
-// A firewall rule whose port the Service gave up, while nobody knew that the rule had been made, is still ours:
-// it goes, and it does not keep the address from being released.
+// A firewall rule whose creation was not confirmed, for a port that the Service no longer has, is still ours: it is
+// deleted and does not keep the address from being released.
 func TestFirewallRuleLeftByALostAnswerGoes(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []simulator.FaultKind{simulator.FaultJobFails, simulator.FaultRouterRefuses, simulator.FaultLostAnswer} {
@@ -140,8 +140,8 @@ func (env *serviceEnv) open() {
 	}))
 }
 
-// A call whose answer was lost may take effect after the next look: what the Service's record names is ours,
-// and the record names a port until such a call must have ended. From then on what is there is somebody else's.
+// A call whose answer was lost may take effect after the next read. The Service's record names the port until such a call
+// must have ended; a rule for that port is ours until then, and foreign afterwards.
 func TestFirewallRuleThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) (env *serviceEnv, before []string) {
@@ -185,9 +185,9 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 	})
 }
 
-// A deletion that the router refused leaves the rule in the list, in state Deleting: the next change of the firewall
-// takes it away for good. A Service that wants the same again gets a rule of its own.
-func TestFirewallRuleThatIsGoingServesNobody(t *testing.T) {
+// A deletion that the router refused leaves the rule in state Deleting until the next change of the firewall. A Service
+// that wants the same rule again gets a new one.
+func TestFirewallRuleInStateDeletingIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		parallel(t, fmt.Sprintf("restart %v", restart), func(t *testing.T) {

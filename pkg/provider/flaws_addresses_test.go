@@ -62,7 +62,7 @@ func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
 					env.create("web", []int{80})
 					env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: kind, Count: 1})
 					_ = env.sync("web", "w1")
-					env.restart() // nothing is remembered but what stands in CloudStack and on the Service
+					env.restart() // only CloudStack and the Service keep their state
 					if !deleted {
 						require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.sync("web", "w1") }))
 						assert.Len(t, grep(env.dump(), webTags), 1, "one address, whatever happened")

@@ -47,7 +47,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// takenOver is a bed whose Service web has an address already, with rules that another provider made.
+// takenOver returns an environment whose Service web has an address with rules that another provider made.
 func takenOver(t *testing.T, ports []int, rules string) *serviceEnv {
 	t.Helper()
 	env := newEnv(t, withWorld(func(w string) string {

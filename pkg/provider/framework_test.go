@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// A Service that cannot be served costs CloudStack and the API server next to nothing, however long it stays.
+// A Service that cannot be served causes few calls and Events, however long it stays.
 func TestTenantFailingServiceIsQuiet(t *testing.T) {
 	t.Parallel()
 	fault := func(command string, status int) *simulator.Fault {
@@ -63,7 +63,7 @@ func TestTenantFailingServiceIsQuiet(t *testing.T) {
 	}
 }
 
-// Twenty Services want addresses and the account may have 17: when one goes, another gets its address soon.
+// Twenty Services want addresses and the account may have 17: when one is deleted, another gets an address soon.
 func TestTenantFreedAddressIsUsedSoon(t *testing.T) {
 	t.Parallel()
 	// lbWorld's account has five addresses of its own.
@@ -102,8 +102,8 @@ func TestTenantFreedAddressIsUsedSoon(t *testing.T) {
 	})
 }
 
-// A Service that waits is tried again as soon as its owner corrects it, not when something else about it changes; and
-// what its owner gets stays recorded on it.
+// A Service that waits is tried again as soon as its owner corrects it, and not after other changes. Its record stays on
+// the Service.
 func TestTenantCorrectedServiceIsServedSoon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestTenantWaitingServiceGoes(t *testing.T) {
 	})
 }
 
-// A call that fails in passing is repeated soon.
+// A call that fails temporarily is repeated soon.
 func TestTenantTransientFailureIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
@@ -240,15 +240,15 @@ func TestNoEligibleNodes(t *testing.T) {
 
 const textLBIsNull = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
 
-// slowDeletion is a server on which the deletion of a rule takes longer than the controller waits before it releases
-// the address, and the release takes longer still.
+// slowDeletion makes the deletion of a rule last longer than the controller waits before it releases the address, and the
+// release even longer.
 var slowDeletion = simulator.LatencyProfile{
 	Call: 20 * time.Millisecond, Job: 100 * time.Millisecond,
 	Jobs: map[string]time.Duration{"deleteLoadBalancerRule": 4 * time.Second, "disassociateIpAddress": 6 * time.Second},
 }
 
-// An address is released only when deletions of its rules have ended, also those whose answer was lost and those that
-// the process before began: the server's release breaks on them.
+// An address is released only after deletions of its rules have ended, including those whose answer was lost and those of
+// an earlier process: otherwise the release fails on the server.
 func TestReleaseWaitsForDeletions(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the answer was lost": false, "the process was restarted": true} {
@@ -279,7 +279,7 @@ func TestReleaseWaitsForDeletions(t *testing.T) {
 	}
 }
 
-// A release whose job broke on a deletion of somebody else is sent again at once.
+// A release whose job failed because of a concurrent deletion is sent again at once.
 func TestReleaseThatBrokeOnADeletionIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -304,7 +304,7 @@ func TestReleaseThatBrokeOnADeletionIsRepeated(t *testing.T) {
 	}
 }
 
-// A rule that a restart of the server left in state Deleting does not keep its address for ever.
+// A rule that a restart of the server left in state Deleting does not block the release of its address for ever.
 func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {

@@ -47,8 +47,8 @@ func (env *serviceEnv) net(name string) cloudstack.Network {
 	return cloudstack.Network{}
 }
 
-// A NIC that was added to a running VM counts with the next try, however young the list of VMs is: a refusal rests on a
-// fresh read.
+// A NIC that was added to a running VM counts at the next try, whatever the age of the list of VMs: a refusal is based on
+// a fresh read.
 func TestRefusalRestsOnAFreshRead(t *testing.T) {
 	t.Parallel()
 	parallel(t, "nodes in several networks", func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestReplacedACLListIsSeenInADriftRound(t *testing.T) {
 	}
 }
 
-// A node selector follows the labels of the nodes at once, although nothing changes of which the framework tells.
+// A node selector follows the labels of the nodes at once, although the framework reports no change.
 func TestNodeSelectorFollowsLabels(t *testing.T) {
 	t.Parallel()
 	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
@@ -177,7 +177,7 @@ func TestNodeSelectorEndsAWait(t *testing.T) {
 	})
 }
 
-// A drift round goes by the labels that the nodes have now, whatever happened to the informer's events.
+// A drift round uses the current labels of the nodes, also if events of the informer were lost.
 func TestDriftRoundSeesLabels(t *testing.T) {
 	t.Parallel()
 	labelled := map[string]string{}

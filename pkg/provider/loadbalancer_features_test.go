@@ -103,7 +103,7 @@ func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1
 	return s
 }
 
-// With externalTrafficPolicy Local the members are the nodes with endpoints, and follow them without a sync of
+// With externalTrafficPolicy Local the members are the nodes with endpoints; they follow the endpoints without a sync of
 // the framework.
 func TestExternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
@@ -135,8 +135,8 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	assert.Contains(t, env.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
 }
 
-// A Service with externalTrafficPolicy Local gets its address before its Pods are ready, as any other: the nodes tell
-// the network. Otherwise it would wait for the framework's next try, minutes after the first Pod.
+// A Service with externalTrafficPolicy Local gets its address before its Pods are ready: the network follows from the
+// nodes. Otherwise it would wait for the framework's next try, minutes after the first Pod.
 func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -154,7 +154,7 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(of(env.dump(), env.ip("web"))[2], "[w2]") }, waitLong, waitStep)
 }
 
-// Nodes with NICs in several networks are reached through the one that all share, at the address that they name.
+// Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
 func TestNodesInSeveralNetworks(t *testing.T) {
 	t.Parallel()
 	world := withWorld(func(w string) string {
@@ -212,7 +212,7 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	require.ErrorContains(t, env.sync("web", "m1"), "k8s-net")
 }
 
-// A node of another network does not keep the Services that are served from following the nodes of theirs.
+// A node of another network joins: the members of a Service still follow the nodes of its network.
 func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 	t.Parallel()
 	env := served(t, []int{80})
@@ -229,9 +229,9 @@ func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 	}
 }
 
-// Pods of a Service with externalTrafficPolicy Local may all come to be on nodes of another network. That is no reason
-// to give its address up.
-func TestWanderingPodsDoNotMoveTheAddress(t *testing.T) {
+// If all Pods of a Service with externalTrafficPolicy Local move to nodes of another network, the Service keeps its
+// address.
+func TestMovedPodsDoNotMoveTheAddress(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	go env.lb.run(t.Context())

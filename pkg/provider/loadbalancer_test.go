@@ -287,8 +287,7 @@ accounts:
 	env.removed(before, "web")
 }
 
-// Services do not wait for each other, and their calls do not run into the locks of the server, which
-// make the second of two calls sleep for seconds.
+// Services do not wait for each other, and their calls do not collide on the locks of the server.
 func TestManyServicesAtOnce(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -136,7 +136,7 @@ func TestAddressesOfAVPC(t *testing.T) {
 		env.mustSync("web", "d1")
 		assert.Equal(t, metav1.ConditionFalse, ready().Status, "also when there is nothing to do")
 
-		// A list that can be changed ends it, in the next drift round.
+		// With a list that can be changed the next drift round ends the condition.
 		env.Admin("replaceNetworkACLList", "networkid", env.net("denied").ID, "aclid", env.net("tier").ACLID)
 		env.round(5 * time.Minute)
 		assert.Equal(t, metav1.ConditionTrue, ready().Status)

@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// On the wire: no load balancer rule is made or changed on an address after the creation of a firewall rule there has
-// been submitted, when an address is acquired, when ports are added, and when an address is shared.
+// No load balancer rule is created or changed on an address after the creation of a firewall rule was submitted: for a new
+// address, added ports, and a shared address.
 func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -53,8 +53,8 @@ func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 	}
 }
 
-// oneByOne notes creations and deletions of internal load balancers that are submitted before the controller has seen
-// the end of another one's job.
+// oneByOne records creations and deletions of internal load balancers that are submitted before the controller has seen
+// the end of an earlier job.
 type oneByOne struct {
 	loadbalancer.API
 

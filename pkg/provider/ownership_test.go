@@ -81,7 +81,7 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// An address that somebody else released and acquired anew has the same id.
+// An address that somebody else released and acquired again has the same id.
 func TestAddressAcquiredBySomebodyElseIsNotReleased(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -126,7 +126,7 @@ func TestForeignRuleOnOurAddressKeepsIt(t *testing.T) {
 	assert.Contains(t, env.event(loadbalancer.ReasonAddressKept), "by-hand")
 }
 
-// The framework's copy of a Service can be older than what an earlier process recorded on it.
+// The framework's copy of a Service can be older than the records of an earlier process.
 func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -283,8 +283,8 @@ virtualMachines:
 	return b.String()
 }
 
-// What upstream v1.2 and Leaseweb's fork v1.8 left on a real server is taken over: no rule is deleted or made
-// anew, every address stays. What changes is what the Service asked for and did not get.
+// What upstream v1.2 and Leaseweb's fork v1.8 left on a real server is taken over: no rule is deleted or recreated,
+// every address stays. Only settings that the Service asked for and did not get change.
 func TestTakeoverOfRealClusters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"upstream-v1.2.0", "leaseweb-v1.8.1"} {

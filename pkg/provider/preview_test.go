@@ -53,7 +53,7 @@ func TestPreview(t *testing.T) {
 	require.NotNil(t, preview().Refusal)
 	assert.Equal(t, loadbalancer.ReasonInvalidAnnotation, preview().Refusal.Reason)
 	env.edit("web", annotate(annotation.ProxyProtocol, "false", annotation.Address, "203.0.113.33"))
-	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "that the address is another's only its acquisition tells")
+	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "only the acquisition shows that the address belongs to another account")
 }
 
 // Under the policies dry-run and no-delete nothing is done, or nothing taken away.

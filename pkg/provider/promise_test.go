@@ -25,12 +25,12 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// scenario is a piece of a Service's life that is disturbed at every call it makes.
+// scenario is a change of a Service. A fault is injected at every call that the change makes.
 type scenario struct {
 	name  string
 	world []envOption                 // on top of the usual one
-	setup func(env *serviceEnv)       // undisturbed
-	act   func(env *serviceEnv) error // disturbed, and repeated until it succeeds
+	setup func(env *serviceEnv)       // without faults
+	act   func(env *serviceEnv) error // with a fault; repeated until it succeeds
 }
 
 func scenarios() []scenario {
@@ -119,7 +119,7 @@ func maskAddresses(dump []string) []string {
 	return out
 }
 
-// point is one disturbance.
+// point is a fault at one call.
 type point struct {
 	command string
 	nth     int
@@ -138,7 +138,7 @@ func (p point) String() string {
 	return s
 }
 
-// points are all disturbances of the calls that the undisturbed run made.
+// points returns the faults to inject, by the calls of a run without faults.
 func points(ledger []simulator.Call) []point {
 	seen := map[string]int{}
 	var out []point
@@ -175,8 +175,8 @@ func points(ledger []simulator.Call) []point {
 
 var pointsTried atomic.Int64
 
-// Whatever call fails, whatever answer is lost, wherever the process dies: the
-// next syncs converge, nothing is left over, nothing foreign is touched.
+// Whichever call fails, whichever answer is lost, wherever the process is killed: the next syncs converge, nothing is
+// left over, and nothing foreign is changed.
 func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(func() {
@@ -200,7 +200,7 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 			}
 			for _, p := range all {
 				t.Run(p.String(), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { disturb(t, sc, p, want, empty) })
+					synctest.Test(t, func(t *testing.T) { testPoint(t, sc, p, want, empty) })
 				})
 			}
 			t.Logf("%s: %d points tried", sc.name, len(all))
@@ -215,8 +215,8 @@ func withSlowJobs(env *serviceEnv, _ *string) {
 	env.latency = simulator.LatencyProfile{Job: 500 * time.Millisecond / 50}
 }
 
-// disturb runs a scenario with one disturbance, and then without until it is done.
-func disturb(t *testing.T, sc scenario, p point, want, empty []string) {
+// testPoint runs a scenario with one fault, and then without faults until it succeeds.
+func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	env := newEnv(t, append(sc.world, withSlowJobs)...)
 	sc.setup(env)
 	remove := func() {}

@@ -67,7 +67,7 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 	}
 }
 
-// A taken port names the Service that has it only within its namespace.
+// The refusal of a taken port names the Service that has it only in the same namespace.
 func TestPortTakenNamesTheNeighbour(t *testing.T) {
 	t.Parallel()
 	for namespace, named := range map[string]bool{"default": true, "elsewhere": false} {
@@ -88,7 +88,7 @@ func TestPortTakenNamesTheNeighbour(t *testing.T) {
 	}
 }
 
-// Where the nodes are in two tiers and the one that is taken cannot serve, the refusal names the annotation that chooses.
+// If the nodes are in two tiers and the chosen one cannot serve, the refusal names the annotation that selects the tier.
 func TestRefusedTierNamesTheOther(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, withVPC, withWorld(func(w string) string {
@@ -104,9 +104,9 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	env.mustSync("web", "x1", "x2")
 }
 
-// A Service that names a project which does not exist never got anything: it can be deleted, or the framework would
-// keep its finalizer for ever.
-func TestServiceOfAProjectThatIsNotThereCanBeDeleted(t *testing.T) {
+// A Service that names a project which does not exist can be deleted; otherwise the framework would keep its finalizer
+// for ever.
+func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	for name, project := range map[string]string{"by name": "nowhere", "by id": "7c3e1b52-0000-4000-8000-00000000dead"} {
 		parallel(t, name, func(t *testing.T) {
@@ -149,8 +149,7 @@ func TestRemovedAddressIsKept(t *testing.T) {
 	}
 }
 
-// Before the virtual machine of an internal load balancer is destroyed with its rules, an Event says so; as long as a
-// rule stays there is nothing to say.
+// An Event announces that the virtual machine of an internal load balancer is destroyed with its last rule.
 func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, withVPC)

@@ -21,11 +21,10 @@ func asRelease(version string) envOption {
 	return withWorld(func(w string) string { return strings.Replace(w, "version: 4.22.0.0", "version: "+version+".0.0", 1) })
 }
 
-// since tells whether a release, 4.x, has what another brought.
+// since reports whether a release, 4.x, has a feature of another release.
 func since(version, brought string) bool { return len(version) == len(brought) && version >= brought }
 
-// The life of a Service on every release that is supported: what is there at the end of each step is the same on all
-// of them, but for the source ranges of rules, which docs/support-policy.md tells of.
+// The life of a Service on every supported release: the state after each step is the same on all of them, except for the source ranges of rules (docs/support-policy.md).
 func TestServiceOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
@@ -82,8 +81,8 @@ func TestServiceOnEveryRelease(t *testing.T) {
 	}
 }
 
-// In a VPC the rule's own ranges are the only filter: where there are none, the Service's Event says so, and where
-// they cannot be changed, the rule is replaced.
+// In a VPC the ranges of the rule are the only filter. If the release has none, an Event says so; if it cannot change
+// them, the rule is replaced.
 func TestRangesInAVPCOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// mounted is a folder as the kubelet mounts a Secret, with a provider that was made from it.
+// mounted is a cloud-config file, as the kubelet mounts a Secret, and a provider that uses it.
 type mounted struct {
 	*nodeEnv
 	t     *testing.T
@@ -49,7 +49,7 @@ func (m *mounted) write(text string) {
 	require.NoError(m.t, os.WriteFile(m.file, []byte(text), 0o600))
 }
 
-// look is one round, later than any pause.
+// look runs one round, after any pause.
 func (m *mounted) look() {
 	m.clock.Step(reloadLastPause + time.Second)
 	m.p.reloader.look(m.t.Context())
@@ -61,7 +61,7 @@ func (m *mounted) counts() (ok, refused, invalid, pending float64) {
 		testutil.ToFloat64(r.results.WithLabelValues(reloadInvalid)), testutil.ToFloat64(r.pending)
 }
 
-// caller is whose key the controller's next call bears.
+// caller returns the user of the controller's next call.
 func (m *mounted) caller() string {
 	m.t.Helper()
 	m.Ledger().Reset()
@@ -151,7 +151,7 @@ func TestReloadKeepsWhatWorks(t *testing.T) {
 	}
 }
 
-// The files may already be new when a replica begins, and its old key dead.
+// When a replica starts, the files may already be new and its old key invalid.
 func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 	t.Parallel()
 	m := newMounted(t, rotationEnv(t))

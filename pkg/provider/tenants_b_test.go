@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// forgery is what an attacker writes on his Service. The victim's Service is victim/web.
+// forgery is what an attacker writes on its Service. The victim's Service is victim/web.
 type forgery struct {
 	port  int
 	write func(*serviceEnv) []func(*corev1.Service)
@@ -166,7 +166,7 @@ func testForgery(t *testing.T, f forgery, evil string, options ...envOption) {
 	env.same(before, "the deletion")
 }
 
-// A record was true once: the address has been released since, and acquired by somebody else, with the same id.
+// The record of an address that was released and then acquired by somebody else, with the same id, is no proof.
 func TestTenantBReplayedRecord(t *testing.T) {
 	t.Parallel()
 	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {

@@ -158,7 +158,7 @@ func TestTenantCOwnerGoesFirst(t *testing.T) {
 	}
 }
 
-// Rules that Leaseweb's provider made for another cluster are named after the Service too. Only the cluster differs.
+// Rules that Leaseweb's provider made for another cluster have the name of the Service too; only the cluster differs.
 func TestTenantCRulesOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	for name, forged := range map[string]func(*serviceEnv) []func(*corev1.Service){

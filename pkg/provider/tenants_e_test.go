@@ -60,7 +60,7 @@ func TestTenantEKeepIPLoop(t *testing.T) {
 	})
 }
 
-// The default policy denies what opens ports elsewhere or uses what is the account's.
+// The default policy denies settings that open ports elsewhere or use objects of the account.
 func TestTenantEDeniedByDefault(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -127,7 +127,7 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 	})
 }
 
-// A forwarding that appears on an address that a Service already uses does not stop it, and stays.
+// A port forwarding that is added to an address of a Service does not stop the Service, and stays.
 func TestTenantEForwardingThatComesLater(t *testing.T) {
 	t.Parallel()
 	env := newTenantEnv(t)

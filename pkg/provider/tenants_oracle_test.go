@@ -130,7 +130,7 @@ func (env *serviceEnv) snapshot(last *snapshot) *snapshot {
 	return out
 }
 
-// violation is something that a tenant may not bring about.
+// violation is a state that a tenant must not cause.
 type violation struct{ kind, text string }
 
 func (v violation) String() string { return v.kind + ": " + v.text }
@@ -138,7 +138,7 @@ func (v violation) String() string { return v.kind + ": " + v.text }
 // guarded is what an attacker may not change: lines by the id of an address.
 type guarded map[string][]string
 
-// judge compares a snapshot with what may not change. On addresses in use, by port, there may be
+// judge compares a snapshot with what must not change. On addresses in use, by port, there may be
 // more than that, and the firewall rules of these ports may be other ones.
 func judge(now *snapshot, protected guarded, used map[string]map[int]bool, what string) []violation {
 	var out []violation

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// tenantRun is one world with victims, an attacker and foreign objects, and what the oracle knows of it.
+// tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
 type tenantRun struct {
 	*serviceEnv
 	now     *snapshot
@@ -108,7 +108,7 @@ func (r *tenantRun) list(namespace string) []corev1.Service {
 	return list.Items
 }
 
-// harvest remembers what an attacker could copy: job ids and records.
+// harvest collects what an attacker could copy: job ids and records.
 func (r *tenantRun) harvest() {
 	for _, c := range r.Ledger().Find("associateIpAddress", "ccm") {
 		if c.JobID != "" {
@@ -129,7 +129,7 @@ func (r *tenantRun) harvest() {
 	}
 }
 
-// settle forgets what the step has left in the fixtures.
+// settle removes the Events and calls of a step.
 func (r *tenantRun) settle() {
 	r.events()
 	r.reset()
@@ -140,7 +140,7 @@ func (r *tenantRun) violate(kind, format string, args ...any) {
 	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
 }
 
-// step does one action and lets the oracle judge the world.
+// step does one action and checks the state afterwards.
 func (r *tenantRun) step(a action) []violation {
 	r.found = nil
 	a.do(r)
