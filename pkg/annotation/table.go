@@ -3,7 +3,10 @@
 
 package annotation
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
 const (
@@ -33,6 +36,11 @@ func celOneOf(words ...string) string {
 
 // Table is every annotation the provider knows, sorted by name within its writer.
 func Table() []Definition { return table }
+
+// WrittenByController reports whether only the controller writes the annotation.
+func WrittenByController(name string) bool {
+	return slices.ContainsFunc(table, func(d Definition) bool { return d.Name == name && d.Writer == ByController })
+}
 
 var table = []Definition{
 	{

@@ -238,7 +238,7 @@ func (env *serviceEnv) sync(key string, nodes ...string) error {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return env.remove(key)
 	}
-	env.lb.backoff.forget(svc.UID) // its time has come
+	env.lb.backoff.Forget(svc.UID) // its time has come
 	status, err := env.lb.EnsureLoadBalancer(env.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (env *serviceEnv) serveMany(n int, ports []int, nodes ...string) {
 func (env *serviceEnv) remove(key string) error {
 	env.t.Helper()
 	svc := env.get(key)
-	env.lb.backoff.forget(svc.UID) // its time has come
+	env.lb.backoff.Forget(svc.UID) // its time has come
 	_, exists, err := env.lb.GetLoadBalancer(env.killer.life(), "kubernetes", svc)
 	if err == nil && exists {
 		err = env.lb.EnsureLoadBalancerDeleted(env.killer.life(), "kubernetes", svc)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -156,7 +157,7 @@ func TestTenantWaitingServiceGoes(t *testing.T) {
 		env.edit("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 		time.Sleep(10 * time.Second)
 		env.count()
-		env.p.lb.freed(helpedByAddress)
+		env.p.lb.freed(backoff.ByAddress)
 		time.Sleep(30 * time.Minute)
 		calls, _ := env.count()
 		assert.NotContains(t, calls, "associateIpAddress")

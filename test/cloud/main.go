@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/test/cloud/suite"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // The exit codes.
@@ -82,7 +82,7 @@ func run(ctx context.Context, interrupted func(), args []string, getenv func(str
 // build gets the programs ready.
 func build(ctx context.Context, s *settings, stderr io.Writer) error {
 	var err error
-	s.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
+	s.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
 		_, _ = fmt.Fprintln(stderr, "building", name)
 	}})
 	if err != nil {
