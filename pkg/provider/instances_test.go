@@ -195,8 +195,7 @@ func TestInstanceExists(t *testing.T) {
 		{name: "no id, by name", node: k8sNode("w1", ""), want: true},
 		{name: "no id, no VM", node: k8sNode("elsewhere", ""), err: "existence cannot be judged without a provider id"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			_, o := fakeClockOptions()
 			n := c.nodes
 			if n == 0 {
