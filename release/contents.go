@@ -16,67 +16,67 @@ import (
 	"github.com/csccm/csccm/release/verify"
 )
 
-// madeFile describes the release. `release make` writes it and `release publish` reads it.
-const madeFile = "release.json"
+// contentsFile describes the release. `release make` writes it and `release publish` reads it.
+const contentsFile = "release.json"
 
 // unchecked means that govulncheck was not run or failed.
 const unchecked = "not checked"
 
-// made is a release in a directory.
-type made struct {
-	SchemaVersion int           `json:"schemaVersion"`
-	Version       string        `json:"version"`
-	Tag           string        `json:"tag"`
-	Commit        string        `json:"commit"`
-	Go            string        `json:"go"`
-	Kubernetes    kubernetes    `json:"kubernetes"`
-	Vulnerability string        `json:"vulnerabilities"`
-	Images        []madeImage   `json:"images"`
-	Chart         string        `json:"chart"`
-	Archives      []madeArchive `json:"archives"`
-	// files are the names of all files; only readMade sets it.
+// releaseContents lists what a release in a directory consists of.
+type releaseContents struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	Version       string            `json:"version"`
+	Tag           string            `json:"tag"`
+	Commit        string            `json:"commit"`
+	Go            string            `json:"go"`
+	Kubernetes    kubernetes        `json:"kubernetes"`
+	Vulnerability string            `json:"vulnerabilities"`
+	Images        []releasedImage   `json:"images"`
+	Chart         string            `json:"chart"`
+	Archives      []releasedArchive `json:"archives"`
+	// files are the names of all files; only readContents sets it.
 	files []string
 }
 
-// madeImage is an image in an OCI archive.
-type madeImage struct {
+// releasedImage is an image in an OCI archive.
+type releasedImage struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 	// Digest is the digest of the image index, as sha256:HEX.
-	Digest    string         `json:"digest"`
-	Platforms []madePlatform `json:"platforms"`
+	Digest    string             `json:"digest"`
+	Platforms []releasedPlatform `json:"platforms"`
 }
 
-type madePlatform struct {
+type releasedPlatform struct {
 	Platform string `json:"platform"`
 	Digest   string `json:"digest"`
 	SBOM     string `json:"sbom"`
 }
 
-type madeArchive struct {
+type releasedArchive struct {
 	Name     string `json:"name"`
 	Platform string `json:"platform"`
 	File     string `json:"file"`
 	SBOM     string `json:"sbom"`
 }
 
-func (m *made) write(dir string) error {
+func (m *releaseContents) write(dir string) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writePublic(filepath.Join(dir, madeFile), append(data, '\n'))
+	return writePublic(filepath.Join(dir, contentsFile), append(data, '\n'))
 }
 
-// readMade reads a release and verifies that its files match SHA256SUMS.
-func readMade(dir string) (*made, error) {
-	data, err := os.ReadFile(filepath.Join(dir, madeFile))
+// readContents reads a release and verifies that its files match SHA256SUMS.
+func readContents(dir string) (*releaseContents, error) {
+	data, err := os.ReadFile(filepath.Join(dir, contentsFile))
 	if err != nil {
 		return nil, fmt.Errorf("no release found (release make creates one): %w", err)
 	}
-	var m made
+	var m releaseContents
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w", madeFile, err)
+		return nil, fmt.Errorf("%s: %w", contentsFile, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, verify.SumsFile))
 	if err != nil {
