@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -158,10 +158,10 @@ func decideOrphans(in balanceFacts, addresses []cloudstack.PublicIP, clusterID s
 	}
 	for i := range addresses {
 		a := &addresses[i]
-		uid := a.Tags[loadbalancer.TagServiceUID]
-		if uid != "" && a.Tags[loadbalancer.TagCluster] == clusterID && !living[uid] {
+		uid := a.Tags[lbplan.TagServiceUID]
+		if uid != "" && a.Tags[lbplan.TagCluster] == clusterID && !living[uid] {
 			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
-				"tagged as of Service %s of cluster %q, which is not here", a.Tags[loadbalancer.TagService], clusterID)})
+				"tagged as of Service %s of cluster %q, which is not here", a.Tags[lbplan.TagService], clusterID)})
 		}
 	}
 	if len(objects) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -160,7 +160,7 @@ func decidePolicy(in policyFacts) Finding {
 func decideShared(in balanceFacts, addresses []cloudstack.PublicIP) Finding {
 	owners := map[string]types.UID{}
 	for i := range addresses {
-		if uid := addresses[i].Tags[loadbalancer.TagServiceUID]; uid != "" {
+		if uid := addresses[i].Tags[lbplan.TagServiceUID]; uid != "" {
 			owners[addresses[i].Address] = types.UID(uid)
 		}
 	}
@@ -220,7 +220,7 @@ func serviceObject(s *corev1.Service, message string) Object {
 // contradiction returns how the tags of an address contradict that it was acquired for a Service; "" when they do not.
 // silent means that missing tags are no contradiction.
 func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) string {
-	cluster, tagged := a.Tags[loadbalancer.TagCluster], a.Tags[loadbalancer.TagServiceUID]
+	cluster, tagged := a.Tags[lbplan.TagCluster], a.Tags[lbplan.TagServiceUID]
 	switch {
 	case cluster == "" && tagged == "" && silent:
 		return ""
@@ -229,7 +229,7 @@ func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) s
 	case !provider.OwnClusterTag(cluster, clusterID, tagged == uid):
 		return fmt.Sprintf("CloudStack's tags name cluster %q", cluster)
 	case tagged != "" && tagged != uid:
-		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[loadbalancer.TagService])
+		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[lbplan.TagService])
 	}
 	return "" // an address that its Service left to others of this cluster has no UID
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // A Service whose request for an address is removed keeps the address, and one Normal Event says so.
@@ -29,15 +29,15 @@ func TestRemovedAddressIsKept(t *testing.T) {
 			b.service([]int{80}, c.set)
 			b.mustSync("w1")
 			b.mustSync("w1")
-			assert.Empty(t, b.event(loadbalancer.ReasonAddressKept))
+			assert.Empty(t, b.event(plan.ReasonAddressKept))
 			b.change(c.unset)
 			b.mustSync("w1")
 			assert.Equal(t, "203.0.113.40", b.ip())
-			event := b.event(loadbalancer.ReasonAddressKept)
+			event := b.event(plan.ReasonAddressKept)
 			assert.True(t, strings.HasPrefix(event, "Normal "), event)
 			assert.Contains(t, event, "keeps 203.0.113.40")
 			b.mustSync("w1")
-			assert.Empty(t, b.event(loadbalancer.ReasonAddressKept), "once")
+			assert.Empty(t, b.event(plan.ReasonAddressKept), "once")
 		})
 	}
 }
@@ -53,7 +53,7 @@ func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 	b.events()
 	b.killer.arm("deleteLoadBalancer", 1, false) // what comes before the first deletion
 	require.Error(t, b.sync("i1", "i2"))
-	event := b.event(loadbalancer.ReasonRuleReplaced)
+	event := b.event(plan.ReasonRuleReplaced)
 	assert.Contains(t, event, "virtual machine")
 	assert.Contains(t, event, "algorithm")
 	list, err := b.inspect.ListInternalLoadBalancers(t.Context(), cloudstack.InternalLoadBalancerQuery{})

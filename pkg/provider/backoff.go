@@ -22,7 +22,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // helpedBy is what could make the next sync of a Service succeed.
@@ -54,16 +54,16 @@ func (h helpedBy) held() bool { return h != helpedByTime && h != helpedByAnswer 
 
 // helps classifies the error of a sync.
 func helps(err error) helpedBy {
-	if _, pending := errors.AsType[*loadbalancer.WaitError](err); pending {
+	if _, pending := errors.AsType[*plan.WaitError](err); pending {
 		return helpedByAnswer
 	}
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		switch refusal.Reason {
-		case loadbalancer.ReasonAddressUnavailable, "NotAllowed": // a policy may limit the number of addresses
+		case plan.ReasonAddressUnavailable, "NotAllowed": // a policy may limit the number of addresses
 			return helpedByAddress
-		case loadbalancer.ReasonPortTaken:
+		case plan.ReasonPortTaken:
 			return helpedByPort
-		case loadbalancer.ReasonNoNodes, loadbalancer.ReasonNoBackends, loadbalancer.ReasonSeveralNetworks, loadbalancer.ReasonNoSuchNetwork, loadbalancer.ReasonUnsupportedNetwork:
+		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork, plan.ReasonUnsupportedNetwork:
 			return helpedByNodes
 		default:
 			return helpedByChange
@@ -233,7 +233,7 @@ func (w work) nearer(nearest int) bool {
 func (b *backoff) failed(a attempt, err error, did work) time.Duration {
 	kind := helps(err)
 	var asked time.Duration
-	if pending, ok := errors.AsType[*loadbalancer.WaitError](err); ok {
+	if pending, ok := errors.AsType[*plan.WaitError](err); ok {
 		asked = pending.After
 	}
 	b.mu.Lock()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 func TestBackoffDelays(t *testing.T) {
@@ -54,7 +54,7 @@ func TestBackoffDelays(t *testing.T) {
 
 func TestBackoffKinds(t *testing.T) {
 	t.Parallel()
-	refusal := func(r loadbalancer.Reason) error { return &loadbalancer.RefusalError{Reason: r} }
+	refusal := func(r plan.Reason) error { return &plan.RefusalError{Reason: r} }
 	failed := func(k cloudstack.Kind) error {
 		return fmt.Errorf("acquire an address: %w", &cloudstack.Error{Kind: k, Command: "associateIpAddress"})
 	}
@@ -77,12 +77,12 @@ func TestBackoffKinds(t *testing.T) {
 		{"no such project", &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects"}, helpedByChange},
 		{"may have happened", &cloudstack.Error{Kind: cloudstack.KindLimit, MayHaveHappened: true}, helpedByTime},
 		{"API server", errors.New("conflict"), helpedByTime},
-		{"answer", &loadbalancer.WaitError{Message: "not listed yet"}, helpedByAnswer},
-		{"address refused", errors.Join(refusal(loadbalancer.ReasonAddressUnavailable), errors.New("and more")), helpedByAddress},
-		{"port refused", refusal(loadbalancer.ReasonPortTaken), helpedByPort},
-		{"no node", refusal(loadbalancer.ReasonNoNodes), helpedByNodes},
-		{"no VM", refusal(loadbalancer.ReasonNoBackends), helpedByNodes},
-		{"annotation", refusal(loadbalancer.ReasonInvalidAnnotation), helpedByChange},
+		{"answer", &plan.WaitError{Message: "not listed yet"}, helpedByAnswer},
+		{"address refused", errors.Join(refusal(plan.ReasonAddressUnavailable), errors.New("and more")), helpedByAddress},
+		{"port refused", refusal(plan.ReasonPortTaken), helpedByPort},
+		{"no node", refusal(plan.ReasonNoNodes), helpedByNodes},
+		{"no VM", refusal(plan.ReasonNoBackends), helpedByNodes},
+		{"annotation", refusal(plan.ReasonInvalidAnnotation), helpedByChange},
 	} {
 		assert.Equal(t, c.want, helps(c.err), c.name)
 	}
@@ -137,7 +137,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 		{name: "Kubernetes' own annotation", err: limit, change: annotate(annotation.SourceRangesBeta, "10.0.0.0/8"), begins: true},
 		{name: "spec", err: limit, change: func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) }, begins: true},
 		{name: "nodes do not help", err: limit, nodes: nodesNamed("w1", "w2")},
-		{name: "nodes help", err: &loadbalancer.RefusalError{Reason: loadbalancer.ReasonNoNodes}, nodes: nodesNamed("w1", "w2"), begins: true},
+		{name: "nodes help", err: &plan.RefusalError{Reason: plan.ReasonNoNodes}, nodes: nodesNamed("w1", "w2"), begins: true},
 		{name: "rules follow the nodes", err: limit, serves: true, nodes: nodesNamed("w1", "w2"), begins: true},
 		{name: "transient", err: &cloudstack.Error{Kind: cloudstack.KindTransient}, begins: true},
 	} {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const (
@@ -68,7 +69,7 @@ func TestDriftLoopRepairs(t *testing.T) {
 			b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 			b.lb.driftRound(ctx)
 			assert.Equal(t, want, b.dump())
-			assert.NotEmpty(t, b.event(loadbalancer.ReasonDriftRepaired))
+			assert.NotEmpty(t, b.event(plan.ReasonDriftRepaired))
 
 			// The address itself: another one serves, and the status says so.
 			b.byHand(b.inspect.DisassociateIP(ctx, ips[0].ID))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -95,11 +95,11 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	ip := b.ip()
 	assert.Contains(t, b.get().Annotations[annotation.Addresses], ip)
 	assert.NotContains(t, b.dump(), "address "+ip+" Allocated "+webTags)
-	assert.Empty(t, b.event(loadbalancer.ReasonTagsFailed), "one failure passes")
+	assert.Empty(t, b.event(plan.ReasonTagsFailed), "one failure passes")
 	b.restart()
 	b.mustSync("w1", "w2")
 	b.lb.driftRound(t.Context())
-	event := b.event(loadbalancer.ReasonTagsFailed)
+	event := b.event(plan.ReasonTagsFailed)
 	assert.Contains(t, event, "Failed by an injected fault")
 	assert.Contains(t, event, "tag address "+ip)
 
@@ -110,8 +110,8 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	require.NoError(t, err)
 	for i := range rules {
 		if rules[i].PublicIP == ip {
-			assert.Equal(t, "test", rules[i].Tags[loadbalancer.TagCluster])
+			assert.Equal(t, "test", rules[i].Tags[plan.TagCluster])
 		}
 	}
-	assert.Empty(t, b.event(loadbalancer.ReasonTagsFailed))
+	assert.Empty(t, b.event(plan.ReasonTagsFailed))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -165,7 +165,7 @@ func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
 			b.restart()
 			require.NoError(t, b.repeat((*bed).remove))
 			assert.Equal(t, before, b.dump(), "nothing is left open")
-			assert.NotEmpty(t, b.event(loadbalancer.ReasonAddressKept))
+			assert.NotEmpty(t, b.event(plan.ReasonAddressKept))
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // A VM that is being made has no NIC yet.
@@ -60,7 +60,7 @@ func TestFlaw14NetworkOfTheNodes(t *testing.T) {
 
 	// A node in another network alone does not keep the others from serving. For a new Service the network has to be named.
 	b.mustSync("w1", "s1")
-	assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+	assert.Contains(t, b.event(plan.ReasonNodeOutside), "s1")
 	b.service([]int{81}, uid(mailUID), func(s *corev1.Service) { s.Name = "mail" })
 	require.ErrorContains(t, b.syncAs("mail", "w1", "s1"), "several networks")
 	b.changeAs("mail", annotate(annotation.Network, "k8s-net"))
@@ -82,7 +82,7 @@ func TestFlaw16NoEligibleNode(t *testing.T) {
 		for _, r := range grep(b.dump(), webLB) {
 			assert.True(t, strings.HasSuffix(r, " []"), r)
 		}
-		assert.NotEmpty(t, b.event(loadbalancer.ReasonNoBackends))
+		assert.NotEmpty(t, b.event(plan.ReasonNoBackends))
 	}
 }
 

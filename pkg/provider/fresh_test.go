@@ -19,7 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // asAdmin makes one call as a root admin.
@@ -115,7 +115,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		b.service([]int{80})
 		b.mustSync("w1")
 		require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nodesNamed("w1", "s1")))
-		assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Contains(t, b.event(plan.ReasonNodeOutside), "s1")
 		b.operator("addNicToVirtualMachine", "virtualmachineid", b.vm("s1"), "networkid", b.net("k8s-net").ID)
 		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.lb.driftRound(t.Context())
@@ -166,7 +166,7 @@ func TestReplacedACLListIsSeenInADriftRound(t *testing.T) {
 			b.events()
 			b.lb.driftRound(t.Context())
 			assert.Empty(t, ours(), "items of a list that is used no longer go")
-			assert.Contains(t, b.event(loadbalancer.ReasonDefaultACL), "list of its own")
+			assert.Contains(t, b.event(plan.ReasonDefaultACL), "list of its own")
 		})
 	}
 }

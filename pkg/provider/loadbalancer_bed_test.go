@@ -29,6 +29,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -293,7 +294,7 @@ func (b *bed) ip() string {
 
 func (b *bed) events() []string { return drain(b.recorder.Events) }
 
-func (b *bed) event(reason loadbalancer.Reason) string {
+func (b *bed) event(reason plan.Reason) string {
 	for _, e := range b.events() {
 		if strings.Contains(e, " "+string(reason)+" ") {
 			return e

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // policies are the stickiness of the Service's rules by port.
@@ -133,7 +133,7 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	_, err = slices.Update(t.Context(), endpointSlice(nil), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(members(), "[]") }, waitLong, waitStep)
-	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+	assert.Contains(t, b.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 }
 
 // A Service with externalTrafficPolicy Local gets its address before its Pods are ready, as any other: the nodes tell
@@ -146,7 +146,7 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	b.mustSync("w1", "w2", "w3")
 	b.watched("endpointslices")
 	assert.Contains(t, of(b.dump(), b.ip())[2], "[]")
-	assert.Contains(t, b.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+	assert.Contains(t, b.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 
 	yes := true
 	_, err := b.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
@@ -206,7 +206,7 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	b.change(annotate(annotation.Network, "second-net"))
 	b.events()
 	sync()
-	assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "m2")
+	assert.Contains(t, b.event(plan.ReasonNodeOutside), "m2")
 	assert.NotEqual(t, old, b.ip())
 	assert.Empty(t, of(b.dump(), old))
 	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
@@ -227,7 +227,7 @@ func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 		}
 		b.events()
 		b.mustSync("w1", "s1", "w3")
-		assert.Contains(t, b.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Contains(t, b.event(plan.ReasonNodeOutside), "s1")
 		assert.Equal(t, ip, b.ip())
 		assert.Contains(t, of(b.dump(), ip)[2], "[w1 w3]")
 	}
@@ -286,10 +286,10 @@ func TestConditions(t *testing.T) {
 	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
 	require.Error(t, b.sync("w1"))
 	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
-	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), condition(ConditionReady).Reason)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(ConditionReady).Reason)
 	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
 	require.NotNil(t, b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
-	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), *b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), *b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
 	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
 	b.mustSync("w1")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // What upstream v1.2 and older providers leave is taken over without a change.
@@ -124,7 +124,7 @@ func TestForeignRuleOnOurAddressKeepsIt(t *testing.T) {
 		"firewall tcp 9000-9000 [0.0.0.0/0]",
 		"rule by-hand 9000->9000 tcp roundrobin [] []",
 	}, of(b.dump(), ip))
-	assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), "by-hand")
+	assert.Contains(t, b.event(plan.ReasonAddressKept), "by-hand")
 }
 
 // The framework's copy of a Service can be older than what an earlier process recorded on it.

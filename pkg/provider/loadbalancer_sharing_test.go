@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const mailUID = "9d3e1b52-0000-4000-8000-00000000abcd"
@@ -68,7 +68,7 @@ func TestSharedAddress(t *testing.T) {
 		ip := sharing(b)
 		b.changeAs("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 80) })
 		require.ErrorContains(t, b.syncAs("mail", "w1"), "port 80")
-		assert.NotEmpty(t, b.event(loadbalancer.ReasonPortTaken))
+		assert.NotEmpty(t, b.event(plan.ReasonPortTaken))
 		assert.Len(t, of(b.dump(), ip), 5)
 	})
 	t.Run("both go at once", func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -46,7 +46,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	require.Len(t, records.Addresses, 1)
 	assert.Empty(t, records.Pending)
 	assert.True(t, records.Addresses[0].Allocated && records.Addresses[0].Tagged)
-	assert.Contains(t, b.event(loadbalancer.ReasonAllocatedAddress), ip)
+	assert.Contains(t, b.event(plan.ReasonAllocatedAddress), ip)
 
 	// A port goes, one comes, a node port changes.
 	b.change(func(s *corev1.Service) {
@@ -61,7 +61,7 @@ func TestServiceLifeCycle(t *testing.T) {
 		"rule " + webLB + "-tcp-443 443->30443 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 		"rule " + webLB + "-tcp-81 81->31999 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 	}, of(b.dump(), ip))
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonRuleReplaced))
+	assert.NotEmpty(t, b.event(plan.ReasonRuleReplaced))
 
 	// PROXY protocol and affinity, in place.
 	b.reset()
@@ -80,7 +80,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	b.events()
 	require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nil))
 	assert.Contains(t, of(b.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] []")
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonNoBackends))
+	assert.NotEmpty(t, b.event(plan.ReasonNoBackends))
 
 	// Hostname in place of the address.
 	b.change(annotate(annotation.Hostname, "lb.example.org"))
@@ -96,7 +96,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
 	require.NoError(t, err)
 	assert.False(t, exists)
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonAddressReleased))
+	assert.NotEmpty(t, b.event(plan.ReasonAddressReleased))
 }
 
 func TestSourceRanges(t *testing.T) {
@@ -154,7 +154,7 @@ func TestStaticAddress(t *testing.T) {
 		assert.Equal(t, "203.0.113.31", b.ip())
 		require.NoError(t, b.remove())
 		assert.Equal(t, before, b.dump())
-		assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), "nothing proves that this controller acquired it")
+		assert.Contains(t, b.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
 	})
 	t.Run("beside somebody else's rules: only ours go", func(t *testing.T) {
 		t.Parallel()
@@ -190,20 +190,20 @@ func TestStaticAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		ports  []int
-		reason loadbalancer.Reason
+		reason plan.Reason
 	}{
-		"another account's":      {address("203.0.113.33"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"another network's":      {address("203.0.113.32"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"outside of the ranges":  {address("198.51.100.1"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"port taken":             {address(foreignIP), []int{80}, loadbalancer.ReasonPortTaken},
-		"DNS on source NAT":      {address(sourceNAT), []int{53}, loadbalancer.ReasonReservedPort},
-		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, loadbalancer.ReasonInvalidAnnotation},
-		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, loadbalancer.ReasonInvalidAnnotation},
-		"UDP":                    {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80}, loadbalancer.ReasonUnsupportedProto},
-		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, loadbalancer.ReasonReservedPort},
-		"TCP and UDP on a port":  {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81; s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80, 81}, loadbalancer.ReasonMixedProtocols},
-		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, loadbalancer.ReasonNoNodePort},
-		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, loadbalancer.ReasonInvalidPort},
+		"another account's":      {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
+		"another network's":      {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
+		"outside of the ranges":  {address("198.51.100.1"), []int{80}, plan.ReasonAddressUnavailable},
+		"port taken":             {address(foreignIP), []int{80}, plan.ReasonPortTaken},
+		"DNS on source NAT":      {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
+		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, plan.ReasonInvalidAnnotation},
+		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, plan.ReasonInvalidAnnotation},
+		"UDP":                    {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80}, plan.ReasonUnsupportedProto},
+		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, plan.ReasonReservedPort},
+		"TCP and UDP on a port":  {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81; s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80, 81}, plan.ReasonMixedProtocols},
+		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, plan.ReasonNoNodePort},
+		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, plan.ReasonInvalidPort},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +237,7 @@ func TestNodesOfAService(t *testing.T) {
 		before := b.dump()
 		require.Error(t, b.sync("x1", "x2"))
 		assert.Equal(t, before, b.dump())
-		assert.NotEmpty(t, b.event(loadbalancer.ReasonNoBackends))
+		assert.NotEmpty(t, b.event(plan.ReasonNoBackends))
 	})
 	t.Run("in two networks", func(t *testing.T) {
 		t.Parallel()
@@ -250,7 +250,7 @@ func TestNodesOfAService(t *testing.T) {
 		b := newBed(t)
 		b.service([]int{80})
 		require.Error(t, b.sync())
-		assert.NotEmpty(t, b.event(loadbalancer.ReasonNoNodes))
+		assert.NotEmpty(t, b.event(plan.ReasonNoNodes))
 	})
 }
 
@@ -284,14 +284,14 @@ func TestDriftIsRepaired(t *testing.T) {
 	b.clock.SetTime(b.clock.Now().Add(6 * time.Minute))
 	b.mustSync("w1", "w2")
 	assert.Equal(t, want, b.dump())
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonDriftRepaired))
+	assert.NotEmpty(t, b.event(plan.ReasonDriftRepaired))
 
 	// The address itself.
 	wait(b.inspect.DisassociateIP(ctx, ips[0].ID))
 	b.clock.SetTime(b.clock.Now().Add(6 * time.Minute))
 	b.mustSync("w1", "w2")
 	assert.Len(t, of(b.dump(), b.ip()), 4)
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonAddressLost))
+	assert.NotEmpty(t, b.event(plan.ReasonAddressLost))
 	require.NoError(t, b.remove())
 }
 
@@ -304,7 +304,7 @@ func TestKeepIP(t *testing.T) {
 	require.NoError(t, b.remove())
 	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(b.dump(), ip),
 		"kept, without rules, with a tag that says by whom")
-	assert.Contains(t, b.event(loadbalancer.ReasonAddressKept), annotation.KeepIP)
+	assert.Contains(t, b.event(plan.ReasonAddressKept), annotation.KeepIP)
 	_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
 	require.NoError(t, err)
 	assert.False(t, exists)
@@ -326,7 +326,7 @@ accounts:
 	before := b.dump()
 	b.service([]int{80})
 	b.mustSync("w1")
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonTagsRefused))
+	assert.NotEmpty(t, b.event(plan.ReasonTagsRefused))
 	b.restart()
 	b.mustSync("w1")
 	assert.Equal(t, "address Allocated []", of(b.dump(), b.ip())[0])
@@ -392,8 +392,8 @@ func TestAddressLimits(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		status int
-		reason loadbalancer.Reason
-	}{{532, loadbalancer.ReasonAddressLimit}, {533, loadbalancer.ReasonNoFreeAddress}} {
+		reason plan.Reason
+	}{{532, plan.ReasonAddressLimit}, {533, plan.ReasonNoFreeAddress}} {
 		b := newBed(t)
 		b.service([]int{80})
 		remove := b.sim.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore, HTTPStatus: tc.status, Text: "no"})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // withVPC adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
@@ -172,13 +172,13 @@ func TestAddressesOfAVPC(t *testing.T) {
 		b := newBed(t, withVPC)
 		b.service([]int{80})
 		b.mustSync("d1")
-		assert.Contains(t, b.event(loadbalancer.ReasonDefaultACL), "list of its own")
+		assert.Contains(t, b.event(plan.ReasonDefaultACL), "list of its own")
 		ready := func() *metav1.Condition {
 			return apimeta.FindStatusCondition(b.get().Status.Conditions, ConditionReady)
 		}
 		require.NotNil(t, ready())
 		assert.Equal(t, metav1.ConditionFalse, ready().Status)
-		assert.Equal(t, string(loadbalancer.ReasonDefaultACL), ready().Reason)
+		assert.Equal(t, string(plan.ReasonDefaultACL), ready().Reason)
 		assert.Contains(t, ready().Message, "list of its own")
 		b.mustSync("d1")
 		assert.Equal(t, metav1.ConditionFalse, ready().Status, "also when there is nothing to do")
@@ -194,7 +194,7 @@ func TestAddressesOfAVPC(t *testing.T) {
 		b := newBed(t, withVPC)
 		b.service([]int{80}, annotate(annotation.SourceCIDRs, ""))
 		b.mustSync("d1")
-		assert.Empty(t, b.event(loadbalancer.ReasonDefaultACL))
+		assert.Empty(t, b.event(plan.ReasonDefaultACL))
 		assert.True(t, apimeta.IsStatusConditionTrue(b.get().Status.Conditions, ConditionReady))
 	})
 	t.Run("ACLs can be left alone", func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // withOtherProject adds a project beside what the cluster has.
@@ -36,16 +36,16 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 		name   string
 		living bool // the Service is served before
 		change func(*corev1.Service)
-		reason loadbalancer.Reason
+		reason plan.Reason
 		wants  []string
 	}{
-		{"unknown certificate", false, annotate(annotation.SSLCertificate, unknown), loadbalancer.ReasonNoSuchCertificate, []string{annotation.SSLCertificate, unknown, "upload"}},
-		{"unknown project by name", false, set(annotation.Project, "nowhere"), loadbalancer.ReasonNoSuchProject, []string{annotation.Project, `"nowhere"`, "correct the annotation"}},
-		{"unknown project by id", false, set(annotation.Project, unknown), loadbalancer.ReasonNoSuchProject, []string{annotation.Project, unknown, "correct the annotation"}},
-		{"project without the nodes", false, set(annotation.Project, "dev"), loadbalancer.ReasonNoBackends, []string{annotation.Project, `"dev"`, "correct or remove the annotation"}},
-		{"project changed", true, set(annotation.Project, "dev"), loadbalancer.ReasonProjectChanged, []string{annotation.Project, `"dev"`, "remove the annotation"}},
-		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), loadbalancer.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
-		{"project changed to an unknown id", true, set(annotation.Project, unknown), loadbalancer.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
+		{"unknown certificate", false, annotate(annotation.SSLCertificate, unknown), plan.ReasonNoSuchCertificate, []string{annotation.SSLCertificate, unknown, "upload"}},
+		{"unknown project by name", false, set(annotation.Project, "nowhere"), plan.ReasonNoSuchProject, []string{annotation.Project, `"nowhere"`, "correct the annotation"}},
+		{"unknown project by id", false, set(annotation.Project, unknown), plan.ReasonNoSuchProject, []string{annotation.Project, unknown, "correct the annotation"}},
+		{"project without the nodes", false, set(annotation.Project, "dev"), plan.ReasonNoBackends, []string{annotation.Project, `"dev"`, "correct or remove the annotation"}},
+		{"project changed", true, set(annotation.Project, "dev"), plan.ReasonProjectChanged, []string{annotation.Project, `"dev"`, "remove the annotation"}},
+		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), plan.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
+		{"project changed to an unknown id", true, set(annotation.Project, unknown), plan.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestPortTakenNamesTheNeighbour(t *testing.T) {
 			b.service([]int{80}, annotate(annotation.Address, ip))
 			b.events()
 			require.Error(t, b.sync("w1", "w2"))
-			event := b.event(loadbalancer.ReasonPortTaken)
+			event := b.event(plan.ReasonPortTaken)
 			assert.Contains(t, event, "port 80 of address "+ip)
 			assert.Equal(t, named, strings.Contains(event, "Service default/mail"), event)
 			assert.NotContains(t, event, "elsewhere")
@@ -117,7 +117,7 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	}))
 	b.service([]int{80}, annotate(annotation.Internal, "true"))
 	require.Error(t, b.sync("x1", "x2"))
-	assert.Contains(t, b.event(loadbalancer.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
+	assert.Contains(t, b.event(plan.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
 	b.change(annotate(annotation.Network, "inner"))
 	require.NoError(t, b.sync("x1", "x2"))
 }

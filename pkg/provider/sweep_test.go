@@ -15,14 +15,14 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // ruleTags are the keys of the tags of load balancer rules, there or gone, by the rule's id.
 func (b *bed) ruleTags() map[string][]string {
 	b.t.Helper()
-	tags, err := b.inspect.ListTags(b.t.Context(), cloudstack.TagQuery{ResourceType: loadbalancer.ResourceRule})
+	tags, err := b.inspect.ListTags(b.t.Context(), cloudstack.TagQuery{ResourceType: plan.ResourceRule})
 	require.NoError(b.t, err)
 	out := map[string][]string{}
 	for i := range tags {
@@ -59,7 +59,7 @@ func (b *bed) did(s cloudstack.Submitted, err error) string {
 
 func (b *bed) tagRule(id string, tags map[string]string) {
 	b.t.Helper()
-	b.did(b.inspect.CreateTags(b.t.Context(), loadbalancer.ResourceRule, []string{id}, tags))
+	b.did(b.inspect.CreateTags(b.t.Context(), plan.ResourceRule, []string{id}, tags))
 }
 
 // CloudStack keeps the tags of deleted rules: a sweep deletes this cluster's own, and no others.
@@ -76,7 +76,7 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 	ip := b.ip()
 	stays, port81 := b.ruleOn(ip, 80), b.ruleOn(ip, 81)
 
-	ours := map[string]string{loadbalancer.TagCluster: "test", "team": "web"}
+	ours := map[string]string{plan.TagCluster: "test", "team": "web"}
 	inner, err := b.inspect.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{})
 	require.NoError(t, err)
 	require.Len(t, inner, 1)
@@ -94,7 +94,7 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 
 	// Rules of others on an address of theirs: of another cluster, of one whose name differs by its case, and of nobody.
 	var foreign []string
-	for i, tags := range []map[string]string{{loadbalancer.TagCluster: "other"}, {loadbalancer.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
+	for i, tags := range []map[string]string{{plan.TagCluster: "other"}, {plan.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
 		s, err := b.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
 			Name: "foreign", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: ips[0].ID, PublicPort: 9000 + i, PrivatePort: 9000,
 		})

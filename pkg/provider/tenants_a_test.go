@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -49,7 +49,7 @@ func TestTenantAForeignFirewallRules(t *testing.T) {
 				before := e.world()
 				key := namespace + "/ssh"
 				e.create(key, []int{tc.port}, at(tc.ip), ranges("10.0.0.0/8"))
-				e.refused(key, reasonNotAllowed, loadbalancer.ReasonPortTaken, loadbalancer.ReasonAddressUnavailable)
+				e.refused(key, reasonNotAllowed, plan.ReasonPortTaken, plan.ReasonAddressUnavailable)
 				e.restart()
 				require.Error(t, e.sync(key))
 				e.drift()

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // called makes a controller of a cluster with that id, which was called kubernetes before.
@@ -61,7 +61,7 @@ func TestTenantCFormerNameOfTheCluster(t *testing.T) {
 // Another cluster that has no id either is called kubernetes too: its addresses are not ours.
 func TestTenantCAnotherClusterOfTheFormerName(t *testing.T) {
 	t.Parallel()
-	other := loadbalancer.Tags(commonClusterID, loadbalancer.Service{Namespace: "default", Name: "web", UID: mailUID})
+	other := plan.Tags(commonClusterID, plan.Service{Namespace: "default", Name: "web", UID: mailUID})
 	var tags []string
 	for k, v := range other {
 		tags = append(tags, k+": "+v)

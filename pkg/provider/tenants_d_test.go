@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // What CloudStack would write unchanged into the router's haproxy.cfg is refused.
@@ -42,7 +42,7 @@ func TestTenantDStickinessOptions(t *testing.T) {
 			t.Parallel()
 			e := newTenantEnv(t)
 			e.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, tc[0], annotation.StickinessOptions, tc[1]))
-			e.refused("attacker/web", loadbalancer.ReasonInvalidAnnotation)
+			e.refused("attacker/web", plan.ReasonInvalidAnnotation)
 		})
 	}
 	for name, options := range map[string][2]string{
@@ -65,7 +65,7 @@ func TestTenantDAppCookieOnAVirtualRouter(t *testing.T) {
 		e := newTenantEnv(t)
 		key := namespace + "/web"
 		e.create(key, []int{80}, annotate(annotation.StickinessMethod, "app-cookie", annotation.StickinessOptions, "cookie-name=SRV,holdtime=3h,length=52"))
-		e.refused(key, loadbalancer.ReasonInvalidAnnotation, loadbalancer.ReasonUnsupportedNetwork)
+		e.refused(key, plan.ReasonInvalidAnnotation, plan.ReasonUnsupportedNetwork)
 		e.edit(key, unset(annotation.StickinessMethod, annotation.StickinessOptions))
 		e.mustSync(key)
 		before := e.world()

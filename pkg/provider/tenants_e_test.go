@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // keptPerNamespace is keepIP.maxPerNamespace of the default policy.
@@ -149,7 +149,7 @@ func TestTenantEForwardingThatComesLater(t *testing.T) {
 	e.drift()
 	e.same(before, "the controller")
 	e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 2222) })
-	e.refused("victim/web", loadbalancer.ReasonPortTaken, reasonNotAllowed)
+	e.refused("victim/web", plan.ReasonPortTaken, reasonNotAllowed)
 	e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 	e.mustSync("victim/web")
 	e.same(before, "the refused change")

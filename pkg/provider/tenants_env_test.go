@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -36,7 +37,7 @@ const (
 )
 
 // reasonNotAllowed is the reason of Events about Services that the policy refuses.
-const reasonNotAllowed loadbalancer.Reason = "NotAllowed"
+const reasonNotAllowed plan.Reason = "NotAllowed"
 
 // Addresses of tenantWorld, all in k8s-net and none of them acquired by this cluster.
 const (

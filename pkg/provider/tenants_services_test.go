@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Services are named namespace/name here.
@@ -137,7 +138,7 @@ func (e *tenantEnv) drift() {
 }
 
 // refused syncs a Service that must be refused before anything is written. It returns the Event's text.
-func (e *tenantEnv) refused(key string, reasons ...loadbalancer.Reason) string {
+func (e *tenantEnv) refused(key string, reasons ...plan.Reason) string {
 	e.t.Helper()
 	before := e.world()
 	e.events()

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -176,11 +176,11 @@ func TestTenantsAcceptsHonestTenants(t *testing.T) {
 	}
 }
 
-// guards are what keeps tenants from each other, by the names of loadbalancer.Guard. Each can be taken out alone.
+// guards are what keeps tenants from each other, by the names of plan.Guard. Each can be taken out alone.
 // The operator's policy is one more.
 var guards = func() []string {
 	out := []string{guardTenancy}
-	for _, g := range loadbalancer.Guards() {
+	for _, g := range plan.Guards() {
 		out = append(out, string(g))
 	}
 	return out
@@ -195,7 +195,7 @@ func unguard(d *loadBalancerDeps, guard string) {
 	case guardTenancy:
 		d.Tenancy = &tenancy.Policy{}
 	default:
-		d.Unguarded = map[loadbalancer.Guard]bool{loadbalancer.Guard(guard): true}
+		d.Unguarded = map[plan.Guard]bool{plan.Guard(guard): true}
 	}
 }
 

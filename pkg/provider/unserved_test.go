@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // ready is the condition that says whether the load balancer is as asked for.
@@ -42,7 +42,7 @@ func TestNotReadyWithoutMembers(t *testing.T) {
 		} {
 			c := b.ready("default", name)
 			assert.Equal(t, metav1.ConditionFalse, c.Status, name)
-			assert.Equal(t, string(loadbalancer.ReasonNoBackends), c.Reason, name)
+			assert.Equal(t, string(plan.ReasonNoBackends), c.Reason, name)
 			assert.Contains(t, c.Message, why, name)
 		}
 
@@ -56,7 +56,7 @@ func TestNotReadyWithoutMembers(t *testing.T) {
 		time.Sleep(settle)
 		c := b.ready("default", "web")
 		assert.Equal(t, metav1.ConditionFalse, c.Status)
-		assert.Equal(t, string(loadbalancer.ReasonNoBackends), c.Reason)
+		assert.Equal(t, string(plan.ReasonNoBackends), c.Reason)
 		assert.Contains(t, c.Message, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers)
 
 		b.label("w1", corev1.LabelNodeExcludeBalancers, "")
@@ -77,7 +77,7 @@ func TestNoEligibleNodes(t *testing.T) {
 		time.Sleep(time.Minute)
 		c := b.ready("default", "web")
 		assert.Equal(t, metav1.ConditionFalse, c.Status)
-		assert.Equal(t, string(loadbalancer.ReasonNoNodes), c.Reason)
+		assert.Equal(t, string(plan.ReasonNoNodes), c.Reason)
 		assert.Equal(t, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers+
 			", so that the network of the address is not known; add a node that may serve; the Service is tried again", c.Message)
 		b.label("w1", corev1.LabelNodeExcludeBalancers, "")

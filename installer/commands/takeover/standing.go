@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/seal"
 )
 
@@ -26,11 +27,11 @@ import (
 // code looks at it.
 type world struct {
 	facts      *Facts
-	members    []loadbalancer.Member
+	members    []plan.Member
 	owner      map[string]string // Service by rule id
 	rules      []migrate.Rule    // as they will be
 	renames    []migrate.Step    // of rules, and deletions of surplus ones
-	controller *loadbalancer.Reconciler
+	controller *loadbalancer.Planner
 }
 
 func newWorld(f *Facts, p *migrate.Plan) *world {
@@ -48,11 +49,11 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 			w.rules = append(w.rules, r)
 		}
 	}
-	w.controller = loadbalancer.New(standingAPI{world: w}, loadbalancer.Options{
+	w.controller = loadbalancer.NewPlanner(factsReader{w}, loadbalancer.Options{
 		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
 		Seal:    seal.New(func() []string { return f.recordKeys }),
 		Project: func(_ context.Context, name string) (string, error) { return name, nil },
-		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
+		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, read := f.Networks[id]
 			if !read {
 				return n, fmt.Errorf("network %s is none of the nodes'", id)
@@ -66,7 +67,7 @@ func newWorld(f *Facts, p *migrate.Plan) *world {
 // preview is what the controller would do for a Service.
 func (w *world) preview(svc *corev1.Service, spec annotation.Spec) (loadbalancer.Preview, error) {
 	return w.controller.Preview(context.Background(), loadbalancer.Request{
-		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records}, Grants: loadbalancer.AllGrants(),
+		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records}, Grants: plan.AllGrants(),
 	})
 }
 
@@ -76,12 +77,8 @@ type unwritten struct{ annotation.Records }
 func (u unwritten) Load(context.Context) (annotation.Records, error) { return u.Records, nil }
 func (unwritten) Save(context.Context, annotation.Records) error     { return errors.ErrUnsupported }
 
-// standingAPI answers the controller's reads from the facts. The embedded interface has no value: nothing
-// is written.
-type standingAPI struct {
-	loadbalancer.API
-	world *world
-}
+// factsReader answers the controller's reads from the facts. It implements observe.Reader.
+type factsReader struct{ world *world }
 
 func pick[T any](all []T, want func(*T) bool) []T {
 	var out []T
@@ -93,7 +90,7 @@ func pick[T any](all []T, want func(*T) bool) []T {
 	return out
 }
 
-func (s standingAPI) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
+func (s factsReader) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
 	return pick(s.world.facts.Addresses, func(ip *cloudstack.PublicIP) bool {
 		for key, value := range q.Tags {
 			if ip.Tags[key] != value {
@@ -104,7 +101,7 @@ func (s standingAPI) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery
 	}), nil
 }
 
-func (s standingAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
+func (s factsReader) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
 	var out []cloudstack.LoadBalancerRule
 	for i := range s.world.rules {
 		r := s.world.rules[i].LoadBalancerRule
@@ -115,7 +112,7 @@ func (s standingAPI) ListLoadBalancerRules(_ context.Context, q cloudstack.LoadB
 	return out, nil
 }
 
-func (s standingAPI) ListLoadBalancerMembers(_ context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error) {
+func (s factsReader) ListLoadBalancerMembers(_ context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error) {
 	for i := range s.world.rules {
 		if s.world.rules[i].ID == ruleID {
 			return s.world.rules[i].Members, nil
@@ -124,34 +121,34 @@ func (s standingAPI) ListLoadBalancerMembers(_ context.Context, ruleID string) (
 	return nil, nil
 }
 
-func (s standingAPI) ListFirewallRules(_ context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error) {
+func (s factsReader) ListFirewallRules(_ context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error) {
 	return pick(s.world.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
 }
 
-func (s standingAPI) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
+func (s factsReader) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
 	return pick(s.world.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.world.facts.aclsRefused
 }
 
 // The predecessors make none of these, and what they are for is not compared.
 
-func (standingAPI) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
+func (factsReader) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
 	return nil, nil
 }
-func (standingAPI) ListCertificatesOfRule(context.Context, string) ([]string, error) { return nil, nil }
-func (standingAPI) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
+func (factsReader) ListCertificatesOfRule(context.Context, string) ([]string, error) { return nil, nil }
+func (factsReader) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
 	return nil, nil
 }
-func (standingAPI) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+func (factsReader) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
 	return nil, nil
 }
 
 // reach is who gets to a port: whom both the firewall and the rule let in. The result is minimal and sorted.
-func reach(a *loadbalancer.Address, r *loadbalancer.ActualRule) []string {
+func reach(a *plan.Address, r *plan.ActualRule) []string {
 	var open []netip.Prefix
 	for i := range a.Firewall {
 		f := &a.Firewall[i]
 		all := f.StartPort == 0 && f.EndPort == 0
-		if f.Protocol != loadbalancer.ProtocolTCP && f.Protocol != "all" || !all && (r.PublicPort < f.StartPort || f.EndPort < r.PublicPort) {
+		if f.Protocol != plan.ProtocolTCP && f.Protocol != "all" || !all && (r.PublicPort < f.StartPort || f.EndPort < r.PublicPort) {
 			continue
 		}
 		open = append(open, prefixes(f.CIDRs)...)
