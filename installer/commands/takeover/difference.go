@@ -132,11 +132,11 @@ func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference
 	for _, s := range actions {
 		switch act := s.Action.(type) {
 		case plan.AllocateAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: act.IP, Text: act.Label()})
+			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: act.IP, Text: s.Label()})
 		case plan.ReleaseAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: act.Label()})
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
 		case plan.ForgetAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: act.Label()})
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
 		}
 	}
 	return out

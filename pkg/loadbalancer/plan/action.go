@@ -12,17 +12,13 @@ import (
 // Action is one change in CloudStack or in the Service's record. A new kind of action is one more type with these
 // methods, and one function in package apply.
 type Action interface {
-	// Kind is the action's name in metrics and in JSON.
-	Kind() string
-	// Label describes the action in one line.
-	Label() string
-	// Sign marks the action in printed plans: Creates, Changes or Removes.
-	Sign() string
-	// Effect returns the actual state after the action succeeded.
-	Effect(before Actual, o Outcome) Actual
+	kind() string
+	label() string
+	sign() string
+	effect(before Actual, o Outcome) Actual
 }
 
-// Signs. Only Removes takes something away.
+// Signs mark actions in printed plans. Only Removes takes something away.
 const (
 	Creates = "+"
 	Changes = "~"
@@ -35,9 +31,9 @@ type (
 	removal  struct{}
 )
 
-func (creation) Sign() string { return Creates }
-func (change) Sign() string   { return Changes }
-func (removal) Sign() string  { return Removes }
+func (creation) sign() string { return Creates }
+func (change) sign() string   { return Changes }
+func (removal) sign() string  { return Removes }
 
 // Outcome is what CloudStack returned when an action was done.
 type Outcome struct {
@@ -101,6 +97,18 @@ const (
 	waveOldRelease
 )
 
+// Kind returns the action's name in metrics and in JSON.
+func (s Step) Kind() string { return s.Action.kind() }
+
+// Label describes the action in one line.
+func (s Step) Label() string { return s.Action.label() }
+
+// Sign returns Creates, Changes or Removes.
+func (s Step) Sign() string { return s.Action.sign() }
+
+// Effect returns the actual state after the action succeeded.
+func (s Step) Effect(before Actual, o Outcome) Actual { return s.Action.effect(before, o) }
+
 // Destructive reports whether the action takes something away.
 func (s Step) Destructive() bool { return s.Sign() == Removes }
 
@@ -145,8 +153,8 @@ func (p Policy) Allows(steps []Step) []bool {
 	stays := map[string]bool{} // ids of items whose removal is not done
 	out := make([]bool, len(steps))
 	for _, s := range steps {
-		if r, ok := s.Action.(interface{ Removed() string }); ok && p == PolicyNoDelete {
-			stays[r.Removed()] = true
+		if r, ok := s.Action.(interface{ removes() string }); ok && p == PolicyNoDelete {
+			stays[r.removes()] = true
 		}
 	}
 	for i, s := range steps {

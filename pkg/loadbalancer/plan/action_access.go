@@ -15,16 +15,12 @@ type OpenFirewall struct {
 	Firewall FirewallRange `json:"firewall"`
 }
 
-// Kind implements Action.
-func (OpenFirewall) Kind() string { return "open-firewall" }
-
-// Label implements Action.
-func (a OpenFirewall) Label() string {
+func (OpenFirewall) kind() string { return "open-firewall" }
+func (a OpenFirewall) label() string {
 	return "open " + a.Firewall.Ports() + a.text() + " to " + strings.Join(a.Firewall.CIDRs, ",")
 }
 
-// Effect implements Action.
-func (a OpenFirewall) Effect(before Actual, o Outcome) Actual {
+func (a OpenFirewall) effect(before Actual, o Outcome) Actual {
 	return before.with(a.On, func(x *Address) {
 		x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: a.Firewall, ID: o.ID})
 	})
@@ -38,19 +34,14 @@ type CloseFirewall struct {
 	Firewall   FirewallRange `json:"firewall"`
 }
 
-// Kind implements Action.
-func (CloseFirewall) Kind() string { return "close-firewall" }
-
-// Label implements Action.
-func (a CloseFirewall) Label() string {
+func (CloseFirewall) kind() string { return "close-firewall" }
+func (a CloseFirewall) label() string {
 	return "close " + a.Firewall.Ports() + a.text() + " for " + strings.Join(a.Firewall.CIDRs, ",")
 }
 
-// Removed is the id of the firewall rule.
-func (a CloseFirewall) Removed() string { return a.FirewallID }
+func (a CloseFirewall) removes() string { return a.FirewallID }
 
-// Effect implements Action.
-func (a CloseFirewall) Effect(before Actual, _ Outcome) Actual {
+func (a CloseFirewall) effect(before Actual, _ Outcome) Actual {
 	return before.with(a.On, func(x *Address) {
 		x.Firewall = slices.DeleteFunc(x.Firewall, func(f ActualFirewall) bool { return f.ID == a.FirewallID })
 	})
@@ -63,16 +54,12 @@ type OpenACL struct {
 	Firewall FirewallRange `json:"firewall"`
 }
 
-// Kind implements Action.
-func (OpenACL) Kind() string { return "open-acl" }
-
-// Label implements Action.
-func (a OpenACL) Label() string {
+func (OpenACL) kind() string { return "open-acl" }
+func (a OpenACL) label() string {
 	return "open " + a.Firewall.Ports() + " in ACL " + a.ACLID + " to " + strings.Join(a.Firewall.CIDRs, ",")
 }
 
-// Effect implements Action.
-func (a OpenACL) Effect(before Actual, o Outcome) Actual {
+func (a OpenACL) effect(before Actual, o Outcome) Actual {
 	after := before.Clone()
 	at := slices.IndexFunc(after.ACLs, func(l ACL) bool { return l.ListID == a.ACLID })
 	if at < 0 {
@@ -92,19 +79,15 @@ type CloseACL struct {
 	Firewall   FirewallRange `json:"firewall"`
 }
 
-// Kind implements Action.
-func (CloseACL) Kind() string { return "close-acl" }
+func (CloseACL) kind() string { return "close-acl" }
 
-// Label implements Action.
-func (a CloseACL) Label() string {
+func (a CloseACL) label() string {
 	return "close " + a.Firewall.Ports() + " in ACL " + a.ACLID + " for " + strings.Join(a.Firewall.CIDRs, ",")
 }
 
-// Removed is the id of the item.
-func (a CloseACL) Removed() string { return a.FirewallID }
+func (a CloseACL) removes() string { return a.FirewallID }
 
-// Effect implements Action.
-func (a CloseACL) Effect(before Actual, _ Outcome) Actual {
+func (a CloseACL) effect(before Actual, _ Outcome) Actual {
 	after := before.Clone()
 	for i := range after.ACLs {
 		if l := &after.ACLs[i]; l.ListID == a.ACLID {

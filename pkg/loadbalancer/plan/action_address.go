@@ -13,11 +13,9 @@ type AllocateAddress struct {
 	FirewallPorts PortSet `json:"opened,omitempty"` // for the record
 }
 
-// Kind implements Action.
-func (AllocateAddress) Kind() string { return "allocate-address" }
+func (AllocateAddress) kind() string { return "allocate-address" }
 
-// Label implements Action.
-func (a AllocateAddress) Label() string {
+func (a AllocateAddress) label() string {
 	what := "an address"
 	if a.IP != "" {
 		what = "address " + a.IP
@@ -31,8 +29,7 @@ func (a AllocateAddress) Label() string {
 	return "acquire " + what + " in network " + a.NetworkID
 }
 
-// Effect implements Action.
-func (a AllocateAddress) Effect(before Actual, o Outcome) Actual {
+func (a AllocateAddress) effect(before Actual, o Outcome) Actual {
 	after := before.Clone()
 	after.Addresses = append(after.Addresses, Address{
 		ID: o.ID, IP: o.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, Internal: a.Internal,
@@ -50,14 +47,10 @@ type RememberAddress struct {
 	FirewallPorts PortSet `json:"opened,omitempty"`
 }
 
-// Kind implements Action.
-func (RememberAddress) Kind() string { return "remember-address" }
+func (RememberAddress) kind() string    { return "remember-address" }
+func (a RememberAddress) label() string { return "record address " + a.IP + " on the Service" }
 
-// Label implements Action.
-func (a RememberAddress) Label() string { return "record address " + a.IP + " on the Service" }
-
-// Effect implements Action.
-func (a RememberAddress) Effect(before Actual, _ Outcome) Actual {
+func (a RememberAddress) effect(before Actual, _ Outcome) Actual {
 	return before.with(a.On, func(x *Address) { x.Recorded, x.FirewallPorts = true, a.FirewallPorts })
 }
 
@@ -67,14 +60,10 @@ type TagAddress struct {
 	On
 }
 
-// Kind implements Action.
-func (TagAddress) Kind() string { return "tag-address" }
+func (TagAddress) kind() string    { return "tag-address" }
+func (a TagAddress) label() string { return "tag address " + a.IP }
 
-// Label implements Action.
-func (a TagAddress) Label() string { return "tag address " + a.IP }
-
-// Effect implements Action.
-func (a TagAddress) Effect(before Actual, _ Outcome) Actual {
+func (a TagAddress) effect(before Actual, _ Outcome) Actual {
 	return before.with(a.On, func(x *Address) { x.Tagged, x.Owner, x.OwnTags, x.FormerCluster = true, Owned, TagKeys(), false })
 }
 
@@ -84,14 +73,9 @@ type ReleaseAddress struct {
 	On
 }
 
-// Kind implements Action.
-func (ReleaseAddress) Kind() string { return "release-address" }
-
-// Label implements Action.
-func (a ReleaseAddress) Label() string { return "release address " + a.IP }
-
-// Effect implements Action.
-func (a ReleaseAddress) Effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
+func (ReleaseAddress) kind() string                             { return "release-address" }
+func (a ReleaseAddress) label() string                          { return "release address " + a.IP }
+func (a ReleaseAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
 
 // ForgetAddress removes our tags and record of an address that stays in CloudStack.
 type ForgetAddress struct {
@@ -104,14 +88,9 @@ type ForgetAddress struct {
 	Note      string `json:"note,omitempty"`     // why it stays
 }
 
-// Kind implements Action.
-func (ForgetAddress) Kind() string { return "forget-address" }
-
-// Label implements Action.
-func (a ForgetAddress) Label() string { return "leave address " + a.IP + because(a.Note) }
-
-// Effect implements Action.
-func (a ForgetAddress) Effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
+func (ForgetAddress) kind() string                             { return "forget-address" }
+func (a ForgetAddress) label() string                          { return "leave address " + a.IP + because(a.Note) }
+func (a ForgetAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
 
 func because(note string) string {
 	if note == "" {

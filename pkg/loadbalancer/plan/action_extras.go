@@ -13,16 +13,12 @@ type SetStickiness struct {
 	Rule      Rule   `json:"rule"`
 }
 
-// Kind implements Action.
-func (SetStickiness) Kind() string { return "set-stickiness" }
-
-// Label implements Action.
-func (a SetStickiness) Label() string {
+func (SetStickiness) kind() string { return "set-stickiness" }
+func (a SetStickiness) label() string {
 	return fmt.Sprintf("set stickiness %s of port %d%s", a.Rule.Stickiness.Method, a.Port, a.text())
 }
 
-// Effect implements Action.
-func (a SetStickiness) Effect(before Actual, o Outcome) Actual {
+func (a SetStickiness) effect(before Actual, o Outcome) Actual {
 	after := before.withRule(a.OnRule, func(r *ActualRule) { r.Stickiness, r.PolicyID = a.Rule.Stickiness, o.ID })
 	return after.with(a.On, func(x *Address) { x.HasStickiness = true })
 }
@@ -35,16 +31,12 @@ type DropStickiness struct {
 	PolicyID string `json:"policyID,omitempty"`
 }
 
-// Kind implements Action.
-func (DropStickiness) Kind() string { return "drop-stickiness" }
-
-// Label implements Action.
-func (a DropStickiness) Label() string {
+func (DropStickiness) kind() string { return "drop-stickiness" }
+func (a DropStickiness) label() string {
 	return fmt.Sprintf("remove stickiness of port %d%s", a.Port, a.text())
 }
 
-// Effect implements Action.
-func (a DropStickiness) Effect(before Actual, _ Outcome) Actual {
+func (a DropStickiness) effect(before Actual, _ Outcome) Actual {
 	return before.withRule(a.OnRule, func(r *ActualRule) { r.Stickiness, r.PolicyID = nil, "" })
 }
 
@@ -56,15 +48,11 @@ type BindCertificate struct {
 	Rule      Rule   `json:"rule"`
 }
 
-// Kind implements Action.
-func (BindCertificate) Kind() string { return "bind-certificate" }
-
-// Label implements Action.
-func (a BindCertificate) Label() string {
+func (BindCertificate) kind() string { return "bind-certificate" }
+func (a BindCertificate) label() string {
 	return fmt.Sprintf("bind certificate %s to port %d%s", a.Rule.Certificate, a.Port, a.text())
 }
 
-// Effect implements Action.
-func (a BindCertificate) Effect(before Actual, _ Outcome) Actual {
+func (a BindCertificate) effect(before Actual, _ Outcome) Actual {
 	return before.withRule(a.OnRule, func(r *ActualRule) { r.Certificate = a.Rule.Certificate })
 }

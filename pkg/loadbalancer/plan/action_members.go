@@ -17,16 +17,13 @@ type AddMembers struct {
 	Members []string `json:"members,omitempty"`
 }
 
-// Kind implements Action.
-func (AddMembers) Kind() string { return "add-members" }
+func (AddMembers) kind() string { return "add-members" }
 
-// Label implements Action.
-func (a AddMembers) Label() string {
+func (a AddMembers) label() string {
 	return fmt.Sprintf("add %s to the rule of port %d%s", plural.Count(len(a.Members), "member"), a.Port, a.text())
 }
 
-// Effect implements Action.
-func (a AddMembers) Effect(before Actual, _ Outcome) Actual {
+func (a AddMembers) effect(before Actual, _ Outcome) Actual {
 	return before.withRule(a.OnRule, func(r *ActualRule) {
 		r.Members = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Members, a.Members))))
 	})
@@ -39,16 +36,13 @@ type RemoveMembers struct {
 	Members []string `json:"members,omitempty"`
 }
 
-// Kind implements Action.
-func (RemoveMembers) Kind() string { return "remove-members" }
+func (RemoveMembers) kind() string { return "remove-members" }
 
-// Label implements Action.
-func (a RemoveMembers) Label() string {
+func (a RemoveMembers) label() string {
 	return fmt.Sprintf("remove %s from the rule of port %d%s", plural.Count(len(a.Members), "member"), a.Port, a.text())
 }
 
-// Effect implements Action.
-func (a RemoveMembers) Effect(before Actual, _ Outcome) Actual {
+func (a RemoveMembers) effect(before Actual, _ Outcome) Actual {
 	return before.withRule(a.OnRule, func(r *ActualRule) {
 		r.Members = slices.DeleteFunc(r.Members, func(m string) bool { return slices.Contains(a.Members, m) })
 	})

@@ -19,17 +19,14 @@ type CreateRule struct {
 	Rule      Rule   `json:"rule"`
 }
 
-// Kind implements Action.
-func (CreateRule) Kind() string { return "create-rule" }
+func (CreateRule) kind() string { return "create-rule" }
 
-// Label implements Action.
-func (a CreateRule) Label() string {
+func (a CreateRule) label() string {
 	r := a.Rule
 	return fmt.Sprintf("create rule %s%s (%d to node port %d, %s, %s)", r.Name, a.text(), r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm)
 }
 
-// Effect implements Action. Stickiness and certificate come with actions of their own.
-func (a CreateRule) Effect(before Actual, o Outcome) Actual {
+func (a CreateRule) effect(before Actual, o Outcome) Actual {
 	return before.with(a.On, func(x *Address) {
 		rule := a.Rule
 		rule.Stickiness, rule.Certificate = nil, ""
@@ -44,16 +41,13 @@ type UpdateRule struct {
 	Rule Rule `json:"rule"`
 }
 
-// Kind implements Action.
-func (UpdateRule) Kind() string { return "update-rule" }
+func (UpdateRule) kind() string { return "update-rule" }
 
-// Label implements Action.
-func (a UpdateRule) Label() string {
+func (a UpdateRule) label() string {
 	return fmt.Sprintf("update rule of port %d%s (%s, %s)", a.Port, a.text(), a.Rule.Protocol, a.Rule.Algorithm)
 }
 
-// Effect implements Action.
-func (a UpdateRule) Effect(before Actual, _ Outcome) Actual {
+func (a UpdateRule) effect(before Actual, _ Outcome) Actual {
 	return before.withRule(a.OnRule, func(r *ActualRule) {
 		r.Name, r.Protocol, r.Algorithm = a.Rule.Name, a.Rule.Protocol, a.Rule.Algorithm
 		if a.Rule.CIDRs != nil {
@@ -73,19 +67,14 @@ type DeleteRule struct {
 	Note     string `json:"note,omitempty"` // why, where that is not plain
 }
 
-// Kind implements Action.
-func (DeleteRule) Kind() string { return "delete-rule" }
-
-// Label implements Action.
-func (a DeleteRule) Label() string {
+func (DeleteRule) kind() string { return "delete-rule" }
+func (a DeleteRule) label() string {
 	return fmt.Sprintf("delete rule of port %d%s", a.Port, a.text()) + because(a.Note)
 }
 
-// Removed is the id of the rule.
-func (a DeleteRule) Removed() string { return a.RuleID }
+func (a DeleteRule) removes() string { return a.RuleID }
 
-// Effect implements Action.
-func (a DeleteRule) Effect(before Actual, _ Outcome) Actual {
+func (a DeleteRule) effect(before Actual, _ Outcome) Actual {
 	return before.with(a.On, func(x *Address) {
 		x.Rules = slices.DeleteFunc(x.Rules, func(r ActualRule) bool { return r.ID == a.RuleID })
 	})
@@ -98,14 +87,10 @@ type TagRules struct {
 	Ports []int `json:"ports,omitempty"`
 }
 
-// Kind implements Action.
-func (TagRules) Kind() string { return "tag-rules" }
+func (TagRules) kind() string    { return "tag-rules" }
+func (a TagRules) label() string { return "tag " + plural.Count(len(a.Ports), "rule") + a.text() }
 
-// Label implements Action.
-func (a TagRules) Label() string { return "tag " + plural.Count(len(a.Ports), "rule") + a.text() }
-
-// Effect implements Action.
-func (a TagRules) Effect(before Actual, _ Outcome) Actual {
+func (a TagRules) effect(before Actual, _ Outcome) Actual {
 	return before.with(a.On, func(x *Address) {
 		for i := range x.Rules {
 			if r := &x.Rules[i]; r.Owner == Owned && slices.Contains(a.Ports, r.PublicPort) {

@@ -20,6 +20,6 @@ func TestTextsCount(t *testing.T) {
 		"add 1 member to the rule of port 80":       AddMembers{OnRule: on80, Members: []string{"a"}},
 		"remove 2 members from the rule of port 80": RemoveMembers{OnRule: on80, Members: []string{"a", "b"}},
 	} {
-		assert.Equal(t, want, a.Label())
+		assert.Equal(t, want, a.label())
 	}
 }

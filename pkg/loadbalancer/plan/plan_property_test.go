@@ -186,7 +186,7 @@ func access(a Actual) map[string]bool {
 // touchesForeign names an action that takes away what is not ours.
 func touchesForeign(before Actual, plan []Step) string {
 	for _, s := range plan {
-		if r, ok := s.Action.(interface{ Removed() string }); ok && strings.HasPrefix(r.Removed(), "foreign-") {
+		if r, ok := s.Action.(interface{ removes() string }); ok && strings.HasPrefix(r.removes(), "foreign-") {
 			return s.Label()
 		}
 		if r, ok := s.Action.(interface{ OfRule() OnRule }); ok && r.OfRule().RuleID == "foreign-rule" {
