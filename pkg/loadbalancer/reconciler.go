@@ -245,7 +245,7 @@ func (t *task) noteTags() {
 		return
 	}
 	if t.mem.untagged++; t.mem.untagged > 1 {
-		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonTagsFailed, Message: fmt.Sprintf(
+		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingFailed, Message: fmt.Sprintf(
 			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)})
 	}
 }

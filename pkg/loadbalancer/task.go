@@ -128,7 +128,7 @@ func (p *Planner) signed(t *task, stored annotation.Records) annotation.Records 
 	current, _ := stored.Proven(p.options.Seal, t.clusters[:1], t.Service.UID)
 	t.former = len(current.Addresses) < len(proven.Addresses)
 	if unproven > 0 {
-		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonUnprovenRecord, Message: fmt.Sprintf(
+		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonUnverifiedRecord, Message: fmt.Sprintf(
 			"ignored %s in the annotations %s and %s: not written by this controller with its current keys", plural.Count(unproven, "record"), annotation.Addresses, annotation.Allocation)})
 	}
 	return proven

@@ -13,11 +13,11 @@ import (
 // Reasons of Events on Services that are found out here; the others come from
 // the load balancer (see ServiceEvents).
 const (
-	ReasonAmbiguousNode     plan.Reason = "AmbiguousNode"
-	ReasonSettingWithout    plan.Reason = "SettingWithoutEffect"
-	ReasonDryRun            plan.Reason = "DryRun"
-	ReasonOrphan            plan.Reason = "OrphanedInCloudStack"
-	reasonServiceWithoutVMs plan.Reason = "NodeWithoutVM"
+	ReasonAmbiguousNode  plan.Reason = "AmbiguousNode"
+	ReasonIgnoredSetting plan.Reason = "IgnoredSetting"
+	ReasonDryRun         plan.Reason = "DryRun"
+	ReasonOrphan         plan.Reason = "OrphanedInCloudStack"
+	reasonNodeWithoutVM  plan.Reason = "NodeWithoutVM"
 )
 
 // ServiceEvent documents one reason of Events on Services.
@@ -29,7 +29,7 @@ type ServiceEvent struct {
 
 // ServiceEvents are all reasons of the controller's own Events on Services.
 var ServiceEvents = []ServiceEvent{
-	{plan.ReasonAllocatedAddress, false, "an address was acquired for the Service"},
+	{plan.ReasonAddressAllocated, false, "an address was acquired for the Service"},
 	{plan.ReasonAddressReleased, false, "the address was released with the Service, or because another is used now"},
 	{plan.ReasonAddressKept, false, "the address stays in the account, and why"},
 	{plan.ReasonAddressLost, true, "the address was released by somebody else; a new one is acquired"},
@@ -48,14 +48,14 @@ var ServiceEvents = []ServiceEvent{
 	{plan.ReasonSeveralNetworks, true, "the nodes are in several networks"},
 	{plan.ReasonUnsupportedNetwork, true, "the nodes' network cannot balance load"},
 	{plan.ReasonNoBackends, true, "no node serves the Service"},
-	{plan.ReasonRuleReplaced, false, "a rule had to be deleted and made anew, with a short gap"},
+	{plan.ReasonRuleReplaced, false, "a rule had to be deleted and recreated, with a brief interruption"},
 	{plan.ReasonDriftRepaired, true, "others changed the load balancer in CloudStack; it is put right"},
 	{plan.ReasonForeignFirewall, true, "a firewall rule of others lets more in than the Service says"},
-	{plan.ReasonTagsRefused, true, "the role may not tag; names and annotations prove ownership"},
-	{plan.ReasonTagsFailed, true, "tags could not be set in two syncs in a row; the Service is served, and each drift round tries again"},
-	{reasonServiceWithoutVMs, true, "nodes have no VM and do not serve"},
+	{plan.ReasonTaggingForbidden, true, "the role may not tag; names and annotations prove ownership"},
+	{plan.ReasonTaggingFailed, true, "tags could not be set in two syncs in a row; the Service is served, and each drift round tries again"},
+	{reasonNodeWithoutVM, true, "nodes have no VM and do not serve"},
 	{ReasonAmbiguousNode, true, "nodes cannot be told from other VMs and do not serve"},
-	{plan.ReasonShortGap, false, "a change needed new connections to be refused for a moment"},
+	{plan.ReasonBriefInterruption, false, "a change needed new connections to be refused for a moment"},
 	{plan.ReasonDefaultACL, true, "the network ACL list of the VPC tier cannot be changed"},
 	{plan.ReasonSourceRanges, true, "the source ranges cannot be enforced; the Service is not served"},
 	{plan.ReasonRangesNotServed, true, "CloudStack cannot restrict the sources; nobody is let in"},
@@ -64,10 +64,11 @@ var ServiceEvents = []ServiceEvent{
 	{plan.ReasonNoSuchProject, true, "the project that the Service names does not exist, or the controller's user is no member of it"},
 	{plan.ReasonNoSuchCertificate, true, "the certificate that the Service names does not exist for the controller's account or the project"},
 	{plan.ReasonNodeOutside, true, "nodes have no NIC in the Service's network and do not serve"},
-	{plan.ReasonUnprovenRule, true, "a rule is named like one of the Service, but nothing else says so"},
+	{plan.ReasonUnverifiedRule, true, "a rule is named like one of the Service, but nothing else says so"},
+	{plan.ReasonUnverifiedRecord, true, "records in the annotations of the Service are not signed by this controller; they are ignored"},
 	{ReasonDryRun, false, "the policy dry-run keeps a change from being made"},
 	{ReasonOrphan, true, "something in CloudStack was made for a Service that is gone"},
-	{ReasonSettingWithout, true, "a setting of the Service has no effect"},
+	{ReasonIgnoredSetting, true, "a setting of the Service has no effect"},
 }
 
 // serviceEvents writes Events on one Service.

@@ -37,7 +37,7 @@ func (c *Change) sign() string {
 }
 
 // changes returns all that happens to a Service: its pins, what csccm does to its rules, and the controller's plan.
-func (w *world) changes(service string, pins map[string]string, actions []plan.Step) []Change {
+func (w *current) changes(service string, pins map[string]string, actions []plan.Step) []Change {
 	out := []Change{}
 	for _, name := range sortedNames(pins) {
 		out = append(out, Change{Kind: ChangeAnnotate, Text: fmt.Sprintf("set annotation %s=%q on the Service", name, pins[name])})

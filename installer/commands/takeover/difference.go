@@ -58,7 +58,7 @@ type Pin struct {
 }
 
 // service compares what stands of a Service with what the controller would make of it.
-func (w *world) service(svc *corev1.Service) ServicePlan {
+func (w *current) service(svc *corev1.Service) ServicePlan {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for i := range w.rules {
 		if r := &w.rules[i]; w.owner[r.ID] == p.Service {
@@ -88,7 +88,7 @@ func refused(text string) []Difference {
 
 // compare returns what the controller does otherwise than what is there, and its plan. There is no plan where the
 // controller refuses the Service.
-func (w *world) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
+func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
 	id := loadbalancer.ServiceOf(svc)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
@@ -276,7 +276,7 @@ func quiet(spec annotation.Spec, id plan.Service, d plan.Desired, a plan.Actual)
 }
 
 // pin finds an annotation with which the difference is gone and no other one that needs consent has come.
-func (w *world) pin(svc *corev1.Service, d *Difference) *Pin {
+func (w *current) pin(svc *corev1.Service, d *Difference) *Pin {
 	var candidate Pin
 	switch d.Kind {
 	case KindProtocol:

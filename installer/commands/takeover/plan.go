@@ -25,7 +25,7 @@ func NewPlan(f *Facts) *Plan {
 	})
 	p.order()
 	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: nodeVMs(f)}, migrate.Selection{})
-	w := newWorld(f, &p.Rules)
+	w := newCurrent(f, &p.Rules)
 	for i := range f.Services {
 		if svc := &f.Services[i]; served(svc) {
 			p.Services = append(p.Services, w.service(svc))

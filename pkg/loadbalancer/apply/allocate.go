@@ -151,7 +151,7 @@ func (a *Applier) finishAllocation(ctx context.Context, w *Work, p annotation.Pe
 	if err := w.Records.Save(ctx); err != nil {
 		return none, err
 	}
-	w.Notify(plan.Notice{Reason: plan.ReasonAllocatedAddress, Message: "acquired address " + rec.IP})
+	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
 	return rec, nil
 }
 

@@ -303,7 +303,7 @@ func (r *run) opened(ctx context.Context, s plan.Step, command string, submitted
 		}
 		r.effect(s, o)
 		if len(s.Replaces) > 0 {
-			r.Notify(plan.Notice{Reason: plan.ReasonShortGap, Message: f.Ports() + " was closed for a moment for " + strings.Join(f.CIDRs, ",") +
+			r.Notify(plan.Notice{Reason: plan.ReasonBriefInterruption, Message: f.Ports() + " was closed for a moment for " + strings.Join(f.CIDRs, ",") +
 				": its old rule let in more than it may now, and CloudStack could not have both"})
 		}
 		return nil

@@ -126,7 +126,7 @@ func (a *Applier) tagged(w *Work, err error) bool {
 		return true
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		if !a.Server.NoTags.Swap(true) {
-			w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTagsRefused, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
+			w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
 		}
 		return false
 	default:

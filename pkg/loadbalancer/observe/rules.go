@@ -91,7 +91,7 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 			out.Owner = plan.Owned
 		default:
 			out.Owner = plan.Unknown
-			r.warn(plan.ReasonUnprovenRule, fmt.Sprintf(
+			r.warn(plan.ReasonUnverifiedRule, fmt.Sprintf(
 				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it is left alone", in.Name, in.ID, a.IP))
 		}
 	}
