@@ -21,6 +21,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // decode reads each document of a manifest as the type that it names, and refuses fields that the type lacks.
@@ -59,7 +60,7 @@ func serves(t *testing.T, name string, svc *corev1.Service) {
 	}
 	_, err := annotation.Parse(svc)
 	require.NoError(t, err, name)
-	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
 		t.Errorf("%s: Service %s is refused: %v", name, svc.Name, refusal)
 	}
 }

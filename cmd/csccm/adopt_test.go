@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // The service that owns the old rules of the example world, as Apache's provider leaves it.
@@ -46,10 +46,10 @@ func TestAdopt(t *testing.T) {
 	cs, err := cloud.OfFile(file)
 	require.NoError(t, err)
 	defer cs.Close()
-	ips, err := cs.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{loadbalancer.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
+	ips, err := cs.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
 	require.NoError(t, err)
 	require.Len(t, ips, 1)
-	require.Equal(t, loadbalancer.ManagedBy, ips[0].Tags[loadbalancer.TagAllocatedBy])
+	require.Equal(t, plan.ManagedBy, ips[0].Tags[plan.TagAllocatedBy])
 
 	c = execute(t, append(base, "--yes")...)
 	require.Equal(t, 0, c.code, c.errOut)

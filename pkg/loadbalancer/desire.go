@@ -4,127 +4,122 @@
 package loadbalancer
 
 import (
-	"cmp"
-	"slices"
+	"context"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Providers of Lb that are HAProxy on a virtual router.
-const (
-	virtualRouter    = "VirtualRouter"
-	vpcVirtualRouter = "VpcVirtualRouter"
-)
+// freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
+const freshAge = 5 * time.Second
 
-// Facts are what Desire decides from.
-type Facts struct {
-	Service Service
-	Spec    annotation.Spec
-	Members []Member
-	// Network is the members' network; nil when there are no members and it is not known.
-	Network *Network
-	// LeaveACLs leaves network ACL lists alone.
-	LeaveACLs bool
+// desire decides what the Service is to have. It makes no call but for a network not seen before, and before a refusal.
+func (p *Planner) desire(ctx context.Context, t *task) error {
+	if err := p.checkProject(ctx, t); err != nil {
+		return err
+	}
+	refusal, outside, err := p.desireAt(ctx, t, 0)
+	if err != nil {
+		return err
+	}
+	if refusal != nil || len(outside) > 0 {
+		// What was read may be minutes old: a NIC may have been added, or the network changed.
+		if t.Refresh != nil {
+			if t.Members, t.Reach, err = t.Refresh(ctx); err != nil {
+				return err
+			}
+		}
+		if refusal, outside, err = p.desireAt(ctx, t, freshAge); err != nil {
+			return err
+		}
+	}
+	if refusal != nil {
+		return refusal
+	}
+	if len(outside) > 0 {
+		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
+	}
+	return nil
 }
 
-// Desire says what should be in CloudStack, or why the Service cannot be served.
-func Desire(f Facts) (Desired, *RefusalError) {
-	if r := checkPorts(f.Service, f.Network); r != nil {
-		return Desired{}, r
+func (p *Planner) checkProject(ctx context.Context, t *task) error {
+	asked := t.Spec.Project
+	if asked == "" && t.records.OwnProject == "" {
+		return nil
 	}
-	if f.Network != nil {
-		if r := checkNetwork(f); r != nil {
-			return Desired{}, r
-		}
+	id, err := p.options.Project(ctx, asked)
+	known := err == nil
+	if !known && (!cloudstack.IsNotFound(err) || t.records.Empty()) {
+		return err
 	}
-	d := Desired{
-		Address:     f.Spec.Address,
-		KeepAddress: f.Spec.KeepIP,
-		Internal:    f.Spec.Internal,
-		Ranges:      slices.Clone(f.Spec.SourceRanges),
-		Firewall:    !f.Spec.Internal,
+	if known && id == t.project {
+		return nil
 	}
-	if n := f.Network; n != nil {
-		d.NetworkID, d.VPCID = n.ID, n.VPCID
-		d.Firewall = n.Firewall && n.VPCID == "" && !f.Spec.Internal
-		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
-		if n.ownACL() && !f.LeaveACLs {
-			d.ACLID = n.ACLID
-		}
+	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, asked)
+	if asked == "" {
+		names = "annotation " + annotation.Project + " is not set any more"
 	}
-	d.Rules = rules(f)
-	// Without a firewall that stays closed, nobody is let in by having nobody to be led to.
-	if f.Spec.DenyAll() && !d.Firewall {
-		return d, nil
+	has, back := "project "+t.project, fmt.Sprintf("set the annotation to %s again", t.project)
+	if t.project == "" {
+		has, back = "no project", "remove the annotation"
 	}
-	d.Members, _ = memberNames(f.Members, d.NetworkID)
-	return d, nil
+	return &plan.RefusalError{
+		Reason: plan.ReasonProjectChanged, Message: names + ", and the Service has an address in " + has + ", which CloudStack cannot move",
+		Remedy: back + ", or delete and recreate the Service",
+	}
 }
 
-func rules(f Facts) []Rule {
-	// With nobody let in there is nothing to list: an empty list on a rule would let everybody in.
-	var cidrs []string
-	if !f.Spec.DenyAll() && !f.Spec.Internal {
-		cidrs = f.Spec.SourceRanges
+// desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
+// outside are nodes without a NIC in the network.
+func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (refusal *plan.RefusalError, outside []string, err error) {
+	current := ""
+	if len(t.records.Addresses) > 0 {
+		current = t.records.Addresses[0].NetworkID
 	}
-	out := make([]Rule, 0, len(f.Service.Ports))
-	for _, p := range f.Service.Ports {
-		r := Rule{
-			Protocol:    ruleProtocol(f.Spec, p),
-			Algorithm:   f.Spec.Algorithm,
-			PublicPort:  p.Port,
-			PrivatePort: p.NodePort,
-			CIDRs:       slices.Clone(cidrs),
-			Stickiness:  f.Spec.Stickiness,
-		}
-		r.Name = RuleName(f.Service.LB, r.Protocol, p.Port)
-		if r.Protocol == ProtocolSSL {
-			r.Certificate = f.Spec.SSLCertificate
-		}
-		out = append(out, r)
+	reach := t.Reach
+	if len(reach) == 0 {
+		reach = t.Members
 	}
-	slices.SortFunc(out, func(a, b Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
-	return out
+	id, refusal := plan.ServingNetwork(reach, t.Spec.Network, current)
+	if refusal != nil && len(t.Members) > 0 {
+		id, refusal = plan.ServingNetwork(t.Members, t.Spec.Network, current)
+	}
+	if refusal != nil {
+		return refusal, nil, nil
+	}
+	if id == "" {
+		id = current // no nodes: the network of the address that there is
+	}
+	if id != "" {
+		n, err := p.options.Network(ctx, t.project, id, maxAge)
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.leavesACLs() {
+			n, err = p.options.Network(ctx, t.project, id, t.tierAge)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
+		}
+		t.network = &n
+	}
+	t.wanted, refusal = plan.Desire(plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.leavesACLs()})
+	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
+		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
+			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)
+		}
+	}
+	if refusal == nil {
+		_, outside = plan.MemberNames(t.Members, id)
+	}
+	return refusal, outside, nil
 }
 
-func ruleProtocol(spec annotation.Spec, p Port) string {
-	switch {
-	case p.Protocol == "UDP":
-		return ProtocolUDP
-	case spec.ProxyProtocol.Has(p.Port):
-		return ProtocolTCPProxy
-	case spec.SSLPorts.Has(p.Port):
-		return ProtocolSSL
+// some names a few of many.
+func some(names []string) string {
+	if n := len(names); n > 5 {
+		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", n-5)
 	}
-	return ProtocolTCP
-}
-
-// memberNames are the members at their addresses in a network; outside names the nodes that have no NIC there.
-func memberNames(members []Member, networkID string) (names, outside []string) {
-	for i := range members {
-		m := &members[i]
-		at := slices.IndexFunc(m.NICs, func(n NIC) bool { return n.NetworkID == networkID })
-		if at < 0 {
-			outside = append(outside, m.Node)
-			continue
-		}
-		names = append(names, memberName(m.VMID, m.NICs[at].secondary(m.Addresses)))
-	}
-	slices.Sort(names)
-	slices.Sort(outside)
-	return slices.Compact(names), outside
-}
-
-// secondary is the secondary address at which a node wants to be reached: one that it gives as its own, when it
-// does not give the NIC's primary one.
-func (n NIC) secondary(own []string) string {
-	if slices.Contains(own, n.IP) {
-		return ""
-	}
-	for _, a := range own {
-		if slices.Contains(n.Secondary, a) {
-			return a
-		}
-	}
-	return ""
+	return strings.Join(names, ", ")
 }

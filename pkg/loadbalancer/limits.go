@@ -11,6 +11,8 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // usage is what a namespace has of the account's addresses.
@@ -20,18 +22,18 @@ type usage struct {
 }
 
 // usageOf counts by CloudStack's tags, and by the Services' status for those that the role could not tag.
-func usageOf(namespace string, clusters []string, ips []cloudstack.PublicIP, services []Neighbour) usage {
+func usageOf(namespace string, clusters []string, ips []cloudstack.PublicIP, services []observe.Neighbour) usage {
 	var out usage
 	held := map[string]bool{}
 	prefix := namespace + "/"
 	for i := range ips {
 		tags := ips[i].Tags
 		switch {
-		case !slices.Contains(clusters, tags[TagCluster]):
-		case strings.HasPrefix(tags[TagKeptBy], prefix):
+		case !slices.Contains(clusters, tags[plan.TagCluster]):
+		case strings.HasPrefix(tags[plan.TagKeptBy], prefix):
 			out.kept++
 			held[ips[i].Address] = true
-		case tags[TagAllocatedBy] == ManagedBy && strings.HasPrefix(tags[TagService], prefix):
+		case tags[plan.TagAllocatedBy] == plan.ManagedBy && strings.HasPrefix(tags[plan.TagService], prefix):
 			held[ips[i].Address] = true
 		}
 	}
@@ -47,46 +49,46 @@ func usageOf(namespace string, clusters []string, ips []cloudstack.PublicIP, ser
 }
 
 // usage reads what the Service's namespace has.
-func (r *Reconciler) usage(ctx context.Context, t *task) (usage, error) {
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.project})
+func (p *Planner) usage(ctx context.Context, t *task) (usage, error) {
+	ips, err := p.reader.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.project})
 	if err != nil {
 		return usage{}, fmt.Errorf("count the addresses of namespace %s: %w", t.Service.Namespace, err)
 	}
-	others, err := r.neighboursOf(ctx, t)
+	others, err := t.neighbours(ctx)
 	if err != nil {
 		return usage{}, err
 	}
-	return usageOf(t.Service.Namespace, t.clusters, ips, others.list), nil
+	return usageOf(t.Service.Namespace, t.clusters, ips, others.List), nil
 }
 
-func (r *Reconciler) keepLimited(t *task) bool {
-	return t.Spec.KeepIP && t.Grants.MaxKept >= 0 && !r.options.Unguarded[GuardKeepLimit]
+func (p *Planner) keepLimited(t *task) bool {
+	return t.Spec.KeepIP && t.Grants.MaxKept >= 0 && !p.unguarded(plan.GuardKeepLimit)
 }
 
 // withinLimits refuses to acquire an address that is one too many for the Service's namespace.
-func (r *Reconciler) withinLimits(ctx context.Context, t *task) error {
-	if t.Grants.MaxAddresses < 0 && !r.keepLimited(t) {
+func (p *Planner) withinLimits(ctx context.Context, t *task) error {
+	if t.Grants.MaxAddresses < 0 && !p.keepLimited(t) {
 		return nil
 	}
-	has, err := r.usage(ctx, t)
+	has, err := p.usage(ctx, t)
 	if err != nil {
 		return err
 	}
 	switch {
 	case t.Grants.MaxAddresses >= 0 && has.held >= t.Grants.MaxAddresses:
-		return &RefusalError{
-			Reason:  ReasonNotAllowed,
+		return &plan.RefusalError{
+			Reason:  plan.ReasonNotAllowed,
 			Message: fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, has.held, t.Grants.MaxAddresses),
 			Remedy:  "share one of them (" + annotation.Address + "), delete a Service, or have the limit raised",
 		}
-	case r.keepLimited(t) && r.limits().NoTags:
-		return &RefusalError{
-			Reason:  ReasonNotAllowed,
+	case p.keepLimited(t) && p.limits().NoTags:
+		return &plan.RefusalError{
+			Reason:  plan.ReasonNotAllowed,
 			Message: annotation.KeepIP + ": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			Remedy:  "remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null",
 		}
-	case r.keepLimited(t) && has.kept >= t.Grants.MaxKept:
-		return &RefusalError{Reason: ReasonNotAllowed, Message: t.keptTooMany(has.kept), Remedy: "use one of them (" + annotation.Address + "), remove the annotation, or have the limit raised"}
+	case p.keepLimited(t) && has.kept >= t.Grants.MaxKept:
+		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has.kept), Remedy: "use one of them (" + annotation.Address + "), remove the annotation, or have the limit raised"}
 	}
 	return nil
 }
@@ -97,24 +99,24 @@ func (t *task) keptTooMany(kept int) string {
 
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
 // use up the account. changed asks for another plan.
-func (r *Reconciler) limitKept(ctx context.Context, t *task, actions []Action) (changed bool, err error) {
+func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
 	kept := 0
-	for i := range actions {
-		if actions[i].Kind == ForgetAddress && actions[i].Allocated {
+	for _, s := range steps {
+		if a, ok := s.Action.(plan.ForgetAddress); ok && a.Allocated {
 			kept++
 		}
 	}
-	if kept == 0 || !t.wanted.KeepAddress || !r.keepLimited(t) {
+	if kept == 0 || !t.wanted.KeepAddress || !p.keepLimited(t) {
 		return false, nil
 	}
-	has, err := r.usage(ctx, t)
+	has, err := p.usage(ctx, t)
 	if err != nil {
 		return false, err
 	}
-	if has.kept+kept <= t.Grants.MaxKept && !r.limits().NoTags {
+	if has.kept+kept <= t.Grants.MaxKept && !p.limits().NoTags {
 		return false, nil
 	}
-	t.notify(Notice{Warning: true, Reason: ReasonNotAllowed, Message: t.keptTooMany(has.kept) + "; the address is released"})
+	t.notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has.kept) + "; the address is released"})
 	t.wanted.KeepAddress = false
 	return true, nil
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Metrics are a Reconciler's metrics; they are a prometheus.Collector.
@@ -40,10 +42,10 @@ func newMetrics() *Metrics {
 
 var addressesDesc = prometheus.NewDesc("cloudstack_load_balancer_addresses", "Public addresses that Services use.", nil, nil)
 
-func (m *Metrics) planned(actions []Action) {
-	m.actions.WithLabelValues().Observe(float64(len(actions)))
-	for i := range actions {
-		m.kinds.WithLabelValues(string(actions[i].Kind)).Inc()
+func (m *Metrics) planned(steps []plan.Step) {
+	m.actions.WithLabelValues().Observe(float64(len(steps)))
+	for _, s := range steps {
+		m.kinds.WithLabelValues(s.Kind()).Inc()
 	}
 }
 

@@ -5,180 +5,61 @@ package loadbalancer
 
 import (
 	"context"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
-
-// Options configure a Reconciler.
-type Options struct {
-	// ClusterID names the cluster in tags.
-	ClusterID func() string
-	// FormerClusterID is a name under which this cluster, and perhaps others, tagged earlier: such a tag is believed
-	// only together with the Service's UID. Empty for none.
-	FormerClusterID string
-	// ClusterName is what older providers put into rules' names; "kubernetes" when empty.
-	ClusterName string
-	// Seal signs records; without one no record proves anything.
-	Seal annotation.Signer
-	// Neighbours are the cluster's Services of type LoadBalancer, asked for when an address has rules of others.
-	Neighbours func(ctx context.Context) ([]Neighbour, error)
-	// Unguarded switches guards off. Tests show with it that each guard is needed; nothing else sets it.
-	Unguarded map[Guard]bool
-	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
-	// is empty for the account's own resources. One that is not there is a *cloudstack.Error of KindNotFound.
-	Project func(ctx context.Context, name string) (string, error)
-	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes old.
-	Network func(ctx context.Context, project, id string, maxAge time.Duration) (Network, error)
-	// VMs are the ids of all VMs with a NIC in a network; may be nil.
-	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// Known is what is known of the server beforehand; the rest is learned.
-	Known Limits
-	// LeaveACLs leaves network ACL lists alone.
-	LeaveACLs bool
-	// DriftPeriod is how long what was read is trusted; zero means for ever.
-	DriftPeriod time.Duration
-	// MemberPeriod is the same for the members of rules, which cost a read per rule. Zero: twelve drift periods.
-	MemberPeriod time.Duration
-	// Policy filters plans.
-	Policy Policy
-	// Clock is the real one when nil.
-	Clock clock.PassiveClock
-	// Log gets one line per action; may be nil.
-	Log func(service, message string)
-	// Released is called when an address was released; may be nil. It must not block.
-	Released func()
-	// NewJobID makes UUIDs for customjobid; random when nil.
-	NewJobID func() string
-}
-
-// Request is one Service to work on.
-type Request struct {
-	Service Service
-	Spec    annotation.Spec
-	Members []Member
-	// Reach are all nodes that may serve, if Members are only those that do now; they tell the network first.
-	Reach []Member
-	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
-	Refresh func(ctx context.Context) (members, reach []Member, err error)
-	Records RecordStore
-	Grants  Grants
-	Notify  func(Notice)
-}
 
 // Result is what a Service got.
 type Result struct {
 	// IP is the address that serves; empty when a policy held the work back.
 	IP string
 	// Plan is what was found to do; with the policy apply and without an error it has been done.
-	Plan []Action
+	Plan []plan.Step
 	// Unserved says why clients may not reach the Service although the work succeeded; nil when there is no reason.
-	Unserved *Notice
+	Unserved *plan.Notice
 	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
 	Done int
 }
-
-// WaitError asks for another try later: nothing failed, but something is not known yet.
-type WaitError struct {
-	Message string
-	After   time.Duration
-}
-
-func (e *WaitError) Error() string { return e.Message }
 
 // Reconciler brings Services to their desired state, many at a time and each by
 // one goroutine at a time: callers of Ensure, Repair, Delete, Exists and CleanOrphan hold
 // the Service's Turn. It remembers what it read and wrote, so that a
 // Service with nothing to do costs nothing.
 type Reconciler struct {
+	*Planner
 	api     API
-	options Options
+	applier *apply.Applier
 	metrics *Metrics
+	turns   keyed.Mutex // one task per Service, see Turn
 
 	mu       sync.Mutex
 	services map[string]*memory // by UID
-	lists    map[string]*lists  // by project
-	started  time.Time
-	touched  map[string]time.Time // when we last wrote to an address, by its id
-
-	turns       KeyedMutex // one task per Service, see Turn
-	addresses   KeyedMutex // one submitter per address
-	acls        KeyedMutex // one chooser of numbers per network ACL list
-	associating KeyedMutex // per project: two associateIpAddress at once make the server sleep
-
-	noTags           atomic.Bool
-	noCIDRUpdate     atomic.Bool
-	cidrUpdateProven atomic.Bool
-	noCIDRs          atomic.Bool
-	cidrsProven      atomic.Bool
-	noACLs           atomic.Bool
-}
-
-// memory is what a Reconciler knows of one Service. Only the holder of the Service's Turn uses it.
-type memory struct {
-	// actual is the state as last read and since written; nil when not known.
-	actual *Actual
-	readAt time.Time
-	// done is the desired state that was last reached.
-	done *Desired
-	// records are the records as last saved or read, signatures included; nil when the Service's copy counts.
-	records  *annotation.Records
-	members  map[string]memberRead // by rule id
-	extras   map[string]extraRead  // by rule id
-	aclID    string                // the network ACL list that was last brought to the desired state
-	known    bool                  // the state was read before by this process
-	survey   bool                  // the last attempt failed, and had to look closely
-	asked    string                // the address that was last asked for by name
-	untagged int                   // syncs in a row that could not tag
-	// releasing are addresses whose release was asked for and not seen to succeed, with the time; the zero time when it
-	// is known to have failed.
-	releasing map[string]time.Time
-	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
-}
-
-type memberRead struct {
-	vms []string
-	at  time.Time
 }
 
 // New makes a Reconciler. It makes no call.
 func New(api API, o Options) *Reconciler {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	p := NewPlanner(api, o)
+	return &Reconciler{
+		Planner: p, api: api, metrics: newMetrics(), services: map[string]*memory{},
+		applier: &apply.Applier{
+			API: api, Server: p.server, Clock: p.options.Clock, NewJobID: p.options.NewJobID, Touch: p.observer.Touch, Released: p.options.Released,
+		},
 	}
-	if o.MemberPeriod == 0 {
-		o.MemberPeriod = 12 * o.DriftPeriod
-	}
-	if o.Log == nil {
-		o.Log = func(string, string) {}
-	}
-	if o.Released == nil {
-		o.Released = func() {}
-	}
-	if o.NewJobID == nil {
-		o.NewJobID = newUUID
-	}
-	return &Reconciler{api: api, options: o, metrics: newMetrics(), services: map[string]*memory{}, lists: map[string]*lists{}, touched: map[string]time.Time{}, started: o.Clock.Now()}
 }
 
 // Metrics are the Reconciler's metrics.
 func (r *Reconciler) Metrics() *Metrics { return r.metrics }
 
-// applies tells whether plans are done in full.
-func (r *Reconciler) applies() bool { return r.options.Policy == "" || r.options.Policy == PolicyApply }
-
-func (r *Reconciler) limits() Limits {
-	return Limits{
-		NoTags:       r.options.Known.NoTags || r.noTags.Load(),
-		NoCIDRUpdate: r.options.Known.NoCIDRUpdate || r.noCIDRUpdate.Load() && !r.cidrUpdateProven.Load(),
-		NoCIDRs:      r.options.Known.NoCIDRs || r.noCIDRs.Load() && !r.cidrsProven.Load(),
-		CIDRsProven:  r.options.Known.CIDRsProven || r.cidrsProven.Load(),
-		unclaimed:    r.options.Unguarded[GuardClaim],
-	}
+// applies reports whether plans are done in full.
+func (r *Reconciler) applies() bool {
+	return r.options.Policy == "" || r.options.Policy == plan.PolicyApply
 }
 
 // Turn waits until no other task works on a Service, named by its UID, and returns what ends the turn.
@@ -186,17 +67,303 @@ func (r *Reconciler) Turn(ctx context.Context, uid string) (end func(), err erro
 	return r.turns.Lock(ctx, uid)
 }
 
-// clusters are the names under which this cluster may have signed and tagged.
-func (r *Reconciler) clusters() []string {
-	out := []string{r.options.ClusterID()}
-	if former := r.options.FormerClusterID; former != "" && former != out[0] {
-		out = append(out, former)
+// begin makes a task with what is remembered of the Service.
+func (r *Reconciler) begin(ctx context.Context, req Request) (*task, error) {
+	r.mu.Lock()
+	mem, ok := r.services[req.Service.UID]
+	if !ok {
+		mem = newMemory()
+		r.services[req.Service.UID] = mem
 	}
-	return out
+	r.mu.Unlock()
+	t, err := r.newTask(ctx, req, mem)
+	if err != nil {
+		return nil, err
+	}
+	t.work = &apply.Work{
+		Service: t.Service, Members: t.Members, Project: t.project, Clusters: t.clusters, Records: t.records, Memory: &mem.changes,
+		Notify: t.notify, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
+		MayAcquire: func(ctx context.Context) error { return r.withinLimits(ctx, t) }, Written: t.written,
+	}
+	return t, nil
 }
 
-func (r *Reconciler) leavesACLs() bool { return r.options.LeaveACLs || r.noACLs.Load() }
+// forget drops the memory of a Service that has nothing left.
+func (r *Reconciler) forget(uid string) {
+	r.mu.Lock()
+	delete(r.services, uid)
+	r.mu.Unlock()
+}
 
-func newMemory() *memory {
-	return &memory{members: map[string]memberRead{}, extras: map[string]extraRead{}, releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
+// failed forgets what is no longer certain. It passes errors through.
+func (r *Reconciler) failed(t *task, err error) error {
+	t.mem.actual = nil
+	t.mem.done = nil
+	t.mem.survey = t.survey
+	t.mem.rules.Forget()
+	return err
+}
+
+// Ensure brings a Service to its desired state. Errors are *plan.RefusalError when the
+// Service cannot be served, *plan.WaitError, or wrap *cloudstack.Error;
+// the next call then goes on from where this one stopped.
+func (r *Reconciler) Ensure(ctx context.Context, req Request) (Result, error) {
+	t, err := r.begin(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer t.release()
+	return r.ensure(ctx, t)
+}
+
+// Repair is Ensure for the drift loop: what is remembered is not trusted, and
+// the reads may be shared with other Services by way of whole lists that were
+// begun since; the zero time asks for this Service alone.
+func (r *Reconciler) Repair(ctx context.Context, req Request, since time.Time) (Result, error) {
+	t, err := r.begin(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer t.release()
+	if t.mem.readAt.Before(since) || since.IsZero() {
+		t.mem.actual = nil
+		t.verify = true
+	}
+	t.bulkSince = since
+	t.tierAge = freshAge
+	if !since.IsZero() {
+		t.tierAge = max(time.Second, r.options.Clock.Since(since)) // read once a round for all Services of the tier
+	}
+	return r.ensure(ctx, t)
+}
+
+func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
+	if err := r.desire(ctx, t); err != nil {
+		return Result{}, err
+	}
+	if err := r.settle(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	if t.mem.aclID != "" && t.mem.aclID != t.wanted.ACLID {
+		t.allACLs = true // the list was replaced: our items of the old one go
+	}
+	if err := r.look(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	t.bulkSince = time.Time{}
+	var result Result
+	// A second round only when the first showed something new of the server.
+	for range 3 {
+		steps, err := r.plan(ctx, t)
+		if err != nil {
+			return Result{}, r.failed(t, err)
+		}
+		r.noteDrift(t, steps)
+		result.Plan = append(result.Plan, steps...)
+		err = r.apply(ctx, t, steps)
+		result.Done = t.work.Done
+		if err != nil {
+			return result, r.failed(t, err)
+		}
+		if !t.work.Again {
+			break
+		}
+		if err := r.observe(ctx, t, false); err != nil {
+			return result, r.failed(t, err)
+		}
+	}
+	if r.applies() {
+		t.records.Keep(t.mem.actual)
+		if err := t.records.Save(ctx); err != nil {
+			return result, r.failed(t, err)
+		}
+		d := t.wanted
+		t.mem.done, t.mem.aclID = &d, d.ACLID
+	}
+	t.mem.survey = false
+	t.noteTags()
+	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
+	result.Unserved = plan.DefaultACL(t.wanted, t.network)
+	if target := plan.Target(t.wanted, *t.mem.actual); target != nil {
+		result.IP = target.IP
+		t.noteNoLongerAsked(target.IP)
+	}
+	return result, nil
+}
+
+// settle finds out what became of acquisitions without a known outcome.
+func (r *Reconciler) settle(ctx context.Context, t *task) error {
+	t.work.Desired = t.wanted
+	changed, err := r.applier.Settle(ctx, t.work)
+	if changed {
+		t.mem.actual = nil
+	}
+	return err
+}
+
+// apply does the part of a plan that the policy allows.
+func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) error {
+	t.work.Actual, t.work.Desired, t.work.Again = t.mem.actual, t.wanted, false
+	if steps = r.options.Policy.Filter(steps); len(steps) == 0 {
+		return nil
+	}
+	if err := r.lock(ctx, t); err != nil {
+		return err
+	}
+	defer t.release()
+	if err := r.applier.Do(ctx, t.work, steps); err != nil {
+		return err
+	}
+	for _, s := range steps {
+		rule, ok := s.Action.(interface{ OfRule() plan.OnRule })
+		if !ok {
+			continue
+		}
+		on := rule.OfRule()
+		if a := t.mem.actual.Find(on.AddressID); a != nil && a.Rule(on) != nil {
+			t.mem.rules.Wrote(a.Rule(on), r.options.Clock.Now())
+		} else {
+			t.mem.rules.Deleted(on.RuleID)
+		}
+	}
+	return nil
+}
+
+// noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
+func (t *task) noteNoLongerAsked(ip string) {
+	if t.mem.asked == ip && t.wanted.Address == "" {
+		t.notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
+			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another one, or delete and recreate the Service", annotation.Address, ip)})
+	}
+	t.mem.asked = t.wanted.Address
+}
+
+// noteTags warns of tags that two syncs in a row could not set: one failure passes.
+func (t *task) noteTags() {
+	if t.work.TagErr == nil {
+		t.mem.untagged = 0
+		return
+	}
+	if t.mem.untagged++; t.mem.untagged > 1 {
+		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingFailed, Message: fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)})
+	}
+}
+
+// noteDrift counts what others undid: actions towards a state that was reached before.
+func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
+	r.metrics.planned(steps)
+	if !t.read || t.mem.done == nil || !t.mem.done.Equal(t.wanted) {
+		return
+	}
+	n := 0
+	first := ""
+	for _, s := range steps {
+		switch s.Action.(type) {
+		case plan.RememberAddress, plan.TagAddress, plan.TagRules:
+			continue
+		}
+		if n++; n == 1 {
+			first = s.Label()
+		}
+	}
+	if n == 0 {
+		return
+	}
+	r.metrics.drift(n)
+	t.notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(n, first)})
+}
+
+// Delete removes everything of a Service's. It returns nil only when nothing is left.
+func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
+	t, err := r.begin(ctx, req)
+	if observe.ProjectMissing(req.Service, req.Spec, err) {
+		r.forget(req.Service.UID)
+		return Result{}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	defer t.release()
+	return r.remove(ctx, t)
+}
+
+func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
+	t.wanted = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+	if err := r.settle(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	if err := r.prove(ctx, t); err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	steps, err := r.plan(ctx, t)
+	if err != nil {
+		return Result{}, r.failed(t, err)
+	}
+	r.metrics.planned(steps)
+	if err := r.apply(ctx, t, steps); err != nil {
+		return Result{Plan: steps, Done: t.work.Done}, r.failed(t, err)
+	}
+	if !r.applies() {
+		return Result{Plan: steps}, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
+	}
+	t.records.Addresses = nil
+	if err := t.records.Save(ctx); err != nil {
+		return Result{Plan: steps}, r.failed(t, err)
+	}
+	if len(t.records.Pending) > 0 {
+		return Result{Plan: steps}, r.failed(t, &plan.WaitError{
+			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
+		})
+	}
+	r.metrics.held(t.Service.UID, 0)
+	r.forget(t.Service.UID)
+	return Result{Plan: steps}, nil
+}
+
+// Exists reports whether anything of a Service's exists, and its addresses.
+func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, error) {
+	t, err := r.begin(ctx, req)
+	if observe.ProjectMissing(req.Service, req.Spec, err) {
+		r.forget(req.Service.UID)
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer t.release()
+	if !t.records.Empty() {
+		var ips []string
+		for _, a := range t.records.Addresses {
+			if a.IP != "" {
+				ips = append(ips, a.IP)
+			}
+		}
+		return ips, true, nil
+	}
+	t.wanted = plan.Desired{Absent: true}
+	if err := r.observe(ctx, t, true); err != nil {
+		return nil, false, r.failed(t, err)
+	}
+	var ips []string
+	for i := range t.mem.actual.Addresses {
+		if a := &t.mem.actual.Addresses[i]; a.Ours() {
+			ips = append(ips, a.IP)
+		}
+	}
+	if len(ips) == 0 {
+		r.forget(t.Service.UID)
+	}
+	return ips, len(ips) > 0, nil
+}
+
+// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
+// anything is looked for in the named project.
+func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
+	req.Notify = nil
+	t, err := r.begin(ctx, req)
+	if err != nil {
+		return err
+	}
+	return r.checkProject(ctx, t)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // CloudStack keeps the tags of a load balancer rule when the rule is deleted, and when its address is released. A sweep
@@ -37,7 +38,7 @@ func (r *Reconciler) TaggedRules(ctx context.Context, project string) (TaggedRul
 		return TaggedRules{}, err
 	}
 	cluster := r.options.ClusterID()
-	tags, err := r.api.ListTags(ctx, cloudstack.TagQuery{ResourceType: ResourceRule, Key: TagCluster, Value: cluster, ProjectID: id})
+	tags, err := r.api.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return TaggedRules{}, nil
 	}
@@ -46,7 +47,7 @@ func (r *Reconciler) TaggedRules(ctx context.Context, project string) (TaggedRul
 	}
 	out := TaggedRules{project: id}
 	for i := range tags {
-		if tags[i].Key == TagCluster && tags[i].Value == cluster { // the server compares without regard to case
+		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the server compares without regard to case
 			out.ids = append(out.ids, tags[i].ResourceID)
 		}
 	}
@@ -59,8 +60,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, tagged TaggedRules, since ti
 	if len(tagged.ids) == 0 {
 		return 0, nil
 	}
-	src := &source{r: r, project: tagged.project, lists: r.sharedLists(tagged.project, since)}
-	rules, err := src.allRules(ctx)
+	rules, err := r.observer.Rules(ctx, tagged.project, since)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +70,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, tagged TaggedRules, since ti
 	}
 	done := 0
 	for batch := range slices.Chunk(gone, sweepBatch) {
-		s, err := r.api.DeleteTags(ctx, ResourceRule, batch, ruleTagKeys)
+		s, err := r.api.DeleteTags(ctx, plan.ResourceRule, batch, plan.RuleTagKeys)
 		if err == nil {
 			_, err = r.api.Wait(ctx, "deleteTags", s.JobID)
 		}
@@ -92,8 +92,8 @@ func (r *Reconciler) goneRules(ctx context.Context, tagged TaggedRules, rules []
 	for i := range rules {
 		there[rules[i].ID] = true
 	}
-	standing := func(id string) bool { return there[id] }
-	if !slices.ContainsFunc(tagged.ids, func(id string) bool { return !standing(id) }) {
+	exists := func(id string) bool { return there[id] }
+	if !slices.ContainsFunc(tagged.ids, func(id string) bool { return !exists(id) }) {
 		return nil, nil
 	}
 	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: tagged.project})
@@ -103,7 +103,7 @@ func (r *Reconciler) goneRules(ctx context.Context, tagged TaggedRules, rules []
 	for i := range internal {
 		there[internal[i].ID] = true
 	}
-	missing := slices.DeleteFunc(slices.Clone(tagged.ids), standing)
+	missing := slices.DeleteFunc(slices.Clone(tagged.ids), exists)
 	var gone []string
 	for _, id := range missing[:min(len(missing), sweepMost)] {
 		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: tagged.project})

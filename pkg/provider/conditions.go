@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // ConditionReady on a Service reports whether its load balancer is reconciled, and if not, why.
@@ -33,7 +33,7 @@ const maxConditionMessage = 32768
 
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
 // succeeded; nil when there is no reason.
-func conditions(unserved *loadbalancer.Notice, err error) []metav1.Condition {
+func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReconciled}
 	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReconciled}
 	if err == nil {
@@ -43,14 +43,14 @@ func conditions(unserved *loadbalancer.Notice, err error) []metav1.Condition {
 		return []metav1.Condition{ready, ports}
 	}
 	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, err.Error()
-	refusal, refused := errors.AsType[*loadbalancer.RefusalError](err)
-	_, waiting := errors.AsType[*loadbalancer.WaitError](err)
+	refusal, refused := errors.AsType[*plan.RefusalError](err)
+	_, waiting := errors.AsType[*plan.WaitError](err)
 	switch {
 	case refused:
 		ready.Reason, ready.Message = string(refusal.Reason), refusal.Error()
 		if refusal.Port != 0 {
 			ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, string(refusal.Reason), refusal.Error()
-			if refusal.Reason == loadbalancer.ReasonMixedProtocols {
+			if refusal.Reason == plan.ReasonMixedProtocols {
 				ports.Reason = corev1.LoadBalancerPortsErrorReason
 			}
 		}
@@ -67,7 +67,7 @@ func conditions(unserved *loadbalancer.Notice, err error) []metav1.Condition {
 
 // showCondition writes the conditions to the Service if they say something new. That is no part of the sync:
 // a failure is logged only.
-func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, unserved *loadbalancer.Notice, err error) {
+func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, unserved *plan.Notice, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -97,7 +97,7 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 	if len(changed) > 0 {
 		status["conditions"] = changed
 	}
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok && refusal.Port != 0 {
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Port != 0 {
 		if ingress := ingressWithError(svc, refusal); ingress != nil {
 			status["loadBalancer"] = map[string]any{"ingress": ingress}
 		}
@@ -117,7 +117,7 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 }
 
 // ingressWithError marks the port that is the reason of a refusal in the status; nil when there is none to mark.
-func ingressWithError(svc *corev1.Service, refusal *loadbalancer.RefusalError) []corev1.LoadBalancerIngress {
+func ingressWithError(svc *corev1.Service, refusal *plan.RefusalError) []corev1.LoadBalancerIngress {
 	status := svc.Status.DeepCopy()
 	reason := string(refusal.Reason)
 	marked := false

@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -43,7 +44,7 @@ func TestDriftLoopRepairs(t *testing.T) {
 			env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID)))
 			env.round(5 * time.Minute)
 			assert.Equal(t, want, env.dump())
-			assert.NotEmpty(t, env.event(loadbalancer.ReasonDriftRepaired))
+			assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 
 			// The address itself: another one serves, and the status says so.
 			env.did(env.inspect.DisassociateIP(ctx, address.ID))
@@ -209,7 +210,7 @@ func TestDriftBudgetOfOneService(t *testing.T) {
 // ruleTags are the keys of the tags of load balancer rules, there or gone, by the rule's id.
 func (env *serviceEnv) ruleTags() map[string][]string {
 	env.t.Helper()
-	tags, err := env.inspect.ListTags(env.t.Context(), cloudstack.TagQuery{ResourceType: loadbalancer.ResourceRule})
+	tags, err := env.inspect.ListTags(env.t.Context(), cloudstack.TagQuery{ResourceType: plan.ResourceRule})
 	require.NoError(env.t, err)
 	out := map[string][]string{}
 	for i := range tags {
@@ -237,7 +238,7 @@ func (env *serviceEnv) ruleOn(ip string, port int) string {
 
 func (env *serviceEnv) tagRule(id string, tags map[string]string) {
 	env.t.Helper()
-	env.did(env.inspect.CreateTags(env.t.Context(), loadbalancer.ResourceRule, []string{id}, tags))
+	env.did(env.inspect.CreateTags(env.t.Context(), plan.ResourceRule, []string{id}, tags))
 }
 
 // CloudStack keeps the tags of deleted rules: a sweep deletes this cluster's own, and no others.
@@ -254,7 +255,7 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 	ip := env.ip("web")
 	stays, port81 := env.ruleOn(ip, 80), env.ruleOn(ip, 81)
 
-	ours := map[string]string{loadbalancer.TagCluster: "test", "team": "web"}
+	ours := map[string]string{plan.TagCluster: "test", "team": "web"}
 	inner, err := env.inspect.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{})
 	require.NoError(t, err)
 	require.Len(t, inner, 1)
@@ -270,7 +271,7 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 
 	// Rules of others on an address of theirs: of another cluster, of one whose name differs by its case, and of nobody.
 	var foreign []string
-	for i, tags := range []map[string]string{{loadbalancer.TagCluster: "other"}, {loadbalancer.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
+	for i, tags := range []map[string]string{{plan.TagCluster: "other"}, {plan.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
 		s, err := env.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
 			Name: "foreign", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address.ID, PublicPort: 9000 + i, PrivatePort: 9000,
 		})

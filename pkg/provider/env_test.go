@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -311,7 +312,7 @@ func (env *serviceEnv) round(after time.Duration) {
 
 func (env *serviceEnv) events() []string { return drain(env.recorder.Events) }
 
-func (env *serviceEnv) event(reason loadbalancer.Reason) string {
+func (env *serviceEnv) event(reason plan.Reason) string {
 	for _, e := range env.events() {
 		if strings.Contains(e, " "+string(reason)+" ") {
 			return e

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -76,11 +76,11 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	ip := env.ip("web")
 	assert.Contains(t, env.get("web").Annotations[annotation.Addresses], ip)
 	assert.NotContains(t, env.dump(), "address "+ip+" Allocated "+webTags)
-	assert.Empty(t, env.event(loadbalancer.ReasonTaggingFailed), "one failure passes")
+	assert.Empty(t, env.event(plan.ReasonTaggingFailed), "one failure passes")
 	env.restart()
 	env.mustSync("web")
 	env.round(0)
-	event := env.event(loadbalancer.ReasonTaggingFailed)
+	event := env.event(plan.ReasonTaggingFailed)
 	assert.Contains(t, event, "Failed by an injected fault")
 	assert.Contains(t, event, "tag address "+ip)
 
@@ -91,10 +91,10 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	require.NoError(t, err)
 	for i := range rules {
 		if rules[i].PublicIP == ip {
-			assert.Equal(t, "test", rules[i].Tags[loadbalancer.TagCluster])
+			assert.Equal(t, "test", rules[i].Tags[plan.TagCluster])
 		}
 	}
-	assert.Empty(t, env.event(loadbalancer.ReasonTaggingFailed))
+	assert.Empty(t, env.event(plan.ReasonTaggingFailed))
 }
 
 // A firewall rule whose creation was not confirmed, for a port that the Service no longer has, is still ours: it is

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -146,7 +146,7 @@ func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
 			env.restart()
 			require.NoError(t, env.repeat(removeWeb))
 			assert.Equal(t, before, env.dump(), "nothing is left open")
-			assert.NotEmpty(t, env.event(loadbalancer.ReasonAddressKept))
+			assert.NotEmpty(t, env.event(plan.ReasonAddressKept))
 		})
 	}
 }

@@ -43,7 +43,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -247,7 +247,7 @@ func TestFlaw14NetworkOfTheNodes(t *testing.T) {
 
 	// A node in another network alone does not keep the others from serving. For a new Service the network has to be named.
 	env.mustSync("web", "w1", "s1")
-	assert.Contains(t, env.event(loadbalancer.ReasonNodeOutside), "s1")
+	assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
 	env.create("mail", []int{81})
 	require.ErrorContains(t, env.sync("mail", "w1", "s1"), "several networks")
 	env.edit("mail", annotate(annotation.Network, "k8s-net"))
@@ -267,6 +267,6 @@ func TestFlaw16NoEligibleNode(t *testing.T) {
 		for _, r := range grep(env.dump(), webLB) {
 			assert.True(t, strings.HasSuffix(r, " []"), r)
 		}
-		assert.NotEmpty(t, env.event(loadbalancer.ReasonNoBackends))
+		assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 	}
 }

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -195,7 +195,7 @@ func TestNotReadyWithoutMembers(t *testing.T) {
 		} {
 			c := env.ready(name)
 			assert.Equal(t, metav1.ConditionFalse, c.Status, name)
-			assert.Equal(t, string(loadbalancer.ReasonNoBackends), c.Reason, name)
+			assert.Equal(t, string(plan.ReasonNoBackends), c.Reason, name)
 			assert.Contains(t, c.Message, why, name)
 		}
 
@@ -209,7 +209,7 @@ func TestNotReadyWithoutMembers(t *testing.T) {
 		time.Sleep(settle)
 		c := env.ready("web")
 		assert.Equal(t, metav1.ConditionFalse, c.Status)
-		assert.Equal(t, string(loadbalancer.ReasonNoBackends), c.Reason)
+		assert.Equal(t, string(plan.ReasonNoBackends), c.Reason)
 		assert.Contains(t, c.Message, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers)
 
 		env.label("w1", corev1.LabelNodeExcludeBalancers, "")
@@ -230,7 +230,7 @@ func TestNoEligibleNodes(t *testing.T) {
 		time.Sleep(time.Minute)
 		c := env.ready("web")
 		assert.Equal(t, metav1.ConditionFalse, c.Status)
-		assert.Equal(t, string(loadbalancer.ReasonNoNodes), c.Reason)
+		assert.Equal(t, string(plan.ReasonNoNodes), c.Reason)
 		assert.Equal(t, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers+
 			", so that the network of the address is not known; add a node that may serve; the Service is tried again", c.Message)
 		env.label("w1", corev1.LabelNodeExcludeBalancers, "")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -74,7 +74,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		env.create("web", []int{80})
 		env.mustSync("web", "w1")
 		env.update("web", "w1", "s1")
-		assert.Contains(t, env.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
 		env.Admin("addNicToVirtualMachine", "virtualmachineid", env.vm("s1"), "networkid", env.net("k8s-net").ID)
 		env.round(5 * time.Minute)
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[s1 w1]")
@@ -119,7 +119,7 @@ func TestReplacedACLListIsSeenInADriftRound(t *testing.T) {
 			env.events()
 			env.round(0)
 			assert.Empty(t, ours(), "items of a list that is used no longer go")
-			assert.Contains(t, env.event(loadbalancer.ReasonDefaultACL), "list of its own")
+			assert.Contains(t, env.event(plan.ReasonDefaultACL), "list of its own")
 		})
 	}
 }

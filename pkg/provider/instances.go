@@ -19,7 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
 )
@@ -246,7 +246,7 @@ func (i *instances) report(n *corev1.Node, err error) {
 		shared    *node.SharedVMError
 		invalid   *node.ProviderIDError
 		refused   *RefusedError
-		reason    loadbalancer.Reason
+		reason    plan.Reason
 	)
 	switch {
 	case errors.As(err, &missing):

@@ -26,6 +26,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -49,9 +50,9 @@ type loadBalancerDeps struct {
 	Seal annotation.Signer
 	// Services are those of the cluster; read from the API server when nil.
 	Services    func(ctx context.Context) ([]*corev1.Service, error)
-	Unguarded   map[loadbalancer.Guard]bool // tests only
+	Unguarded   map[plan.Guard]bool // tests only
 	DriftPeriod time.Duration
-	Policy      loadbalancer.Policy
+	Policy      plan.Policy
 	LeaveACLs   bool
 	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
 	CleanOrphans bool
@@ -263,12 +264,12 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 }
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
-func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *loadbalancer.Notice, _ error) {
+func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *plan.Notice, _ error) {
 	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
-		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
+		return nil, nil, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
 		events.Warn(event.IgnoredSetting, w)
@@ -277,7 +278,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	// What the Service alone decides is decided before anything is read.
-	if refusal := loadbalancer.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
 		return nil, nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
@@ -290,7 +291,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		}
 	}
 	complete := false
-	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []loadbalancer.Member, err error) {
+	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []plan.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
 		return members, reach, err
 	}
@@ -299,7 +300,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
-		unserved = &loadbalancer.Notice{Warning: true, Reason: loadbalancer.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
+		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
 		events.Notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
@@ -307,13 +308,13 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	req.Reach = reach
-	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
+	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
 		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok && refusal.Reason == loadbalancer.ReasonNoNodes {
-		err = &loadbalancer.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
+		err = &plan.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -321,7 +322,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	if unserved == nil {
 		unserved = result.Unserved
 	}
-	if lb.deps.Policy == loadbalancer.PolicyDryRun {
+	if lb.deps.Policy == plan.PolicyDryRun {
 		lb.tellPlan(events, result.Plan)
 		return svc.Status.LoadBalancer.DeepCopy(), unserved, nil
 	}
@@ -329,12 +330,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 }
 
 // tellPlan says in an Event what the policy dry-run keeps from being done.
-func (lb *loadBalancer) tellPlan(events event.Service, plan []loadbalancer.Action) {
-	if len(plan) == 0 {
+func (lb *loadBalancer) tellPlan(events event.Service, steps []plan.Step) {
+	if len(steps) == 0 {
 		return
 	}
-	text := "dry run, not done: " + loadbalancer.ActionsText(len(plan), plan[0].Label)
-	events.Notice(loadbalancer.Notice{Reason: event.DryRun, Message: text})
+	text := "dry run, not done: " + plan.Text(len(steps), steps[0].Label())
+	events.Notice(plan.Notice{Reason: event.DryRun, Message: text})
 }
 
 // note remembers how a sync ended.
@@ -368,7 +369,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error,
 		}
 		return nil
 	}
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		event.Service{Recorder: lb.deps.Recorder, Object: svc}.Warn(refusal.Reason, refusal.Error())
 	}
 	if errors.Is(err, context.Canceled) {
@@ -382,7 +383,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error,
 	return backoff.RetryAfter(err, wait)
 }
 
-func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec annotation.Spec, members []loadbalancer.Member) (loadbalancer.Request, error) {
+func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec annotation.Spec, members []plan.Member) (loadbalancer.Request, error) {
 	grants, err := lb.grants(ctx, svc, spec)
 	id := loadbalancer.ServiceOf(svc)
 	id.Seen = apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil

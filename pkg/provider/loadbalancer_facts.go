@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // specOf is what the Service asks for; nil when it does not parse.
@@ -50,13 +51,13 @@ func (lb *loadBalancer) inventoryByID(ctx context.Context, project string) *inve
 	return lb.inventory(project)
 }
 
-func (lb *loadBalancer) network(ctx context.Context, project, id string, maxAge time.Duration) (loadbalancer.Network, error) {
+func (lb *loadBalancer) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
 	if maxAge == 0 || maxAge > networkAge {
 		maxAge = networkAge
 	}
 	n, err := lb.inventoryByID(ctx, project).Network(ctx, id, maxAge)
 	if err != nil {
-		return loadbalancer.Network{}, err
+		return plan.Network{}, err
 	}
 	return loadbalancer.NetworkOf(&n), nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // policies are the stickiness of the Service's rules by port.
@@ -132,7 +132,7 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	_, err = slices.Update(t.Context(), endpointSlice(nil), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(members(), "[]") }, waitLong, waitStep)
-	assert.Contains(t, env.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 }
 
 // A Service with externalTrafficPolicy Local gets its address before its Pods are ready: the network follows from the
@@ -145,7 +145,7 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	env.mustSync("web", "w1", "w2", "w3")
 	env.watched("endpointslices")
 	assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[]")
-	assert.Contains(t, env.event(loadbalancer.ReasonNoBackends), "no node has a ready endpoint")
+	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 
 	yes := true
 	_, err := env.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
@@ -204,7 +204,7 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	env.edit("web", annotate(annotation.Network, "second-net"))
 	env.events()
 	sync()
-	assert.Contains(t, env.event(loadbalancer.ReasonNodeOutside), "m2")
+	assert.Contains(t, env.event(plan.ReasonNodeOutside), "m2")
 	assert.NotEqual(t, old, env.ip("web"))
 	assert.Empty(t, of(env.dump(), old))
 	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
@@ -223,7 +223,7 @@ func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 		}
 		env.events()
 		env.mustSync("web", "w1", "s1", "w3")
-		assert.Contains(t, env.event(loadbalancer.ReasonNodeOutside), "s1")
+		assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
 		assert.Equal(t, ip, env.ip("web"))
 		assert.Contains(t, of(env.dump(), ip)[2], "[w1 w3]")
 	}
@@ -282,10 +282,10 @@ func TestConditions(t *testing.T) {
 	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
 	require.Error(t, env.sync("web", "w1"))
 	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
-	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), condition(ConditionReady).Reason)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(ConditionReady).Reason)
 	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
 	require.NotNil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
-	assert.Equal(t, string(loadbalancer.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
 	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
 	env.mustSync("web", "w1")

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
 )
@@ -37,7 +38,7 @@ const (
 // members finds the nodes' VMs. Nodes without one are named in an Event and do
 // not serve; that is no error as long as some node does. complete is false when any is missing. age is how old the list
 // of VMs may be.
-func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events event.Service, age time.Duration) (members []loadbalancer.Member, complete bool, err error) {
+func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events event.Service, age time.Duration) (members []plan.Member, complete bool, err error) {
 	if len(nodes) == 0 {
 		return nil, true, nil
 	}
@@ -68,7 +69,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 			missing = append(missing, f.err.Error())
 		}
 	}
-	tell := func(reason loadbalancer.Reason, problems []string) {
+	tell := func(reason plan.Reason, problems []string) {
 		if len(problems) == 0 {
 			return
 		}
@@ -83,8 +84,8 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	tell(event.AmbiguousNode, ambiguous)
 	if spec.Zone != "" {
 		if members = inZone(vms, members, spec.Zone); len(members) == 0 {
-			return nil, false, &loadbalancer.RefusalError{
-				Reason: loadbalancer.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), spec.Zone), Remedy: "correct " + annotation.Zone,
+			return nil, false, &plan.RefusalError{
+				Reason: plan.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), spec.Zone), Remedy: "correct " + annotation.Zone,
 			}
 		}
 	}
@@ -94,8 +95,8 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 		if spec.Project != "" {
 			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", spec.Project, annotation.Project), "correct or remove the annotation"
 		}
-		return nil, false, &loadbalancer.RefusalError{
-			Reason:  loadbalancer.ReasonNoBackends,
+		return nil, false, &plan.RefusalError{
+			Reason:  plan.ReasonNoBackends,
 			Message: fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where),
 			Remedy:  remedy,
 		}
@@ -105,7 +106,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 
 // find finds the VMs of the chosen nodes, and those that tell in which network the Service is where these cannot.
 func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes, chosen []*corev1.Node, events event.Service, age time.Duration) (
-	members, reach []loadbalancer.Member, complete bool, err error,
+	members, reach []plan.Member, complete bool, err error,
 ) {
 	members, complete, err = lb.members(ctx, svc.UID, spec, chosen, events, age)
 	if err != nil {
@@ -126,8 +127,8 @@ func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec anno
 }
 
 // inZone are the members whose VMs are in the zone of that name or id; all of them for none.
-func inZone(vms *inventory.VMSnapshot, members []loadbalancer.Member, zone string) []loadbalancer.Member {
-	return slices.DeleteFunc(members, func(m loadbalancer.Member) bool {
+func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []plan.Member {
+	return slices.DeleteFunc(members, func(m plan.Member) bool {
 		vm, _ := vms.ByID(m.VMID)
 		return !inventory.InZone(&vm, zone)
 	})
@@ -138,7 +139,7 @@ type unmatched struct {
 	err  error
 }
 
-func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []loadbalancer.Member, failed []unmatched) {
+func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []plan.Member, failed []unmatched) {
 	for _, n := range nodes {
 		vm, err := node.Match(vms, n)
 		switch {

@@ -14,20 +14,21 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 )
 
 // neighbours are the cluster's Services of type LoadBalancer that this controller works on.
-func (lb *loadBalancer) neighbours(ctx context.Context) ([]loadbalancer.Neighbour, error) {
+func (lb *loadBalancer) neighbours(ctx context.Context) ([]observe.Neighbour, error) {
 	services, err := lb.services(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]loadbalancer.Neighbour, 0, len(services))
+	out := make([]observe.Neighbour, 0, len(services))
 	for _, svc := range services {
 		if !Handles(svc) {
 			continue
 		}
-		n := loadbalancer.Neighbour{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, Addresses: loadbalancer.ServiceOf(svc).StatusIPs}
+		n := observe.Neighbour{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, Addresses: loadbalancer.ServiceOf(svc).StatusIPs}
 		// What does not parse shares with nobody; other mistakes in the Service do not matter here.
 		if spec, _ := annotation.Parse(svc); len(spec.ShareWith) > 0 {
 			n.ShareWith = spec.ShareWith

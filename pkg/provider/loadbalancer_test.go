@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -44,7 +44,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	require.Len(t, recorded.Addresses, 1)
 	assert.Empty(t, recorded.Pending)
 	assert.True(t, recorded.Addresses[0].Allocated && recorded.Addresses[0].Tagged)
-	assert.Contains(t, env.event(loadbalancer.ReasonAddressAllocated), ip)
+	assert.Contains(t, env.event(plan.ReasonAddressAllocated), ip)
 
 	// A port goes, one comes, a node port changes.
 	env.edit("web", func(s *corev1.Service) {
@@ -59,7 +59,7 @@ func TestServiceLifeCycle(t *testing.T) {
 		"rule " + webLB + "-tcp-443 443->30443 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 		"rule " + webLB + "-tcp-81 81->31999 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 	}, of(env.dump(), ip))
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonRuleReplaced))
+	assert.NotEmpty(t, env.event(plan.ReasonRuleReplaced))
 
 	// PROXY protocol and affinity, in place.
 	env.reset()
@@ -78,7 +78,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	env.events()
 	require.NoError(t, env.lb.UpdateLoadBalancer(t.Context(), "", env.get("web"), nil))
 	assert.Contains(t, of(env.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] []")
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonNoBackends))
+	assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 
 	// Hostname in place of the address.
 	env.edit("web", annotate(annotation.Hostname, "lb.example.org"))
@@ -92,7 +92,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 	require.NoError(t, err)
 	assert.False(t, exists)
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonAddressReleased))
+	assert.NotEmpty(t, env.event(plan.ReasonAddressReleased))
 }
 
 func TestSourceRanges(t *testing.T) {
@@ -146,7 +146,7 @@ func TestStaticAddress(t *testing.T) {
 		env.mustSync("web", "w1")
 		assert.Equal(t, "203.0.113.31", env.ip("web"))
 		env.removed(before, "web")
-		assert.Contains(t, env.event(loadbalancer.ReasonAddressKept), "nothing proves that this controller acquired it")
+		assert.Contains(t, env.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
 	})
 	parallel(t, "beside somebody else's rules: only ours go", func(t *testing.T) {
 		env := newEnv(t)
@@ -166,20 +166,20 @@ func TestStaticAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		ports  []int
-		reason loadbalancer.Reason
+		reason plan.Reason
 	}{
-		"another account's":      {address("203.0.113.33"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"another network's":      {address("203.0.113.32"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"outside of the ranges":  {address("198.51.100.1"), []int{80}, loadbalancer.ReasonAddressUnavailable},
-		"port taken":             {address(foreignIP), []int{80}, loadbalancer.ReasonPortTaken},
-		"DNS on source NAT":      {address(sourceNAT), []int{53}, loadbalancer.ReasonReservedPort},
-		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, loadbalancer.ReasonInvalidAnnotation},
-		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, loadbalancer.ReasonInvalidAnnotation},
-		"UDP":                    {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80}, loadbalancer.ReasonUnsupportedProto},
-		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, loadbalancer.ReasonReservedPort},
-		"TCP and UDP on a port":  {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81; s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80, 81}, loadbalancer.ReasonMixedProtocols},
-		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, loadbalancer.ReasonNoNodePort},
-		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, loadbalancer.ReasonInvalidPort},
+		"another account's":      {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
+		"another network's":      {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
+		"outside of the ranges":  {address("198.51.100.1"), []int{80}, plan.ReasonAddressUnavailable},
+		"port taken":             {address(foreignIP), []int{80}, plan.ReasonPortTaken},
+		"DNS on source NAT":      {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
+		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, plan.ReasonInvalidAnnotation},
+		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, plan.ReasonInvalidAnnotation},
+		"UDP":                    {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80}, plan.ReasonUnsupportedProto},
+		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, plan.ReasonReservedPort},
+		"TCP and UDP on a port":  {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81; s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80, 81}, plan.ReasonMixedProtocols},
+		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, plan.ReasonNoNodePort},
+		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, plan.ReasonInvalidPort},
 	} {
 		parallel(t, "refused: "+name, func(t *testing.T) {
 			env := newEnv(t)
@@ -210,13 +210,13 @@ func TestNodesOfAService(t *testing.T) {
 		before := env.dump()
 		require.Error(t, env.sync("web", "x1", "x2"))
 		assert.Equal(t, before, env.dump())
-		assert.NotEmpty(t, env.event(loadbalancer.ReasonNoBackends))
+		assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 	})
 	parallel(t, "no nodes yet", func(t *testing.T) {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		require.Error(t, env.sync("web", []string{}...))
-		assert.NotEmpty(t, env.event(loadbalancer.ReasonNoNodes))
+		assert.NotEmpty(t, env.event(plan.ReasonNoNodes))
 	})
 }
 
@@ -238,14 +238,14 @@ func TestDriftIsRepaired(t *testing.T) {
 	env.advance(6 * time.Minute)
 	env.mustSync("web")
 	assert.Equal(t, want, env.dump())
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonDriftRepaired))
+	assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 
 	// The address itself.
 	env.did(env.inspect.DisassociateIP(ctx, address.ID))
 	env.advance(6 * time.Minute)
 	env.mustSync("web")
 	assert.Len(t, of(env.dump(), env.ip("web")), 4)
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonAddressLost))
+	assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
 	require.NoError(t, env.remove("web"))
 }
 
@@ -258,7 +258,7 @@ func TestKeepIP(t *testing.T) {
 	require.NoError(t, env.remove("web"))
 	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(env.dump(), ip),
 		"kept, without rules, with a tag that says by whom")
-	assert.Contains(t, env.event(loadbalancer.ReasonAddressKept), annotation.KeepIP)
+	assert.Contains(t, env.event(plan.ReasonAddressKept), annotation.KeepIP)
 	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 	require.NoError(t, err)
 	assert.False(t, exists)
@@ -280,7 +280,7 @@ accounts:
 	before := env.dump()
 	env.create("web", []int{80})
 	env.mustSync("web", "w1")
-	assert.NotEmpty(t, env.event(loadbalancer.ReasonTaggingForbidden))
+	assert.NotEmpty(t, env.event(plan.ReasonTaggingForbidden))
 	env.restart()
 	env.mustSync("web", "w1")
 	assert.Equal(t, "address Allocated []", of(env.dump(), env.ip("web"))[0])
@@ -315,8 +315,8 @@ func TestAddressLimits(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		status int
-		reason loadbalancer.Reason
-	}{{532, loadbalancer.ReasonAddressLimit}, {533, loadbalancer.ReasonNoFreeAddress}} {
+		reason plan.Reason
+	}{{532, plan.ReasonAddressLimit}, {533, plan.ReasonNoFreeAddress}} {
 		env := newEnv(t)
 		env.create("web", []int{80})
 		remove := env.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore, HTTPStatus: tc.status, Text: "no"})

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // withVPC adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
@@ -125,13 +125,13 @@ func TestAddressesOfAVPC(t *testing.T) {
 		env := newEnv(t, withVPC)
 		env.create("web", []int{80})
 		env.mustSync("web", "d1")
-		assert.Contains(t, env.event(loadbalancer.ReasonDefaultACL), "list of its own")
+		assert.Contains(t, env.event(plan.ReasonDefaultACL), "list of its own")
 		ready := func() *metav1.Condition {
 			return apimeta.FindStatusCondition(env.get("web").Status.Conditions, ConditionReady)
 		}
 		require.NotNil(t, ready())
 		assert.Equal(t, metav1.ConditionFalse, ready().Status)
-		assert.Equal(t, string(loadbalancer.ReasonDefaultACL), ready().Reason)
+		assert.Equal(t, string(plan.ReasonDefaultACL), ready().Reason)
 		assert.Contains(t, ready().Message, "list of its own")
 		env.mustSync("web", "d1")
 		assert.Equal(t, metav1.ConditionFalse, ready().Status, "also when there is nothing to do")
@@ -145,7 +145,7 @@ func TestAddressesOfAVPC(t *testing.T) {
 		env := newEnv(t, withVPC)
 		env.create("web", []int{80}, annotate(annotation.SourceCIDRs, ""))
 		env.mustSync("web", "d1")
-		assert.Empty(t, env.event(loadbalancer.ReasonDefaultACL))
+		assert.Empty(t, env.event(plan.ReasonDefaultACL))
 		assert.True(t, apimeta.IsStatusConditionTrue(env.get("web").Status.Conditions, ConditionReady))
 	})
 	parallel(t, "ACLs can be left alone", func(t *testing.T) {

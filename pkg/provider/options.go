@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -75,7 +75,7 @@ func DefaultOptions() Options {
 		ProviderIDFormat:   string(node.FormUpstream),
 		InstanceTypeFormat: string(node.LabelKeepSeparators),
 		DriftPeriod:        5 * time.Minute,
-		Policy:             string(loadbalancer.PolicyApply),
+		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
 		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
 	}
@@ -128,7 +128,7 @@ func (o *Options) Validate() error {
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
 	}
-	if !slices.Contains([]loadbalancer.Policy{"", loadbalancer.PolicyApply, loadbalancer.PolicyNoDelete, loadbalancer.PolicyDryRun}, loadbalancer.Policy(o.Policy)) {
+	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		errs = append(errs, fmt.Errorf("--load-balancer-policy: %q is not known: want apply, no-delete or dry-run", o.Policy))
 	}
 	if _, err := parseTenancy(o.Tenancy); err != nil {

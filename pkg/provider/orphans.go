@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/event"
 )
 
@@ -58,7 +59,7 @@ func (lb *loadBalancer) lookForOrphans(ctx context.Context, since time.Time) {
 }
 
 // orphanObject is the Service that was, for Events.
-func orphanObject(o loadbalancer.Orphan) *corev1.ObjectReference {
+func orphanObject(o observe.Orphan) *corev1.ObjectReference {
 	namespace, name, ok := strings.Cut(o.Service, "/")
 	if !ok {
 		namespace, name = metav1.NamespaceSystem, "unknown"
@@ -66,7 +67,7 @@ func orphanObject(o loadbalancer.Orphan) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: types.UID(o.UID)}
 }
 
-func (lb *loadBalancer) reportOrphan(o loadbalancer.Orphan) {
+func (lb *loadBalancer) reportOrphan(o observe.Orphan) {
 	what := o.Kind + " " + o.ID
 	if o.IP != "" {
 		what += " (" + o.IP + ")"
@@ -79,20 +80,20 @@ func (lb *loadBalancer) reportOrphan(o loadbalancer.Orphan) {
 }
 
 // gone asks the API server itself whether the Service is not there.
-func (lb *loadBalancer) gone(ctx context.Context, o loadbalancer.Orphan) bool {
+func (lb *loadBalancer) gone(ctx context.Context, o observe.Orphan) bool {
 	ref := orphanObject(o)
 	svc, err := lb.deps.Kube.CoreV1().Services(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && string(svc.UID) != o.UID
 }
 
-func (lb *loadBalancer) cleanOrphan(ctx context.Context, o loadbalancer.Orphan) {
+func (lb *loadBalancer) cleanOrphan(ctx context.Context, o observe.Orphan) {
 	ref := orphanObject(o)
 	end, err := lb.reconciler.Turn(ctx, o.UID)
 	if err != nil {
 		return
 	}
 	defer end()
-	err = lb.reconciler.CleanOrphan(ctx, o, func(n loadbalancer.Notice) {
+	err = lb.reconciler.CleanOrphan(ctx, o, func(n plan.Notice) {
 		lb.deps.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	})
 	if err != nil {

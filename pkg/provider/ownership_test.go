@@ -19,7 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // What upstream v1.2 and older providers leave is taken over without a change.
@@ -123,7 +123,7 @@ func TestForeignRuleOnOurAddressKeepsIt(t *testing.T) {
 		"firewall tcp 9000-9000 [0.0.0.0/0]",
 		"rule by-hand 9000->9000 tcp roundrobin [] []",
 	}, of(env.dump(), ip))
-	assert.Contains(t, env.event(loadbalancer.ReasonAddressKept), "by-hand")
+	assert.Contains(t, env.event(plan.ReasonAddressKept), "by-hand")
 }
 
 // The framework's copy of a Service can be older than the records of an earlier process.
@@ -199,7 +199,7 @@ func TestSharedAddress(t *testing.T) {
 		ip := sharing(env)
 		env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 80) })
 		require.ErrorContains(t, env.sync("mail", "w1"), "port 80")
-		assert.NotEmpty(t, env.event(loadbalancer.ReasonPortTaken))
+		assert.NotEmpty(t, env.event(plan.ReasonPortTaken))
 		assert.Len(t, of(env.dump(), ip), 5)
 	})
 	parallel(t, "both go at once", func(t *testing.T) {

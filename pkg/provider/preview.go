@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
@@ -43,7 +44,7 @@ func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client
 	if err := p.readClusterUID(ctx, kube); err != nil {
 		return nil, err
 	}
-	recorder := &noticeRecorder{notices: map[types.UID][]loadbalancer.Notice{}}
+	recorder := &noticeRecorder{notices: map[types.UID][]plan.Notice{}}
 	return &Previewer{lb: newLoadBalancer(p.loadBalancerDeps(kube, recorder)), recorder: recorder, cluster: p.clusterID()}, nil
 }
 
@@ -53,7 +54,7 @@ func (p *Previewer) ClusterID() string { return p.cluster }
 // Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
 // is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
-	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []loadbalancer.Action{}}
+	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	var err error
 	if leaves(svc) {
 		spec, _ := annotation.Parse(svc) // what cannot be parsed would be deleted all the same
@@ -70,7 +71,7 @@ func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*c
 		})
 	}
 	preview.Notices = append(p.recorder.take(svc.UID), preview.Notices...)
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		preview.Refusal, err = refusal, nil
 	}
 	return preview, err
@@ -105,7 +106,7 @@ func eligible(nodes []*corev1.Node) []*corev1.Node {
 // noticeRecorder keeps Events in place of writing them.
 type noticeRecorder struct {
 	mu      sync.Mutex
-	notices map[types.UID][]loadbalancer.Notice
+	notices map[types.UID][]plan.Notice
 }
 
 func (r *noticeRecorder) Event(object runtime.Object, kind, reason, message string) {
@@ -115,8 +116,8 @@ func (r *noticeRecorder) Event(object runtime.Object, kind, reason, message stri
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notices[svc.UID] = append(r.notices[svc.UID], loadbalancer.Notice{
-		Warning: kind == corev1.EventTypeWarning, Reason: loadbalancer.Reason(reason), Message: message,
+	r.notices[svc.UID] = append(r.notices[svc.UID], plan.Notice{
+		Warning: kind == corev1.EventTypeWarning, Reason: plan.Reason(reason), Message: message,
 	})
 }
 
@@ -128,7 +129,7 @@ func (r *noticeRecorder) AnnotatedEventf(object runtime.Object, _ map[string]str
 	r.Eventf(object, kind, reason, format, args...)
 }
 
-func (r *noticeRecorder) take(uid types.UID) []loadbalancer.Notice {
+func (r *noticeRecorder) take(uid types.UID) []plan.Notice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer delete(r.notices, uid)

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
@@ -38,10 +39,10 @@ func (env *serviceEnv) preview(nodes ...string) loadbalancer.Preview {
 	return out
 }
 
-func kinds(actions []loadbalancer.Action) []loadbalancer.ActionKind {
-	var out []loadbalancer.ActionKind
+func kinds(actions []plan.Step) []string {
+	var out []string
 	for i := range actions {
-		out = append(out, actions[i].Kind)
+		out = append(out, actions[i].Kind())
 	}
 	return out
 }
@@ -52,7 +53,7 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 	env.create("web", []int{80, 81})
 	p := env.preview("w1", "w2")
 	assert.Equal(t, "default/web", p.Service)
-	assert.Contains(t, kinds(p.Actions), loadbalancer.AllocateAddress)
+	assert.Contains(t, kinds(p.Actions), "allocate-address")
 	assert.Nil(t, p.Refusal)
 
 	env.mustSync("web")
@@ -61,7 +62,7 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 	// What the preview says of a change is what a sync then does.
 	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
 	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
-	assert.Equal(t, []loadbalancer.ActionKind{loadbalancer.DeleteRule, loadbalancer.UpdateRule}, slices.DeleteFunc(kinds(env.preview("w1", "w2").Actions), ofFirewall))
+	assert.Equal(t, []string{"delete-rule", "update-rule"}, slices.DeleteFunc(kinds(env.preview("w1", "w2").Actions), ofFirewall))
 	env.mustSync("web")
 	assert.Empty(t, env.preview("w1", "w2").Actions)
 
@@ -71,14 +72,14 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 		s.Spec.Type = corev1.ServiceTypeClusterIP
 	})
 	p = env.preview("w1", "w2")
-	assert.Contains(t, kinds(p.Actions), loadbalancer.ReleaseAddress)
+	assert.Contains(t, kinds(p.Actions), "release-address")
 	assert.True(t, p.Desired.Absent)
 	require.NoError(t, env.remove("web"))
 	assert.Empty(t, env.preview("w1", "w2").Actions)
 }
 
-func ofFirewall(k loadbalancer.ActionKind) bool {
-	return k == loadbalancer.OpenFirewall || k == loadbalancer.CloseFirewall
+func ofFirewall(k string) bool {
+	return k == "open-firewall" || k == "close-firewall"
 }
 
 func TestPreviewRefuses(t *testing.T) {
@@ -86,14 +87,14 @@ func TestPreviewRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.Service)
 		nodes  []string
-		reason loadbalancer.Reason
+		reason plan.Reason
 		remedy bool
 	}{
-		"an annotation that does not parse": {annotate(annotation.Algorithm, "random"), []string{"w1"}, loadbalancer.ReasonInvalidAnnotation, false},
-		"UDP behind a virtual router":       {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []string{"w1"}, loadbalancer.ReasonUnsupportedProto, true},
-		"an address of another network":     {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.32" }, []string{"w1"}, loadbalancer.ReasonAddressUnavailable, true},
-		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, loadbalancer.ReasonPortTaken, true},
-		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, loadbalancer.ReasonNoBackends, true},
+		"an annotation that does not parse": {annotate(annotation.Algorithm, "random"), []string{"w1"}, plan.ReasonInvalidAnnotation, false},
+		"UDP behind a virtual router":       {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []string{"w1"}, plan.ReasonUnsupportedProto, true},
+		"an address of another network":     {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.32" }, []string{"w1"}, plan.ReasonAddressUnavailable, true},
+		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, plan.ReasonPortTaken, true},
+		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, plan.ReasonNoBackends, true},
 	} {
 		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation. The
@@ -20,8 +20,8 @@ func projectRefusal(project string, err error) error {
 	if project == "" || !unknownProject(err) {
 		return err
 	}
-	return &loadbalancer.RefusalError{
-		Reason:  loadbalancer.ReasonNoSuchProject,
+	return &plan.RefusalError{
+		Reason:  plan.ReasonNoSuchProject,
 		Message: fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
 		Remedy:  "correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
 	}

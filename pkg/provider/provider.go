@@ -28,6 +28,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/seal"
@@ -206,7 +207,7 @@ func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder record.E
 		Services:        p.servicesOf(kube),
 		Seal:            seal.New(p.recordKeys.list),
 		DriftPeriod:     p.options.DriftPeriod,
-		Policy:          loadbalancer.Policy(p.options.Policy),
+		Policy:          plan.Policy(p.options.Policy),
 		LeaveACLs:       !p.options.ManageNetworkACLs,
 		CleanOrphans:    p.options.CleanOrphans,
 		Tenancy:         p.options.tenancy(),

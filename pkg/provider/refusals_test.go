@@ -13,7 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // withOtherProject adds a project beside what the cluster has.
@@ -36,16 +36,16 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 		name   string
 		living bool // the Service is served before
 		change func(*corev1.Service)
-		reason loadbalancer.Reason
+		reason plan.Reason
 		wants  []string
 	}{
-		{"unknown certificate", false, annotate(annotation.SSLCertificate, unknown), loadbalancer.ReasonNoSuchCertificate, []string{annotation.SSLCertificate, unknown, "upload"}},
-		{"unknown project by name", false, set(annotation.Project, "nowhere"), loadbalancer.ReasonNoSuchProject, []string{annotation.Project, `"nowhere"`, "correct the annotation"}},
-		{"unknown project by id", false, set(annotation.Project, unknown), loadbalancer.ReasonNoSuchProject, []string{annotation.Project, unknown, "correct the annotation"}},
-		{"project without the nodes", false, set(annotation.Project, "dev"), loadbalancer.ReasonNoBackends, []string{annotation.Project, `"dev"`, "correct or remove the annotation"}},
-		{"project changed", true, set(annotation.Project, "dev"), loadbalancer.ReasonProjectChanged, []string{annotation.Project, `"dev"`, "remove the annotation"}},
-		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), loadbalancer.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
-		{"project changed to an unknown id", true, set(annotation.Project, unknown), loadbalancer.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
+		{"unknown certificate", false, annotate(annotation.SSLCertificate, unknown), plan.ReasonNoSuchCertificate, []string{annotation.SSLCertificate, unknown, "upload"}},
+		{"unknown project by name", false, set(annotation.Project, "nowhere"), plan.ReasonNoSuchProject, []string{annotation.Project, `"nowhere"`, "correct the annotation"}},
+		{"unknown project by id", false, set(annotation.Project, unknown), plan.ReasonNoSuchProject, []string{annotation.Project, unknown, "correct the annotation"}},
+		{"project without the nodes", false, set(annotation.Project, "dev"), plan.ReasonNoBackends, []string{annotation.Project, `"dev"`, "correct or remove the annotation"}},
+		{"project changed", true, set(annotation.Project, "dev"), plan.ReasonProjectChanged, []string{annotation.Project, `"dev"`, "remove the annotation"}},
+		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), plan.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
+		{"project changed to an unknown id", true, set(annotation.Project, unknown), plan.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
 	} {
 		parallel(t, c.name, func(t *testing.T) {
 			env := newEnv(t, withOtherProject)
@@ -80,7 +80,7 @@ func TestPortTakenNamesTheNeighbour(t *testing.T) {
 			env.create("web", []int{80}, annotate(annotation.Address, ip))
 			env.events()
 			require.Error(t, env.sync("web"))
-			event := env.event(loadbalancer.ReasonPortTaken)
+			event := env.event(plan.ReasonPortTaken)
 			assert.Contains(t, event, "port 80 of address "+ip)
 			assert.Equal(t, named, strings.Contains(event, "Service default/mail"), event)
 			assert.NotContains(t, event, "elsewhere")
@@ -99,7 +99,7 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	}))
 	env.create("web", []int{80}, annotate(annotation.Internal, "true"))
 	require.Error(t, env.sync("web", "x1", "x2"))
-	assert.Contains(t, env.event(loadbalancer.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
+	assert.Contains(t, env.event(plan.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
 	env.edit("web", annotate(annotation.Network, "inner"))
 	env.mustSync("web", "x1", "x2")
 }
@@ -136,15 +136,15 @@ func TestRemovedAddressIsKept(t *testing.T) {
 			env.create("web", []int{80}, c.set)
 			env.mustSync("web", "w1")
 			env.mustSync("web", "w1")
-			assert.Empty(t, env.event(loadbalancer.ReasonAddressKept))
+			assert.Empty(t, env.event(plan.ReasonAddressKept))
 			env.edit("web", c.unset)
 			env.mustSync("web", "w1")
 			assert.Equal(t, "203.0.113.40", env.ip("web"))
-			event := env.event(loadbalancer.ReasonAddressKept)
+			event := env.event(plan.ReasonAddressKept)
 			assert.True(t, strings.HasPrefix(event, "Normal "), event)
 			assert.Contains(t, event, "keeps 203.0.113.40")
 			env.mustSync("web", "w1")
-			assert.Empty(t, env.event(loadbalancer.ReasonAddressKept), "once")
+			assert.Empty(t, env.event(plan.ReasonAddressKept), "once")
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 	env.events()
 	env.killer.arm("deleteLoadBalancer", 1, false) // what comes before the first deletion
 	require.Error(t, env.sync("web", "i1", "i2"))
-	event := env.event(loadbalancer.ReasonRuleReplaced)
+	event := env.event(plan.ReasonRuleReplaced)
 	assert.Contains(t, event, "virtual machine")
 	assert.Contains(t, event, "algorithm")
 	list, err := env.inspect.ListInternalLoadBalancers(t.Context(), cloudstack.InternalLoadBalancerQuery{})

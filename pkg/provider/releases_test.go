@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -47,7 +47,7 @@ func TestServiceOnEveryRelease(t *testing.T) {
 				"address Allocated " + webTags, "firewall tcp 80-81 [10.0.0.0/8]",
 				rule("80", "30080", "[10.0.0.0/8]"), rule("81", "30081", "[10.0.0.0/8]"),
 			}, of(env.dump(), ip))
-			assert.Empty(t, env.event(loadbalancer.ReasonRangesNotServed), "the firewall serves them")
+			assert.Empty(t, env.event(plan.ReasonRangesNotServed), "the firewall serves them")
 
 			// Tighter, then wider: the firewall follows, and the rules where they can.
 			for _, want := range [][]string{{"10.1.0.0/16"}, {"10.0.0.0/8", "192.168.0.0/16"}} {
@@ -93,10 +93,10 @@ func TestRangesInAVPCOnEveryRelease(t *testing.T) {
 			env.mustSync("web", "v1", "v2")
 			ip := env.ip("web")
 			served := since(version, "4.18")
-			warned := env.event(loadbalancer.ReasonRangesNotServed)
+			warned := env.event(plan.ReasonRangesNotServed)
 			if !served {
 				env.mustSync("web", "v1", "v2") // what a write showed is known to the next sync
-				warned += env.event(loadbalancer.ReasonRangesNotServed)
+				warned += env.event(plan.ReasonRangesNotServed)
 			}
 			assert.Equal(t, served, warned == "", warned)
 
@@ -110,7 +110,7 @@ func TestRangesInAVPCOnEveryRelease(t *testing.T) {
 			require.Len(t, rules, 1)
 			assert.Equal(t, served, strings.Contains(rules[0], "[10.1.0.0/16] [v1 v2]"), rules[0])
 			assert.Equal(t, !served, strings.HasSuffix(rules[0], " [] []"), "nobody gets in who should not: %s", rules[0])
-			assert.Equal(t, served && !since(version, "4.22"), strings.Contains(events, string(loadbalancer.ReasonRuleReplaced)), events)
+			assert.Equal(t, served && !since(version, "4.22"), strings.Contains(events, string(plan.ReasonRuleReplaced)), events)
 
 			env.reset()
 			env.mustSync("web", "v1", "v2")

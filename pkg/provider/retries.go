@@ -15,7 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
@@ -103,8 +103,8 @@ func (lb *loadBalancer) freed(trigger backoff.Trigger) {
 // recordsChanged tries a Service again whose records did not parse: its owner has corrected or removed them.
 func (lb *loadBalancer) recordsChanged(uid types.UID) {
 	unreadable := func(err error) bool {
-		refusal, ok := errors.AsType[*loadbalancer.RefusalError](err)
-		return ok && refusal.Reason == loadbalancer.ReasonInvalidAnnotation
+		refusal, ok := errors.AsType[*plan.RefusalError](err)
+		return ok && refusal.Reason == plan.ReasonInvalidAnnotation
 	}
 	if wait, ok := lb.backoff.Wake(uid, unreadable); ok {
 		lb.retries.AddAfter(uid, wait)

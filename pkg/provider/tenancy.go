@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -65,7 +65,7 @@ func (lb *loadBalancer) allowed(ctx context.Context, svc *corev1.Service) error 
 		return err
 	}
 	if denial := lb.tenancy().Check(ns, svc); denial != nil {
-		return &loadbalancer.RefusalError{Reason: loadbalancer.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
+		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
 	}
 	return nil
 }
@@ -105,19 +105,19 @@ func (lb *loadBalancer) namespace(ctx context.Context, name string) (tenancy.Nam
 }
 
 // grants returns what the policy gives to the Service beyond what the Service itself shows.
-func (lb *loadBalancer) grants(ctx context.Context, svc *corev1.Service, spec annotation.Spec) (loadbalancer.Grants, error) {
+func (lb *loadBalancer) grants(ctx context.Context, svc *corev1.Service, spec annotation.Spec) (plan.Grants, error) {
 	ns, err := lb.namespace(ctx, svc.Namespace)
 	if err != nil {
-		return loadbalancer.Grants{}, err
+		return plan.Grants{}, err
 	}
 	return grantsOf(lb.tenancy(), ns, spec.Address), nil
 }
 
-func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) loadbalancer.Grants {
+func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grants {
 	if p.Trusts(ns) {
-		return loadbalancer.AllGrants()
+		return plan.AllGrants()
 	}
-	out := loadbalancer.Grants{
+	out := plan.Grants{
 		SourceNAT:      p.Allows(tenancy.SourceNATAddress, ns, address) == nil,
 		ForeignAddress: p.Allows(tenancy.ForeignAddress, ns, address) == nil,
 		MaxAddresses:   -1, MaxKept: -1,

@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -51,12 +51,12 @@ func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
 			env.create("web", []int{80, 81}, annotate(annotation.Network, "k8s-net"))
 			env.reset()
 			err := env.sync("web", "w1")
-			var refusal *loadbalancer.RefusalError
+			var refusal *plan.RefusalError
 			require.ErrorAs(t, err, &refusal)
-			assert.Equal(t, loadbalancer.ReasonNotAllowed, refusal.Reason)
+			assert.Equal(t, plan.ReasonNotAllowed, refusal.Reason)
 			assert.Contains(t, refusal.Message, tc.rule)
 			assert.Contains(t, refusal.Remedy, "operator")
-			assert.Contains(t, env.event(loadbalancer.ReasonNotAllowed), tc.rule)
+			assert.Contains(t, env.event(plan.ReasonNotAllowed), tc.rule)
 			assert.Empty(t, env.calls())
 		})
 	}
@@ -114,12 +114,12 @@ func TestGrants(t *testing.T) {
 		return p
 	}
 	shop := tenancy.Namespace{Name: "shop"}
-	assert.Equal(t, loadbalancer.Grants{MaxAddresses: -1, MaxKept: 2}, grantsOf(parse(""), shop, ""))
-	assert.Equal(t, loadbalancer.AllGrants(), grantsOf(parse(""), tenancy.Namespace{Name: "kube-system"}, ""))
-	assert.Equal(t, loadbalancer.AllGrants(), grantsOf(parse("{}"), shop, ""))
+	assert.Equal(t, plan.Grants{MaxAddresses: -1, MaxKept: 2}, grantsOf(parse(""), shop, ""))
+	assert.Equal(t, plan.AllGrants(), grantsOf(parse(""), tenancy.Namespace{Name: "kube-system"}, ""))
+	assert.Equal(t, plan.AllGrants(), grantsOf(parse("{}"), shop, ""))
 	p := parse(`{"sourceNATAddress":{"allow":["shop"],"deny":true},"foreignAddress":{"values":["203.0.113.9"]},"limits":{"maxAddressesPerNamespace":3,"keepIP":{"maxPerNamespace":0}}}`)
-	assert.Equal(t, loadbalancer.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3}, grantsOf(p, shop, "203.0.113.9"))
-	assert.Equal(t, loadbalancer.Grants{MaxAddresses: 3}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
+	assert.Equal(t, plan.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3}, grantsOf(p, shop, "203.0.113.9"))
+	assert.Equal(t, plan.Grants{MaxAddresses: 3}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
 }
 
 func TestTenancyFlag(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -48,7 +48,7 @@ func TestTenantAForeignFirewallRules(t *testing.T) {
 				before := env.world()
 				key := namespace + "/ssh"
 				env.create(key, []int{tc.port}, at(tc.ip), ranges("10.0.0.0/8"))
-				env.refused(key, reasonNotAllowed, loadbalancer.ReasonPortTaken, loadbalancer.ReasonAddressUnavailable)
+				env.refused(key, reasonNotAllowed, plan.ReasonPortTaken, plan.ReasonAddressUnavailable)
 				env.restart()
 				require.Error(t, env.sync(key))
 				env.drift()

@@ -18,7 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/seal"
 )
 
@@ -50,7 +50,7 @@ func TestTenantDStickinessOptions(t *testing.T) {
 		parallel(t, name, func(t *testing.T) {
 			env := newTenantEnv(t)
 			env.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, tc[0], annotation.StickinessOptions, tc[1]))
-			env.refused("attacker/web", loadbalancer.ReasonInvalidAnnotation)
+			env.refused("attacker/web", plan.ReasonInvalidAnnotation)
 		})
 	}
 	for name, options := range map[string][2]string{
@@ -72,7 +72,7 @@ func TestTenantDAppCookieOnAVirtualRouter(t *testing.T) {
 		env := newTenantEnv(t)
 		key := namespace + "/web"
 		env.create(key, []int{80}, annotate(annotation.StickinessMethod, "app-cookie", annotation.StickinessOptions, "cookie-name=SRV,holdtime=3h,length=52"))
-		env.refused(key, loadbalancer.ReasonInvalidAnnotation, loadbalancer.ReasonUnsupportedNetwork)
+		env.refused(key, plan.ReasonInvalidAnnotation, plan.ReasonUnsupportedNetwork)
 		env.edit(key, unset(annotation.StickinessMethod, annotation.StickinessOptions))
 		env.mustSync(key)
 		before := env.world()
@@ -170,7 +170,7 @@ func TestTenantCFormerNameOfTheCluster(t *testing.T) {
 // Another cluster that has no id either is called kubernetes too: its addresses are not ours.
 func TestTenantCAnotherClusterOfTheFormerName(t *testing.T) {
 	t.Parallel()
-	other := loadbalancer.Tags(commonClusterID, loadbalancer.Service{Namespace: "default", Name: "web", UID: mailUID})
+	other := plan.Tags(commonClusterID, plan.Service{Namespace: "default", Name: "web", UID: mailUID})
 	var tags []string
 	for k, v := range other {
 		tags = append(tags, k+": "+v)

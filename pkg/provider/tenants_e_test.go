@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // keptPerNamespace is keepIP.maxPerNamespace of the default policy.
@@ -142,7 +142,7 @@ func TestTenantEForwardingThatComesLater(t *testing.T) {
 	env.drift()
 	env.same(before, "the controller")
 	env.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 2222) })
-	env.refused("victim/web", loadbalancer.ReasonPortTaken, reasonNotAllowed)
+	env.refused("victim/web", plan.ReasonPortTaken, reasonNotAllowed)
 	env.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 	env.mustSync("victim/web")
 	env.same(before, "the refused change")

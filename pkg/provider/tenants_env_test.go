@@ -18,7 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -31,7 +31,7 @@ const (
 )
 
 // reasonNotAllowed is the reason of Events about Services that the policy refuses.
-const reasonNotAllowed loadbalancer.Reason = "NotAllowed"
+const reasonNotAllowed plan.Reason = "NotAllowed"
 
 // Addresses of tenantWorld, all in k8s-net and none of them acquired by this cluster.
 const (
@@ -209,7 +209,7 @@ func (env *serviceEnv) drift() {
 }
 
 // refused syncs a Service that must be refused before anything is written. It returns the Event's text.
-func (env *serviceEnv) refused(key string, reasons ...loadbalancer.Reason) string {
+func (env *serviceEnv) refused(key string, reasons ...plan.Reason) string {
 	env.t.Helper()
 	before := env.world()
 	env.events()

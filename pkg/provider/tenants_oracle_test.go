@@ -15,7 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // snapshot is the account as CloudStack lists it.
@@ -62,7 +62,7 @@ func (a *addressSnapshot) contents() []string {
 func (a *addressSnapshot) access(port int) []string {
 	var open []string
 	for i := range a.firewall {
-		if f := &a.firewall[i]; f.Protocol == loadbalancer.ProtocolTCP && f.StartPort <= port && port <= f.EndPort {
+		if f := &a.firewall[i]; f.Protocol == plan.ProtocolTCP && f.StartPort <= port && port <= f.EndPort {
 			open = append(open, f.CIDRs...)
 		}
 	}
@@ -190,7 +190,7 @@ func judgeIdle(now *snapshot, idle guarded, used map[string]map[int]bool) []viol
 			out = append(out, violation{"idle address released", id})
 			continue
 		}
-		if a.Tags[loadbalancer.TagAllocatedBy] != "" {
+		if a.Tags[plan.TagAllocatedBy] != "" {
 			out = append(out, violation{"idle address tagged as acquired", a.Address})
 		}
 		contents := a.contents()
@@ -219,7 +219,7 @@ func judgeService(now *snapshot, svc *corev1.Service, nodes []string, byHand boo
 		return []violation{{"victim's address is gone", svc.Status.LoadBalancer.Ingress[0].IP}}
 	}
 	var out []violation
-	if uid := a.Tags[loadbalancer.TagServiceUID]; !byHand && uid != string(svc.UID) {
+	if uid := a.Tags[plan.TagServiceUID]; !byHand && uid != string(svc.UID) {
 		out = append(out, violation{"victim's address is not tagged", a.Address + " " + uid})
 	}
 	name := cloudprovider.DefaultLoadBalancerName(svc)

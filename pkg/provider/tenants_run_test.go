@@ -17,7 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
@@ -79,7 +79,7 @@ func newTenantRun(t *testing.T, kind runKind) *tenantRun {
 
 // ofVictims reports whether a Service of the victim or its friend shows an address, or one of theirs has kept it.
 func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
-	if a.Address == byHandIP || strings.HasPrefix(a.Tags[loadbalancer.TagService], victimNS+"/") || r.victims[a.ID] != nil {
+	if a.Address == byHandIP || strings.HasPrefix(a.Tags[plan.TagService], victimNS+"/") || r.victims[a.ID] != nil {
 		return true
 	}
 	return slices.ContainsFunc(r.list(victimNS), func(s corev1.Service) bool {
@@ -262,7 +262,7 @@ func (r *tenantRun) judgeLeft() {
 		if r.foreign[id] != nil || r.victims[id] != nil || r.idle[id] != nil {
 			continue
 		}
-		if uid := a.Tags[loadbalancer.TagServiceUID]; living[uid] {
+		if uid := a.Tags[plan.TagServiceUID]; living[uid] {
 			held[uid]++
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -177,11 +177,11 @@ func TestTenantsAcceptsHonestTenants(t *testing.T) {
 	}
 }
 
-// guards are the checks that separate tenants: those of loadbalancer.Guard and the operator's policy. Each can be
+// guards are the checks that separate tenants: those of plan.Guard and the operator's policy. Each can be
 // disabled alone.
 var guards = func() []string {
 	out := []string{guardTenancy}
-	for _, g := range loadbalancer.Guards() {
+	for _, g := range plan.Guards() {
 		out = append(out, string(g))
 	}
 	return out
@@ -196,7 +196,7 @@ func unguard(d *loadBalancerDeps, guard string) {
 	case guardTenancy:
 		d.Tenancy = &tenancy.Policy{}
 	default:
-		d.Unguarded = map[loadbalancer.Guard]bool{loadbalancer.Guard(guard): true}
+		d.Unguarded = map[plan.Guard]bool{plan.Guard(guard): true}
 	}
 }
 

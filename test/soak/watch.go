@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -165,7 +165,7 @@ func (w *watch) unshown(c cloud, services []corev1.Service) string {
 			return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip.Address })
 		})
 		if !shown && !slices.Contains(w.before, ip.Address) {
-			out = append(out, fmt.Sprintf("%s of %q", ip.Address, ip.Tags[loadbalancer.TagService]))
+			out = append(out, fmt.Sprintf("%s of %q", ip.Address, ip.Tags[plan.TagService]))
 		}
 	}
 	return strings.Join(out, ", ")

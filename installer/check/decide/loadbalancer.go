@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -99,10 +99,10 @@ func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterID string)
 	}
 	for i := range addresses {
 		a := &addresses[i]
-		uid := a.Tags[loadbalancer.TagServiceUID]
-		if uid != "" && a.Tags[loadbalancer.TagCluster] == clusterID && !living[uid] {
+		uid := a.Tags[plan.TagServiceUID]
+		if uid != "" && a.Tags[plan.TagCluster] == clusterID && !living[uid] {
 			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
-				"tagged as of Service %s of cluster %q, which is not here", a.Tags[loadbalancer.TagService], clusterID)})
+				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], clusterID)})
 		}
 	}
 	if len(objects) > 0 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const (
@@ -300,7 +300,7 @@ func TestDecideRuleNames(t *testing.T) {
 	expect{"", "1 rule", []string{"LoadBalancerRule " + lbWeb + "-443: another rule"}}.verify(t, Duplicates(in.Plan()))
 
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
-		return cloudstack.PublicIP{Address: address, Tags: map[string]string{loadbalancer.TagCluster: clusterID, loadbalancer.TagServiceUID: uid, loadbalancer.TagService: "default/old"}}
+		return cloudstack.PublicIP{Address: address, Tags: map[string]string{plan.TagCluster: clusterID, plan.TagServiceUID: uid, plan.TagService: "default/old"}}
 	}
 	expect{"", "2 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old"}}.verify(t, Orphans(in, []cloudstack.PublicIP{
 		tagged("203.0.113.50", "kubernetes", "gone"), tagged("203.0.113.51", "kubernetes", uidWeb), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},

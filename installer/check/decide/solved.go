@@ -11,12 +11,12 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
 // tellOfTheDone are reasons of warnings about what the controller has put right itself.
-var tellOfTheDone = []string{string(loadbalancer.ReasonDriftRepaired), string(loadbalancer.ReasonAddressLost)}
+var tellOfTheDone = []string{string(plan.ReasonDriftRepaired), string(plan.ReasonAddressLost)}
 
 // Unsolved leaves out what was said about Services before their load balancers became ready. Not every success has an
 // Event: the controller's own repetitions and repairs show it in the condition alone.

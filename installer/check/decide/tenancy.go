@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
@@ -107,7 +107,7 @@ func Policy(in PolicyFacts) Finding {
 func Shared(in BalanceFacts, addresses []cloudstack.PublicIP) Finding {
 	owners := map[string]types.UID{}
 	for i := range addresses {
-		if uid := addresses[i].Tags[loadbalancer.TagServiceUID]; uid != "" {
+		if uid := addresses[i].Tags[plan.TagServiceUID]; uid != "" {
 			owners[addresses[i].Address] = types.UID(uid)
 		}
 	}
@@ -167,7 +167,7 @@ func serviceObject(s *corev1.Service, message string) Object {
 // contradiction returns how the tags of an address contradict that it was acquired for a Service; "" when they do not.
 // silent means that missing tags are no contradiction.
 func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) string {
-	cluster, tagged := a.Tags[loadbalancer.TagCluster], a.Tags[loadbalancer.TagServiceUID]
+	cluster, tagged := a.Tags[plan.TagCluster], a.Tags[plan.TagServiceUID]
 	switch {
 	case cluster == "" && tagged == "" && silent:
 		return ""
@@ -176,7 +176,7 @@ func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) s
 	case !provider.OwnClusterTag(cluster, clusterID, tagged == uid):
 		return fmt.Sprintf("CloudStack's tags name cluster %q", cluster)
 	case tagged != "" && tagged != uid:
-		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[loadbalancer.TagService])
+		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[plan.TagService])
 	}
 	return "" // an address that its Service left to others of this cluster has no UID
 }

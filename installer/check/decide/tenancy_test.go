@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 func TestDecideTLS(t *testing.T) {
@@ -106,7 +106,7 @@ func TestDecideShared(t *testing.T) {
 	t.Parallel()
 	in := BalanceFacts{Services: []corev1.Service{balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", nil)}}
 	tag := func(uid string) []cloudstack.PublicIP {
-		return []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{loadbalancer.TagServiceUID: uid}}, {Address: "192.0.2.9"}}
+		return []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{plan.TagServiceUID: uid}}, {Address: "192.0.2.9"}}
 	}
 	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.verify(t, Shared(in, tag("2")))
 	in.Services[1].Annotations = map[string]string{annotation.ShareWith: "a"}
@@ -119,7 +119,7 @@ func TestDecideRecords(t *testing.T) {
 	t.Parallel()
 	const id = "the-uid-of-kube-system"
 	tags := func(cluster, uid string) map[string]string {
-		return map[string]string{loadbalancer.TagCluster: cluster, loadbalancer.TagServiceUID: uid, loadbalancer.TagService: "x/y"}
+		return map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagService: "x/y"}
 	}
 	const record = `[{"id":"i","ip":"192.0.2.1","allocated":true}]`
 	const found = "Service a/web: "

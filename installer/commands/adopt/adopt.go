@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -107,8 +108,8 @@ func (f *Facts) item(svc *corev1.Service) Item {
 		return out
 	}
 	out.Address, out.AddressID = address.Address, address.ID
-	if address.Tags[loadbalancer.TagServiceUID] == id.UID && address.Tags[loadbalancer.TagAllocatedBy] == loadbalancer.ManagedBy &&
-		provider.OwnClusterTag(address.Tags[loadbalancer.TagCluster], f.ClusterID, true) {
+	if address.Tags[plan.TagServiceUID] == id.UID && address.Tags[plan.TagAllocatedBy] == plan.ManagedBy &&
+		provider.OwnClusterTag(address.Tags[plan.TagCluster], f.ClusterID, true) {
 		out.Verdict = Done
 		return out
 	}
@@ -119,10 +120,10 @@ func (f *Facts) item(svc *corev1.Service) Item {
 }
 
 // addressOf finds the one address on which the Service has rules by its own name.
-func (f *Facts) addressOf(id loadbalancer.Service) (address *cloudstack.PublicIP, why string) {
+func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
 	ids := map[string]bool{}
 	for i := range f.Rules {
-		if lb, _, _, _, ok := loadbalancer.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
+		if lb, _, _, _, ok := plan.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
 			ids[f.Rules[i].PublicIPID] = true
 		}
 	}
@@ -141,13 +142,13 @@ func (f *Facts) addressOf(id loadbalancer.Service) (address *cloudstack.PublicIP
 }
 
 // against says what speaks against releasing the address with the Service.
-func (f *Facts) against(id loadbalancer.Service, a *cloudstack.PublicIP) string {
-	for key, value := range map[string]string{loadbalancer.TagServiceUID: id.UID, loadbalancer.TagKeptBy: ""} {
+func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
+	for key, value := range map[string]string{plan.TagServiceUID: id.UID, plan.TagKeptBy: ""} {
 		if tag := a.Tags[key]; tag != "" && tag != value {
 			return fmt.Sprintf("its tag %s=%s gives the address to another Service", key, tag)
 		}
 	}
-	if cluster := a.Tags[loadbalancer.TagCluster]; cluster != "" && !provider.OwnClusterTag(cluster, f.ClusterID, a.Tags[loadbalancer.TagServiceUID] == id.UID) {
+	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !provider.OwnClusterTag(cluster, f.ClusterID, a.Tags[plan.TagServiceUID] == id.UID) {
 		return fmt.Sprintf("its tags give the address to cluster %s", cluster)
 	}
 	switch {
@@ -167,7 +168,7 @@ func (f *Facts) against(id loadbalancer.Service, a *cloudstack.PublicIP) string 
 	}
 	for i := range f.Rules {
 		r := &f.Rules[i]
-		if lb, _, _, _, ok := loadbalancer.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living[lb]) {
+		if lb, _, _, _, ok := plan.ParseRuleName(r.Name); r.PublicIPID == a.ID && (!ok || !living[lb]) {
 			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
 		}
 	}
@@ -192,13 +193,13 @@ func Apply(ctx context.Context, api Tagger, jobs Waiter, p *Plan, tagsOf map[str
 			continue
 		}
 		tags := map[string]string{
-			loadbalancer.TagCluster: p.ClusterID, loadbalancer.TagService: it.Service, loadbalancer.TagServiceUID: it.UID,
-			loadbalancer.TagManagedBy: loadbalancer.ManagedBy, loadbalancer.TagAllocatedBy: loadbalancer.ManagedBy,
+			plan.TagCluster: p.ClusterID, plan.TagService: it.Service, plan.TagServiceUID: it.UID,
+			plan.TagManagedBy: plan.ManagedBy, plan.TagAllocatedBy: plan.ManagedBy,
 		}
 		for key := range tagsOf[it.AddressID] {
 			delete(tags, key)
 		}
-		s, err := api.CreateTags(ctx, loadbalancer.ResourcePublicIP, []string{it.AddressID}, tags)
+		s, err := api.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, tags)
 		if err == nil {
 			_, err = jobs.Wait(ctx, "createTags", s.JobID)
 		}

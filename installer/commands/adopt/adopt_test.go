@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const (
@@ -51,13 +52,13 @@ func TestMakePlan(t *testing.T) {
 	}{
 		"what the old provider acquired":    {verdict: Adopt},
 		"shared within the cluster":         {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
-		"handed over already":               {verdict: Done, address: cloudstack.PublicIP{Tags: loadbalancer.Tags("c1", loadbalancer.ServiceOf(&web))}},
-		"handed over under the former name": {verdict: Done, address: cloudstack.PublicIP{Tags: loadbalancer.Tags("kubernetes", loadbalancer.ServiceOf(&web))}},
+		"handed over already":               {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
+		"handed over under the former name": {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("kubernetes", loadbalancer.ServiceOf(&web))}},
 		"source NAT":                        {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
 		"static NAT":                        {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
-		"another Service's":                 {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: loadbalancer.Tags("c1", loadbalancer.ServiceOf(&mail))}},
-		"kept for another Service":          {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{loadbalancer.TagKeptBy: "default/old"}}},
-		"another cluster's":                 {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{loadbalancer.TagCluster: "c2"}}},
+		"another Service's":                 {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&mail))}},
+		"kept for another Service":          {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagKeptBy: "default/old"}}},
+		"another cluster's":                 {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagCluster: "c2"}}},
 		"a forwarded port": {verdict: Refused, why: "forwarded to VM db", more: func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 22, VMName: "db"}}
 		}},
@@ -123,11 +124,11 @@ func TestApply(t *testing.T) {
 	}}
 	g := &tagger{fails: "3", tags: map[string]map[string]string{}}
 	var done []string
-	err := Apply(t.Context(), g, g, p, map[string]map[string]string{"2": {loadbalancer.TagManagedBy: "x"}}, func(i Item) { done = append(done, i.Service) })
+	err := Apply(t.Context(), g, g, p, map[string]map[string]string{"2": {plan.TagManagedBy: "x"}}, func(i Item) { done = append(done, i.Service) })
 	require.ErrorContains(t, err, "203.0.113.3 of Service default/c")
 	assert.Equal(t, []string{"default/b"}, done)
 	assert.Equal(t, map[string]string{
-		loadbalancer.TagCluster: "c1", loadbalancer.TagService: "default/b", loadbalancer.TagServiceUID: "u2", loadbalancer.TagAllocatedBy: loadbalancer.ManagedBy,
+		plan.TagCluster: "c1", plan.TagService: "default/b", plan.TagServiceUID: "u2", plan.TagAllocatedBy: plan.ManagedBy,
 	}, g.tags["2"])
 	assert.Len(t, g.tags, 1)
 }

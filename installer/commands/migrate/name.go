@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Family says which provider named a rule.
@@ -42,7 +42,7 @@ const maxPort = 65535
 
 // ParseName takes a rule's name apart. What fits no provider's form is FamilyForeign.
 func ParseName(s string) Name {
-	if lb, protocol, port, legacy, ok := loadbalancer.ParseRuleName(s); ok {
+	if lb, protocol, port, legacy, ok := plan.ParseRuleName(s); ok {
 		family := FamilyUpstream
 		if legacy {
 			family = FamilyLegacy

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -240,7 +240,7 @@ func decide(r *Rule, t target, k keeping, nodeVMs map[string]bool, sel Selection
 	ours := ourMembers(r, nodeVMs)
 	item.OurNodes = ours > 0 && ours == len(r.Members)
 	step := &Step{
-		Action: ActionRename, RuleID: r.ID, From: r.Name, Protocol: cmp.Or(r.Protocol, loadbalancer.ProtocolTCP), // what a rule without a protocol does
+		Action: ActionRename, RuleID: r.ID, From: r.Name, Protocol: cmp.Or(r.Protocol, plan.ProtocolTCP), // what a rule without a protocol does
 		Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: t.service,
 	}
 	named := t.lb != "" && slices.Contains(sel.LoadBalancers, t.lb)
@@ -276,7 +276,7 @@ func decide(r *Rule, t target, k keeping, nodeVMs map[string]bool, sel Selection
 		item.Verdict, item.Reason = VerdictUnattributed, "no Service of this cluster has it"+hint(t, ours, len(r.Members), nodeVMs != nil)
 		return item, nil
 	}
-	step.To = loadbalancer.RuleName(t.lb, step.Protocol, r.PublicPort)
+	step.To = plan.RuleName(t.lb, step.Protocol, r.PublicPort)
 	item.Verdict, item.NewName = VerdictRename, step.To
 	return item, step
 }

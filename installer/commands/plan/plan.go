@@ -7,6 +7,7 @@ package plan
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -57,9 +59,18 @@ type Service struct {
 
 // Action is an action that the controller would do for a Service.
 type Action struct {
-	loadbalancer.Action
+	plan.Step
 	// Held is true if the controller's policy does not allow the action.
-	Held bool `json:"heldByPolicy,omitempty"`
+	Held bool
+}
+
+// MarshalJSON adds heldByPolicy to the fields of the action.
+func (a Action) MarshalJSON() ([]byte, error) {
+	out, err := json.Marshal(a.Step)
+	if err == nil && a.Held {
+		out = append(out[:len(out)-1], `,"heldByPolicy":true}`...)
+	}
+	return out, err
 }
 
 // Summary counts Services and their actions.
@@ -109,7 +120,7 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 		group.Go(func() {
 			defer func() { <-gate }()
 			preview, err := p.Service(ctx, svc, nodes)
-			r.Services[i] = newService(svc, preview, loadbalancer.Policy(settings.Policy), err)
+			r.Services[i] = newService(svc, preview, plan.Policy(settings.Policy), err)
 		})
 	}
 	group.Wait()
@@ -117,7 +128,7 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 	return r, ctx.Err()
 }
 
-func newService(svc *corev1.Service, preview loadbalancer.Preview, policy loadbalancer.Policy, err error) *Service {
+func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.Policy, err error) *Service {
 	out := &Service{Preview: preview, Actions: mark(preview.Actions, policy)}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if out.Address = cmp.Or(in.IP, in.Hostname); out.Address != "" {
@@ -141,15 +152,10 @@ func (r *Report) Cause() error {
 }
 
 // mark marks the actions that the policy holds back.
-func mark(actions []loadbalancer.Action, policy loadbalancer.Policy) []Action {
-	out := make([]Action, 0, len(actions))
-	done := policy.Filter(actions) // in the same order
-	for i := range actions {
-		a := Action{Action: actions[i], Held: true}
-		if len(done) > 0 && done[0].Kind == a.Kind && done[0].Label == a.Label && done[0].RuleID == a.RuleID && done[0].FirewallID == a.FirewallID {
-			a.Held, done = false, done[1:]
-		}
-		out = append(out, a)
+func mark(steps []plan.Step, policy plan.Policy) []Action {
+	out := make([]Action, 0, len(steps))
+	for i, allowed := range policy.Allows(steps) {
+		out = append(out, Action{Step: steps[i], Held: !allowed})
 	}
 	return out
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -40,21 +41,23 @@ func previewOf(p loadbalancer.Preview, err error) func() (loadbalancer.Preview, 
 	return func() (loadbalancer.Preview, error) { return p, err }
 }
 
+var on20 = plan.On{IP: "203.0.113.20"}
+
 var previews = scripted{
 	"idle": previewOf(loadbalancer.Preview{}, nil),
-	"web": previewOf(loadbalancer.Preview{Actions: []loadbalancer.Action{
-		{Kind: loadbalancer.CreateRule, Label: "create rule a-tcp-80 on 203.0.113.20 (80 to node port 30080, tcp, roundrobin)", Port: 80},
-		{Kind: loadbalancer.UpdateRule, Label: "update rule of port 81 on 203.0.113.20 (tcp, source)", RuleID: "r1"},
-		{Kind: loadbalancer.DeleteRule, Label: "delete rule of port 82 on 203.0.113.20", RuleID: "r2"},
-	}, Notices: []loadbalancer.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}}, nil),
-	"api": previewOf(loadbalancer.Preview{Refusal: &loadbalancer.RefusalError{
-		Reason: loadbalancer.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
+	"web": previewOf(loadbalancer.Preview{Actions: []plan.Step{
+		{Action: plan.CreateRule{OnRule: plan.OnRule{On: on20, Port: 80}, Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}}},
+		{Action: plan.UpdateRule{OnRule: plan.OnRule{On: on20, RuleID: "r1", Port: 81}, Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}}},
+		{Action: plan.DeleteRule{OnRule: plan.OnRule{On: on20, RuleID: "r2", Port: 82}}},
+	}, Notices: []plan.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}}, nil),
+	"api": previewOf(loadbalancer.Preview{Refusal: &plan.RefusalError{
+		Reason: plan.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
 	}}, nil),
 	"broken":  previewOf(loadbalancer.Preview{}, errors.New("list addresses: CloudStack is down")),
 	"pending": previewOf(loadbalancer.Preview{Pending: 1}, nil),
 	"leaving": previewOf(loadbalancer.Preview{
-		Desired: &loadbalancer.Desired{Absent: true},
-		Actions: []loadbalancer.Action{{Kind: loadbalancer.ReleaseAddress, Label: "release address 203.0.113.21"}},
+		Desired: &plan.Desired{Absent: true},
+		Actions: []plan.Step{{Action: plan.ReleaseAddress{On: plan.On{IP: "203.0.113.21"}}}},
 	}, nil),
 }
 

@@ -83,7 +83,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		sign := a.Sign()
-		text := a.Label
+		text := a.Label()
 		if a.Held {
 			text += " (held back by the policy)"
 		}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Kinds of changes beside those of loadbalancer.ActionKind.
+// Kinds of changes beside those of the controller's actions.
 const (
 	ChangeRename   = "rename-rule"
 	ChangeSurplus  = "delete-surplus-rule"
@@ -22,7 +22,7 @@ type Change struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 	// Action is set where the controller does it; csccm does the others before.
-	Action *loadbalancer.Action `json:"action,omitempty"`
+	Action *plan.Step `json:"action,omitempty"`
 }
 
 // sign marks the change in a list.
@@ -37,7 +37,7 @@ func (c *Change) sign() string {
 }
 
 // changes returns all that happens to a Service: its pins, what csccm does to its rules, and the controller's plan.
-func (w *world) changes(service string, pins map[string]string, actions []loadbalancer.Action) []Change {
+func (w *current) changes(service string, pins map[string]string, actions []plan.Step) []Change {
 	out := []Change{}
 	for _, name := range sortedNames(pins) {
 		out = append(out, Change{Kind: ChangeAnnotate, Text: fmt.Sprintf("set annotation %s=%q on the Service", name, pins[name])})
@@ -54,7 +54,7 @@ func (w *world) changes(service string, pins map[string]string, actions []loadba
 		out = append(out, Change{Kind: ChangeRename, Text: fmt.Sprintf("rename rule %s of port %d on %s to %s", s.From, s.Port, s.PublicIP, s.To)})
 	}
 	for i := range actions {
-		out = append(out, Change{Kind: string(actions[i].Kind), Text: actions[i].Label, Action: &actions[i]})
+		out = append(out, Change{Kind: actions[i].Kind(), Text: actions[i].Label(), Action: &actions[i]})
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/seal"
 )
@@ -131,7 +132,7 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 	if f.Firewall, err = s.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project}); err != nil {
 		return fmt.Errorf("list firewall rules: %w", err)
 	}
-	f.Networks = map[string]loadbalancer.Network{}
+	f.Networks = map[string]plan.Network{}
 	for i := range f.Nodes {
 		vm, err := node.Match(vms, &f.Nodes[i])
 		if err != nil || len(vm.NICs) == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -57,7 +58,7 @@ type Pin struct {
 }
 
 // service compares the current state of a Service with what the controller would make of it.
-func (w *world) service(svc *corev1.Service) ServicePlan {
+func (w *current) service(svc *corev1.Service) ServicePlan {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for i := range w.rules {
 		if r := &w.rules[i]; w.owner[r.ID] == p.Service {
@@ -66,7 +67,7 @@ func (w *world) service(svc *corev1.Service) ServicePlan {
 		}
 	}
 	slices.Sort(p.Rules)
-	var actions []loadbalancer.Action
+	var actions []plan.Step
 	p.Differences, actions = w.compare(svc)
 	for i := range p.Differences {
 		if d := &p.Differences[i]; d.Consent {
@@ -87,7 +88,7 @@ func refused(text string) []Difference {
 
 // compare returns what the controller does otherwise than what is there, and its plan. There is no plan where the
 // controller refuses the Service.
-func (w *world) compare(svc *corev1.Service) ([]Difference, []loadbalancer.Action) {
+func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
 	id := loadbalancer.ServiceOf(svc)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
@@ -111,10 +112,10 @@ func (w *world) compare(svc *corev1.Service) ([]Difference, []loadbalancer.Actio
 }
 
 // standing is the Service's rule of a port, with its address.
-func standing(a loadbalancer.Actual, port int) (*loadbalancer.Address, *loadbalancer.ActualRule) {
+func standing(a plan.Actual, port int) (*plan.Address, *plan.ActualRule) {
 	for i := range a.Addresses {
 		for j := range a.Addresses[i].Rules {
-			if r := &a.Addresses[i].Rules[j]; r.Owner == loadbalancer.Mine && r.PublicPort == port {
+			if r := &a.Addresses[i].Rules[j]; r.Owner == plan.Owned && r.PublicPort == port {
 				return &a.Addresses[i], r
 			}
 		}
@@ -122,26 +123,27 @@ func standing(a loadbalancer.Actual, port int) (*loadbalancer.Address, *loadbala
 	return nil, nil
 }
 
-func addresses(id loadbalancer.Service, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference {
 	var out []Difference
-	stands := len(id.StatusIPs) > 0
+	served := len(id.StatusIPs) > 0
 	for i := range a.Addresses {
-		stands = stands || slices.ContainsFunc(a.Addresses[i].Rules, func(r loadbalancer.ActualRule) bool { return r.Owner == loadbalancer.Mine })
+		served = served || slices.ContainsFunc(a.Addresses[i].Rules, func(r plan.ActualRule) bool { return r.Owner == plan.Owned })
 	}
-	for _, act := range actions {
-		switch act.Kind {
-		case loadbalancer.AllocateAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: stands, Becomes: act.IP, Text: act.Label})
-		case loadbalancer.ReleaseAddress, loadbalancer.ForgetAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: act.Label})
-		default:
+	for _, s := range actions {
+		switch act := s.Action.(type) {
+		case plan.AllocateAddress:
+			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: act.IP, Text: s.Label()})
+		case plan.ReleaseAddress:
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
+		case plan.ForgetAddress:
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
 		}
 	}
 	return out
 }
 
 // port compares one port that the Service asks for.
-func port(want loadbalancer.Rule, d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
 	address, have := standing(a, want.PublicPort)
 	if have == nil {
 		return []Difference{{Kind: KindPortAdded, Port: want.PublicPort, Text: fmt.Sprintf("port %d has no rule and gets one", want.PublicPort)}}
@@ -153,7 +155,7 @@ func port(want loadbalancer.Rule, d loadbalancer.Desired, a loadbalancer.Actual,
 			Text: fmt.Sprintf("%s of port %d changes from %s to %s", what, want.PublicPort, was, becomes),
 		})
 	}
-	if was := cmp.Or(have.Protocol, loadbalancer.ProtocolTCP); was != want.Protocol {
+	if was := cmp.Or(have.Protocol, plan.ProtocolTCP); was != want.Protocol {
 		differ(KindProtocol, "the protocol", was, want.Protocol)
 	}
 	if have.Algorithm != want.Algorithm {
@@ -169,8 +171,8 @@ func port(want loadbalancer.Rule, d loadbalancer.Desired, a loadbalancer.Actual,
 			Text: fmt.Sprintf("port %d stays open to %s, although the Service asks for %s: a firewall rule on %s is not of this Service", want.PublicPort, becomes, asked, address.IP),
 		})
 	}
-	for _, act := range actions {
-		if act.Kind == loadbalancer.DeleteRule && act.RuleID == have.ID {
+	for _, s := range actions {
+		if act, ok := s.Action.(plan.DeleteRule); ok && act.RuleID == have.ID {
 			out = append(out, Difference{
 				Kind: KindGap, Port: want.PublicPort, Consent: true,
 				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, act.Note),
@@ -181,25 +183,24 @@ func port(want loadbalancer.Rule, d loadbalancer.Desired, a loadbalancer.Actual,
 }
 
 // reachAfter is who gets to a port when the plan is done.
-func reachAfter(a *loadbalancer.Address, have *loadbalancer.ActualRule, want loadbalancer.Rule, actions []loadbalancer.Action) []string {
-	after := loadbalancer.Address{}
+func reachAfter(a *plan.Address, have *plan.ActualRule, want plan.Rule, actions []plan.Step) []string {
+	after := plan.Address{}
 	closed := map[string]bool{}
 	rule := *have
-	for _, act := range actions {
-		switch act.Kind {
-		case loadbalancer.CloseFirewall:
+	for _, s := range actions {
+		switch act := s.Action.(type) {
+		case plan.CloseFirewall:
 			closed[act.FirewallID] = true
-		case loadbalancer.OpenFirewall:
-			after.Firewall = append(after.Firewall, loadbalancer.ActualFirewall{FirewallRange: *act.Firewall})
-		case loadbalancer.CreateRule:
+		case plan.OpenFirewall:
+			after.Firewall = append(after.Firewall, plan.ActualFirewall{FirewallRange: act.Firewall})
+		case plan.CreateRule:
 			if act.Port == want.PublicPort {
 				rule.CIDRs = want.CIDRs
 			}
-		case loadbalancer.UpdateRule:
+		case plan.UpdateRule:
 			if act.RuleID == have.ID && act.Rule.CIDRs != nil {
 				rule.CIDRs = act.Rule.CIDRs
 			}
-		default:
 		}
 	}
 	for i := range a.Firewall {
@@ -218,10 +219,11 @@ func ranges(r []string) string {
 }
 
 // leftovers are rules of ports that the Service does not ask for.
-func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbalancer.Action) []Difference {
+func leftovers(d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
 	var out []Difference
-	for _, act := range actions {
-		if act.Kind != loadbalancer.DeleteRule || slices.Contains(d.Ports(), act.Port) {
+	for _, s := range actions {
+		act, deletes := s.Action.(plan.DeleteRule)
+		if !deletes || slices.Contains(d.Ports(), act.Port) {
 			continue
 		}
 		out = append(out, Difference{Kind: KindPortRemoved, Port: act.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", act.Port, act.IP)})
@@ -229,7 +231,7 @@ func leftovers(d loadbalancer.Desired, a loadbalancer.Actual, actions []loadbala
 	for i := range a.Addresses {
 		for j := range a.Addresses[i].Rules {
 			r := &a.Addresses[i].Rules[j]
-			if r.Owner != loadbalancer.Mine || !slices.Contains(d.Ports(), r.PublicPort) {
+			if r.Owner != plan.Owned || !slices.Contains(d.Ports(), r.PublicPort) {
 				continue
 			}
 			in, gone := joinAndLeave(d.Members, r.Members)
@@ -257,7 +259,7 @@ func joinAndLeave(want, have []string) (in, gone int) {
 }
 
 // quiet are differences that nobody notices while the Service lives.
-func quiet(spec annotation.Spec, id loadbalancer.Service, d loadbalancer.Desired, a loadbalancer.Actual) []Difference {
+func quiet(spec annotation.Spec, id plan.Service, d plan.Desired, a plan.Actual) []Difference {
 	var out []Difference
 	for _, want := range d.Rules {
 		if address, have := standing(a, want.PublicPort); have != nil && !address.Allocated {
@@ -274,11 +276,11 @@ func quiet(spec annotation.Spec, id loadbalancer.Service, d loadbalancer.Desired
 }
 
 // pin finds an annotation with which the difference is gone and no other one that needs consent has come.
-func (w *world) pin(svc *corev1.Service, d *Difference) *Pin {
+func (w *current) pin(svc *corev1.Service, d *Difference) *Pin {
 	var candidate Pin
 	switch d.Kind {
 	case KindProtocol:
-		candidate = Pin{annotation.ProxyProtocol, strconv.FormatBool(d.Was == loadbalancer.ProtocolTCPProxy)}
+		candidate = Pin{annotation.ProxyProtocol, strconv.FormatBool(d.Was == plan.ProtocolTCPProxy)}
 	case KindAlgorithm:
 		candidate = Pin{annotation.Algorithm, d.Was}
 	case KindRanges:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -24,7 +25,7 @@ func NewPlan(f *Facts) *Plan {
 	})
 	p.order()
 	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: nodeVMs(f)}, migrate.Selection{})
-	w := newWorld(f, &p.Rules)
+	w := newCurrent(f, &p.Rules)
 	for i := range f.Services {
 		if svc := &f.Services[i]; served(svc) {
 			p.Services = append(p.Services, w.service(svc))
@@ -125,8 +126,8 @@ func nodeVMs(f *Facts) map[string]bool {
 const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
 // members are the VMs of the nodes that the service controller hands to a load balancer.
-func members(f *Facts) []loadbalancer.Member {
-	var out []loadbalancer.Member
+func members(f *Facts) []plan.Member {
+	var out []plan.Member
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]

@@ -29,19 +29,20 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // reconcile does what the new controller does with every Service, and gives what it did.
-func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]loadbalancer.Action {
+func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]plan.Step {
 	t.Helper()
 	inv := inventory.New(b.client, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(b.client), loadbalancer.Options{
 		ClusterID: func() string { return "kubernetes" }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
-		Network: func(_ context.Context, _, id string, _ time.Duration) (loadbalancer.Network, error) {
+		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			return f.Networks[id], nil
 		},
 	})
-	out := map[string][]loadbalancer.Action{}
+	out := map[string][]plan.Step{}
 	services, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for i := range services.Items {
@@ -49,7 +50,7 @@ func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]loadbalancer.Action
 		spec, err := annotation.Parse(svc)
 		require.NoError(t, err)
 		result, err := r.Ensure(t.Context(), loadbalancer.Request{
-			Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f), Records: noRecords{}, Notify: func(loadbalancer.Notice) {},
+			Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f), Records: noRecords{}, Notify: func(plan.Notice) {},
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
@@ -104,13 +105,13 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 					require.Equal(t, was.PublicIP, now.PublicIP)
 					require.Equal(t, kinds[KindProtocol], was.Protocol != now.Protocol, "%s: %s", service, was.Name)
 					require.Equal(t, was.Algorithm, now.Algorithm)
-					_, _, _, legacy, ok := loadbalancer.ParseRuleName(now.Name)
+					_, _, _, legacy, ok := plan.ParseRuleName(now.Name)
 					require.True(t, ok && !legacy, now.Name)
 				}
 				for service, actions := range did {
 					for _, a := range actions {
-						require.NotEqual(t, loadbalancer.AllocateAddress, a.Kind, service)
-						require.NotEqual(t, loadbalancer.ReleaseAddress, a.Kind, service)
+						require.NotEqual(t, "allocate-address", a.Kind(), service)
+						require.NotEqual(t, "release-address", a.Kind(), service)
 					}
 				}
 				require.Len(t, after, len(before))

@@ -28,7 +28,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/takeover/family"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -100,11 +100,11 @@ type Facts struct {
 	Rules        []migrate.Rule
 	Addresses    []cloudstack.PublicIP
 	Firewall     []cloudstack.FirewallRule
-	ACLs         []cloudstack.NetworkACL         // items of the lists of VPCs
-	Networks     map[string]loadbalancer.Network // by id, of the nodes
+	ACLs         []cloudstack.NetworkACL // items of the lists of VPCs
+	Networks     map[string]plan.Network // by id, of the nodes
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
-	Limits    loadbalancer.Limits
+	Limits    plan.Limits
 
 	own         []Predecessor // the workloads of csccm's release
 	recordKeys  []string      // by which the controller proves its records on Services

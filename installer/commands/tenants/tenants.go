@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -173,7 +173,7 @@ func Addresses(addresses []cloudstack.PublicIP, rules []cloudstack.LoadBalancerR
 	out := make(map[string]Address, len(addresses))
 	for i := range addresses {
 		a := &addresses[i]
-		acquired := a.Tags[loadbalancer.TagAllocatedBy] == loadbalancer.ManagedBy && own(a.Tags[loadbalancer.TagCluster], living[a.Tags[loadbalancer.TagServiceUID]])
+		acquired := a.Tags[plan.TagAllocatedBy] == plan.ManagedBy && own(a.Tags[plan.TagCluster], living[a.Tags[plan.TagServiceUID]])
 		out[a.Address] = Address{SourceNAT: a.SourceNAT, Foreign: !acquired && others[a.Address]}
 	}
 	return out

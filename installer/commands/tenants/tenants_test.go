@@ -15,7 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -272,7 +272,7 @@ func TestAddresses(t *testing.T) {
 	const uid = "01234567-89ab-cdef-0123-456789abcdef"
 	svc := service("a/web", "192.0.2.1", func(s *corev1.Service) { s.UID = uid })
 	tags := func(cluster, uid string) map[string]string {
-		return map[string]string{loadbalancer.TagCluster: cluster, loadbalancer.TagServiceUID: uid, loadbalancer.TagAllocatedBy: loadbalancer.ManagedBy}
+		return map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagAllocatedBy: plan.ManagedBy}
 	}
 	rule := func(name, ip string) cloudstack.LoadBalancerRule {
 		return cloudstack.LoadBalancerRule{ID: name + ip, Name: name, PublicIP: ip, PublicPort: 80}

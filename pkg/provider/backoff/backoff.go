@@ -24,7 +24,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Trigger is what could make the next sync of a Service succeed.
@@ -58,16 +58,16 @@ func (h Trigger) held() bool { return h != ByTime && h != ByAnswer }
 
 // TriggerOf classifies the error of a sync.
 func TriggerOf(err error) Trigger {
-	if _, pending := errors.AsType[*loadbalancer.WaitError](err); pending {
+	if _, pending := errors.AsType[*plan.WaitError](err); pending {
 		return ByAnswer
 	}
-	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		switch refusal.Reason {
-		case loadbalancer.ReasonAddressUnavailable, loadbalancer.ReasonNotAllowed: // a policy may limit the number of addresses
+		case plan.ReasonAddressUnavailable, plan.ReasonNotAllowed: // a policy may limit the number of addresses
 			return ByAddress
-		case loadbalancer.ReasonPortTaken:
+		case plan.ReasonPortTaken:
 			return ByPort
-		case loadbalancer.ReasonNoNodes, loadbalancer.ReasonNoBackends, loadbalancer.ReasonSeveralNetworks, loadbalancer.ReasonNoSuchNetwork, loadbalancer.ReasonUnsupportedNetwork:
+		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork, plan.ReasonUnsupportedNetwork:
 			return ByNodes
 		default:
 			return ByChange
@@ -239,7 +239,7 @@ func (w Work) nearer(nearest int) bool {
 func (b *Backoff) Failed(a Attempt, err error, did Work) time.Duration {
 	kind := TriggerOf(err)
 	var asked time.Duration
-	if pending, ok := errors.AsType[*loadbalancer.WaitError](err); ok {
+	if pending, ok := errors.AsType[*plan.WaitError](err); ok {
 		asked = pending.After
 	}
 	b.mu.Lock()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 func TestBackoffDelays(t *testing.T) {
@@ -54,7 +54,7 @@ func TestBackoffDelays(t *testing.T) {
 
 func TestBackoffKinds(t *testing.T) {
 	t.Parallel()
-	refusal := func(r loadbalancer.Reason) error { return &loadbalancer.RefusalError{Reason: r} }
+	refusal := func(r plan.Reason) error { return &plan.RefusalError{Reason: r} }
 	failed := func(k cloudstack.Kind) error {
 		return fmt.Errorf("acquire an address: %w", &cloudstack.Error{Kind: k, Command: "associateIpAddress"})
 	}
@@ -77,12 +77,12 @@ func TestBackoffKinds(t *testing.T) {
 		{"no such project", &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects"}, ByChange},
 		{"may have happened", &cloudstack.Error{Kind: cloudstack.KindLimit, MayHaveHappened: true}, ByTime},
 		{"API server", errors.New("conflict"), ByTime},
-		{"answer", &loadbalancer.WaitError{Message: "not listed yet"}, ByAnswer},
-		{"address refused", errors.Join(refusal(loadbalancer.ReasonAddressUnavailable), errors.New("and more")), ByAddress},
-		{"port refused", refusal(loadbalancer.ReasonPortTaken), ByPort},
-		{"no node", refusal(loadbalancer.ReasonNoNodes), ByNodes},
-		{"no VM", refusal(loadbalancer.ReasonNoBackends), ByNodes},
-		{"annotation", refusal(loadbalancer.ReasonInvalidAnnotation), ByChange},
+		{"answer", &plan.WaitError{Message: "not listed yet"}, ByAnswer},
+		{"address refused", errors.Join(refusal(plan.ReasonAddressUnavailable), errors.New("and more")), ByAddress},
+		{"port refused", refusal(plan.ReasonPortTaken), ByPort},
+		{"no node", refusal(plan.ReasonNoNodes), ByNodes},
+		{"no VM", refusal(plan.ReasonNoBackends), ByNodes},
+		{"annotation", refusal(plan.ReasonInvalidAnnotation), ByChange},
 	} {
 		assert.Equal(t, c.want, TriggerOf(c.err), c.name)
 	}
@@ -141,7 +141,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 		{name: "Kubernetes' own annotation", err: limit, change: annotate(annotation.SourceRangesBeta, "10.0.0.0/8"), begins: true},
 		{name: "spec", err: limit, change: func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, begins: true},
 		{name: "nodes do not help", err: limit, nodes: "w1, w2"},
-		{name: "nodes help", err: &loadbalancer.RefusalError{Reason: loadbalancer.ReasonNoNodes}, nodes: "w1, w2", begins: true},
+		{name: "nodes help", err: &plan.RefusalError{Reason: plan.ReasonNoNodes}, nodes: "w1, w2", begins: true},
 		{name: "rules follow the nodes", err: limit, serves: true, nodes: "w1, w2", begins: true},
 		{name: "transient", err: &cloudstack.Error{Kind: cloudstack.KindTransient}, begins: true},
 	} {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // NodePause is how long the same Event on a Node is not repeated: the framework asks again every 5 s, and each repetition
@@ -36,7 +36,7 @@ type Nodes struct {
 
 type nodeEvent struct {
 	uid     types.UID
-	reason  loadbalancer.Reason
+	reason  plan.Reason
 	message string
 }
 
@@ -46,7 +46,7 @@ func NewNodes(r record.EventRecorder, c clock.PassiveClock) *Nodes {
 }
 
 // Warn writes a Warning; a repetition within NodePause is dropped.
-func (e *Nodes) Warn(n *corev1.Node, reason loadbalancer.Reason, message string) {
+func (e *Nodes) Warn(n *corev1.Node, reason plan.Reason, message string) {
 	now, key := e.clock.Now(), nodeEvent{n.UID, reason, message}
 	e.mu.Lock()
 	maps.DeleteFunc(e.sent, func(_ nodeEvent, at time.Time) bool { return now.Sub(at) >= NodePause })
@@ -61,7 +61,7 @@ func (e *Nodes) Warn(n *corev1.Node, reason loadbalancer.Reason, message string)
 }
 
 // WarnOnce writes a Warning that is not repeated while the state lasts: until Ended is called for the Node.
-func (e *Nodes) WarnOnce(n *corev1.Node, reason loadbalancer.Reason, message string) {
+func (e *Nodes) WarnOnce(n *corev1.Node, reason plan.Reason, message string) {
 	now, key := e.clock.Now(), nodeEvent{n.UID, reason, ""} // the message may change while the state does not
 	e.mu.Lock()
 	maps.DeleteFunc(e.states, func(_ nodeEvent, at time.Time) bool { return now.Sub(at) >= stateAge })

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Service writes Events on one Service. The zero value writes none.
@@ -17,7 +17,7 @@ type Service struct {
 }
 
 // Notice writes a notice as an Event.
-func (e Service) Notice(n loadbalancer.Notice) {
+func (e Service) Notice(n plan.Notice) {
 	if e.Recorder == nil {
 		return
 	}
@@ -29,6 +29,6 @@ func (e Service) Notice(n loadbalancer.Notice) {
 }
 
 // Warn writes a Warning.
-func (e Service) Warn(reason loadbalancer.Reason, message string) {
-	e.Notice(loadbalancer.Notice{Warning: true, Reason: reason, Message: message})
+func (e Service) Warn(reason plan.Reason, message string) {
+	e.Notice(plan.Notice{Warning: true, Reason: reason, Message: message})
 }

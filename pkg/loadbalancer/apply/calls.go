@@ -1,0 +1,311 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// call makes the call of an action. This is the one place that knows which action is which call.
+func (r *run) call(ctx context.Context, s plan.Step) error {
+	api, rule := r.API, r.ruleID(s)
+	switch act := s.Action.(type) {
+	case plan.AllocateAddress:
+		return r.allocate(ctx, s, act)
+	case plan.RememberAddress:
+		return r.remember(ctx, s, act)
+	case plan.TagAddress:
+		return r.tagAddress(ctx, s, act)
+	case plan.ReleaseAddress:
+		return r.releaseAddress(ctx, s, act)
+	case plan.ForgetAddress:
+		return r.forget(ctx, s, act)
+	case plan.CreateRule:
+		return r.createRule(ctx, s, act)
+	case plan.UpdateRule:
+		return r.updateRule(ctx, s, act)
+	case plan.DeleteRule:
+		return r.deleteRule(ctx, s, act)
+	case plan.TagRules:
+		return r.tagRules(ctx, s, act)
+	case plan.AddMembers:
+		submitted, err := api.AssignToLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, nil))
+		return r.submitted(ctx, s, "assignToLoadBalancerRule", submitted, err)
+	case plan.RemoveMembers:
+		submitted, err := api.RemoveFromLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, r.on(act.On).Rule(act.OnRule).Members))
+		return r.submitted(ctx, s, "removeFromLoadBalancerRule", submitted, err)
+	case plan.SetStickiness:
+		policy := act.Rule.Stickiness
+		submitted, err := api.CreateStickinessPolicy(ctx, rule, cloudstack.StickinessPolicy{Name: act.Rule.Name, Method: policy.Method, Params: policy.Params})
+		return r.submitted(ctx, s, "createLBStickinessPolicy", submitted, err)
+	case plan.DropStickiness:
+		submitted, err := api.DeleteStickinessPolicy(ctx, act.PolicyID)
+		return r.deleted(ctx, s, "deleteLBStickinessPolicy", submitted, err)
+	case plan.BindCertificate:
+		submitted, err := api.AssignCertificate(ctx, rule, act.Rule.Certificate)
+		return r.submitted(ctx, s, "assignCertToLoadBalancer", submitted, noCertificate(act, err))
+	case plan.OpenFirewall:
+		return r.openFirewall(ctx, s, act)
+	case plan.CloseFirewall:
+		submitted, err := api.DeleteFirewallRule(ctx, act.FirewallID)
+		return r.deleted(ctx, s, "deleteFirewallRule", submitted, err)
+	case plan.OpenACL:
+		return r.openACL(ctx, s, act)
+	case plan.CloseACL:
+		submitted, err := api.DeleteNetworkACL(ctx, act.FirewallID)
+		return r.deleted(ctx, s, "deleteNetworkACL", submitted, err)
+	default:
+		return fmt.Errorf("unknown action %q", s.Kind())
+	}
+}
+
+func (r *run) submitted(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, err error) error {
+	if err == nil {
+		r.follow(ctx, s, command, submitted)
+	}
+	return err
+}
+
+// deleted is submitted for deletions: an item that is gone needs none.
+func (r *run) deleted(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, err error) error {
+	if cloudstack.IsNotFound(err) {
+		r.effect(s, plan.Outcome{})
+		return nil
+	}
+	return r.submitted(ctx, s, command, submitted, err)
+}
+
+// remember records an address on the Service.
+func (r *run) remember(ctx context.Context, s plan.Step, act plan.RememberAddress) error {
+	a := r.on(act.On)
+	a.HasStickiness = a.HasStickiness || r.Desired.HasStickiness()
+	a.FirewallPorts = act.FirewallPorts
+	r.Records.set(r.record(a))
+	return r.saved(ctx, s)
+}
+
+// saved ends an action that only changes the Service's record.
+func (r *run) saved(ctx context.Context, s plan.Step) error {
+	if err := r.Records.Save(ctx); err != nil {
+		return err
+	}
+	r.effect(s, plan.Outcome{})
+	return nil
+}
+
+func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) error {
+	if act.Internal {
+		return r.createInternal(ctx, s, act)
+	}
+	request := cloudstack.CreateLoadBalancerRuleRequest{
+		Name: act.Rule.Name, Description: r.Service.Key(), Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol,
+		PublicIPID: r.on(act.On).ID, PublicPort: act.Rule.PublicPort, PrivatePort: act.Rule.PrivatePort, CIDRs: act.Rule.CIDRs,
+	}
+	if r.Desired.VPCID != "" {
+		request.NetworkID = r.Desired.NetworkID // the first rule binds the address to the tier
+	}
+	submitted, err := r.API.CreateLoadBalancerRule(ctx, request)
+	if err != nil {
+		return portTaken(err, act)
+	}
+	r.created(ctx, s, act, "createLoadBalancerRule", submitted)
+	return nil
+}
+
+// created follows the creation of a rule.
+func (r *run) created(ctx context.Context, s plan.Step, act plan.CreateRule, command string, submitted cloudstack.Submitted) {
+	r.rules[act.Port] = submitted.ID
+	j := r.follow(ctx, s, command, submitted)
+	j.rule = submitted.ID
+	j.ended = func(err error) error {
+		if err != nil {
+			return err
+		}
+		r.effect(s, j.outcome)
+		if len(s.Replaces) > 0 {
+			r.Notify(plan.Notice{Reason: plan.ReasonRuleReplaced, Message: fmt.Sprintf("replaced the rule of port %d on %s: it could not be changed in place", act.Port, act.IP)})
+		}
+		if r.Desired.CIDRsDecide && !r.Server.CIDRsProven.Load() && !plan.SameRanges(act.Rule.CIDRs, []string{annotation.Anyone}) {
+			r.readBack(submitted.ID, act.Rule, true)
+		}
+		return nil
+	}
+}
+
+// readBack asks for a look at whether the server took a rule's source ranges.
+func (r *run) readBack(id string, rule plan.Rule, created bool) {
+	r.Again = true
+	r.Written[id] = plan.Written{CIDRs: rule.CIDRs, Created: created}
+}
+
+// createInternal makes one port of an address of a tier. If CloudStack chooses the address, the first port shows which
+// it is.
+func (r *run) createInternal(ctx context.Context, s plan.Step, act plan.CreateRule) error {
+	a := r.on(act.On)
+	submitted, err := r.API.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
+		Name: act.Rule.Name, Description: r.Service.Key(), Algorithm: act.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
+		Port: act.Rule.PublicPort, InstancePort: act.Rule.PrivatePort,
+	})
+	if err != nil {
+		return portTaken(err, act)
+	}
+	if a.IP == "" {
+		made, err := r.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: r.Project})
+		if err != nil || len(made) == 0 {
+			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
+		}
+		r.Records.drop(a.ID)
+		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
+		r.Records.set(r.record(a))
+		if err := r.Records.Save(ctx); err != nil {
+			return err
+		}
+	}
+	r.created(ctx, s, act, "createLoadBalancer", submitted)
+	return nil
+}
+
+func portTaken(err error, act plan.CreateRule) error {
+	if !cloudstack.IsKind(err, cloudstack.KindConflict) {
+		return err
+	}
+	refusal := &plan.RefusalError{
+		Reason: plan.ReasonPortTaken, Message: fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", act.Port, act.IP),
+		Remedy: "delete that rule, or choose another port or address", Port: act.Port,
+	}
+	return errors.Join(refusal, err)
+}
+
+func (r *run) updateRule(ctx context.Context, s plan.Step, act plan.UpdateRule) error {
+	u := cloudstack.UpdateLoadBalancerRuleRequest{ID: act.RuleID, Name: act.Rule.Name, Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol}
+	if act.Rule.CIDRs != nil {
+		u.CIDRs = &act.Rule.CIDRs
+	}
+	submitted, err := r.API.UpdateLoadBalancerRule(ctx, u)
+	if err != nil {
+		return err
+	}
+	j := r.follow(ctx, s, "updateLoadBalancerRule", submitted)
+	j.ended = func(err error) error {
+		unproven := act.Rule.CIDRs != nil && !r.Server.CIDRUpdateProven.Load()
+		switch {
+		case err == nil:
+			r.effect(s, j.outcome)
+			if unproven {
+				r.readBack(act.RuleID, act.Rule, false)
+			}
+		case unproven && cloudstack.IsKind(err, cloudstack.KindJobFailed):
+			r.Server.NoCIDRUpdate.Store(true) // the next sync replaces the rule instead
+		}
+		return err
+	}
+	return nil
+}
+
+func (r *run) deleteRule(ctx context.Context, s plan.Step, act plan.DeleteRule) error {
+	if act.Internal {
+		submitted, err := r.API.DeleteInternalLoadBalancer(ctx, act.RuleID)
+		return r.deleted(ctx, s, "deleteLoadBalancer", submitted, err)
+	}
+	submitted, err := r.API.DeleteLoadBalancerRule(ctx, act.RuleID)
+	return r.deleted(ctx, s, "deleteLoadBalancerRule", submitted, err)
+}
+
+// memberAddresses are members as CloudStack takes them. To take one address of a VM and leave another, both
+// have to be named.
+func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
+	out := make([]cloudstack.MemberAddress, 0, len(names))
+	for _, name := range names {
+		vm, ip := plan.SplitMember(name)
+		stays := slices.ContainsFunc(remaining, func(other string) bool {
+			otherVM, _ := plan.SplitMember(other)
+			return otherVM == vm && other != name && !slices.Contains(names, other)
+		})
+		if ip == "" && stays {
+			ip, _ = plan.PrimaryAddress(r.Members, vm, r.Desired.NetworkID)
+		}
+		out = append(out, cloudstack.MemberAddress{VMID: vm, IP: ip})
+	}
+	return out
+}
+
+// noCertificate refuses a certificate that CloudStack does not have, or not for the caller. A rule that is gone, or a role
+// without the command, is another failure.
+func noCertificate(act plan.BindCertificate, err error) error {
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok || e.Kind != cloudstack.KindNotFound && e.Kind != cloudstack.KindNotPermitted || e.HTTPCode == 432 || strings.Contains(e.Text, "parameter lbruleid") {
+		return err
+	}
+	return &plan.RefusalError{
+		Reason:  plan.ReasonNoSuchCertificate,
+		Message: fmt.Sprintf("annotation %s names certificate %q, which CloudStack does not have for the controller's account or the Service's project", annotation.SSLCertificate, act.Rule.Certificate),
+		Remedy:  "upload the certificate (uploadSslCert) and set the annotation to its id", Port: act.Port,
+	}
+}
+
+func (r *run) openFirewall(ctx context.Context, s plan.Step, act plan.OpenFirewall) error {
+	f := act.Firewall
+	submitted, err := r.API.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
+		PublicIPID: r.on(act.On).ID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
+	})
+	if err == nil {
+		r.opened(ctx, s, "createFirewallRule", submitted, plan.Outcome{ID: submitted.ID}, f)
+	}
+	return err
+}
+
+// openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.
+func (r *run) openACL(ctx context.Context, s plan.Step, act plan.OpenACL) error {
+	unlock, err := r.acls.Lock(ctx, act.ACLID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	items, err := r.API.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: act.ACLID, ProjectID: r.Project})
+	if err != nil {
+		return err
+	}
+	known := make([]plan.ACLItem, 0, len(items))
+	for i := range items {
+		item := plan.ACLItem{Number: items[i].Number, Ingress: items[i].Ingress, Allow: items[i].Allow}
+		item.FirewallRange = plan.FirewallRange{Protocol: strings.ToLower(items[i].Protocol), StartPort: items[i].StartPort, EndPort: items[i].EndPort, CIDRs: items[i].CIDRs}
+		known = append(known, item)
+	}
+	f := act.Firewall
+	number, err := plan.FreeNumber(known, f)
+	if err != nil {
+		return &plan.RefusalError{Reason: plan.ReasonSourceRanges, Message: err.Error(), Remedy: "renumber the items of the list so that there is room"}
+	}
+	submitted, err := r.API.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
+		ListID: act.ACLID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
+		Number: number, Reason: plan.ACLReason(r.Clusters[0], r.Service),
+	})
+	if err == nil {
+		r.opened(ctx, s, "createNetworkACL", submitted, plan.Outcome{ID: submitted.ID, Number: number}, f)
+	}
+	return err
+}
+
+// opened follows the creation of a firewall rule or ACL item.
+func (r *run) opened(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, o plan.Outcome, f plan.FirewallRange) {
+	r.follow(ctx, s, command, submitted).ended = func(err error) error {
+		if err != nil {
+			return err
+		}
+		r.effect(s, o)
+		if len(s.Replaces) > 0 {
+			r.Notify(plan.Notice{Reason: plan.ReasonBriefInterruption, Message: f.Ports() + " was closed for a moment for " + strings.Join(f.CIDRs, ",") +
+				": its old rule let in more than it may now, and CloudStack could not have both"})
+		}
+		return nil
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// A release removes the rules of its address. The server's job breaks when another job deletes one of them meanwhile, so
+// that a release waits for deletions that still run: those whose answer was lost, and those of the process before this
+// one. Deletions whose job is known have ended by then.
+
+const (
+	cmdDisassociate = "disassociateIpAddress"
+	// deletionGrace bounds the wait: an item that a restarted server left in state Deleting stays so for ever.
+	deletionGrace = 30 * time.Second
+	// deletionPause is the time between two reads.
+	deletionPause = 2 * time.Second
+	// releaseTries is how often a release is sent whose job broke on a deletion.
+	releaseTries = 3
+	// textRuleGone is what the server's job ends with: it asks a rule that was deleted meanwhile for its network.
+	textRuleGone = `LoadBalancerVO.getNetworkId()" because "lb" is null`
+)
+
+// DeletionsRunning returns a *plan.WaitError while something still runs in CloudStack that breaks one of the releases.
+// It decides by the read that proves the release.
+func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now time.Time) error {
+	for _, s := range steps {
+		release, ok := s.Action.(plan.ReleaseAddress)
+		if !ok {
+			continue
+		}
+		a := actual.Find(release.AddressID)
+		if a == nil {
+			continue
+		}
+		if a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace {
+			return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
+		}
+		if !slices.ContainsFunc(a.Rules, func(rule plan.ActualRule) bool { return rule.State == plan.StateDeleting }) {
+			delete(m.deleting, a.ID)
+			continue
+		}
+		since, seen := m.deleting[a.ID]
+		if !seen {
+			since = now
+			m.deleting[a.ID] = now
+		}
+		if now.Sub(since) < deletionGrace {
+			return &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
+		}
+	}
+	return nil
+}
+
+func (r *run) releaseAddress(ctx context.Context, s plan.Step, act plan.ReleaseAddress) error {
+	r.Memory.Releasing[act.AddressID] = r.Clock.Now()
+	submitted, err := r.API.DisassociateIP(ctx, act.AddressID)
+	if err != nil {
+		return err
+	}
+	r.follow(ctx, s, cmdDisassociate, submitted).ended = func(err error) error {
+		if err = r.releaseAgain(ctx, act, err); err != nil {
+			return err
+		}
+		r.effect(s, plan.Outcome{})
+		delete(r.Memory.Releasing, act.AddressID)
+		delete(r.Memory.deleting, act.AddressID)
+		r.Records.drop(act.AddressID)
+		r.Released()
+		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + act.IP})
+		return r.Records.Save(ctx)
+	}
+	return nil
+}
+
+// releaseAgain handles the failure of a release's job. One that broke on a deletion is sent again at once: that
+// deletion has ended.
+func (r *run) releaseAgain(ctx context.Context, act plan.ReleaseAddress, err error) error {
+	for try := 1; err != nil && ruleGone(err); try++ {
+		if try == releaseTries {
+			err = errors.Join(err, &plan.WaitError{Message: "rules of address " + act.IP + " are still being deleted", After: deletionPause})
+			break
+		}
+		var s cloudstack.Submitted
+		if s, err = r.API.DisassociateIP(ctx, act.AddressID); err == nil {
+			_, err = r.API.Wait(ctx, cmdDisassociate, s.JobID)
+		}
+	}
+	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
+		r.Memory.Releasing[act.AddressID] = time.Time{} // it has ended
+	}
+	return err
+}
+
+// ruleGone reports whether a release failed because another job deleted a rule meanwhile.
+func ruleGone(err error) bool {
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	return ok && e.Kind == cloudstack.KindJobFailed && strings.Contains(e.Text, textRuleGone)
+}
+
+// forget removes our tags and record from an address that stays. What others go on using keeps the mark that
+// the cluster acquired it, so that the last of them can release it. What is kept says who keeps it.
+func (r *run) forget(ctx context.Context, s plan.Step, act plan.ForgetAddress) error {
+	a := r.on(act.On)
+	keys := slices.Clone(a.OwnTags)
+	switch {
+	case act.HandOver:
+		keys = slices.DeleteFunc(keys, func(k string) bool { return !slices.Contains(plan.ServiceKeys, k) })
+	case act.Keep:
+		if err := r.markKept(ctx, a); err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
+	}
+	if a.Owner == plan.Owned && len(keys) > 0 && !act.Internal {
+		if err := r.untag(ctx, a.ID, keys); err != nil {
+			return err
+		}
+	}
+	r.Records.drop(act.AddressID)
+	if !act.Internal {
+		r.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + act.IP + " is kept: " + act.Note})
+	}
+	return r.saved(ctx, s)
+}

@@ -1,0 +1,147 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The default network ACL lists, which nobody can change.
+const (
+	defaultAllow = "default_allow"
+	defaultDeny  = "default_deny"
+)
+
+// maxACLReason is the length that CloudStack has for an item's reason.
+const maxACLReason = 255
+
+// ACL is a network ACL list of a VPC.
+type ACL struct {
+	ListID string    `json:"listID"`
+	Name   string    `json:"name,omitempty"`
+	Items  []ACLItem `json:"items,omitempty"`
+}
+
+// ACLItem is one item. Items are looked at by number, the lowest first.
+type ACLItem struct {
+	ActualFirewall
+	Number  int       `json:"number"`
+	Ingress bool      `json:"ingress,omitempty"`
+	Allow   bool      `json:"allow,omitempty"`
+	Owner   Ownership `json:"owner"`
+}
+
+// ACLReason marks an item of a Service. The reason is given with the creation,
+// so that there is no moment in which the item has no owner, and no role needs
+// to be allowed to tag.
+func ACLReason(cluster string, svc Service) string {
+	mark := aclMark(cluster, svc.UID)
+	text := "Service " + svc.Key()
+	if room := maxACLReason - len(mark) - 1; len(text) > room {
+		text = text[:max(room, 0)]
+	}
+	return text + " " + mark
+}
+
+func aclMark(cluster, uid string) string { return "(csccm " + cluster + " " + uid + ")" }
+
+// OwnsACLItem reports by its reason whether an item is the Service's, under one of the cluster's names.
+func OwnsACLItem(reason string, clusters []string, uid string) bool {
+	return slices.ContainsFunc(clusters, func(cluster string) bool { return strings.HasSuffix(reason, aclMark(cluster, uid)) })
+}
+
+// ACLOwner reads the owner out of a reason; ok is false when csccm did not write it.
+func ACLOwner(reason string) (cluster, uid string, ok bool) {
+	at := strings.LastIndex(reason, "(csccm ")
+	if at < 0 || !strings.HasSuffix(reason, ")") {
+		return "", "", false
+	}
+	words := reason[at+len("(csccm ") : len(reason)-1]
+	last := strings.LastIndexByte(words, ' ') // a cluster's name may have blanks in it, a UID has none
+	if last < 1 || last == len(words)-1 {
+		return "", "", false
+	}
+	return words[:last], words[last+1:], true
+}
+
+// FreeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in
+// particular stays denied, but before the first item that denies everybody, behind which nothing is let in.
+func FreeNumber(items []ACLItem, f FirewallRange) (int, error) {
+	used := map[int]bool{}
+	last, wall := 0, 0
+	for _, i := range items {
+		used[i.Number] = true
+		last = max(last, i.Number)
+		if i.deniesAll(f) && (wall == 0 || i.Number < wall) {
+			wall = i.Number
+		}
+	}
+	if wall == 0 {
+		return last + 1, nil
+	}
+	for n := wall - 1; n >= 1; n-- {
+		if !used[n] {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("the network ACL list has no free number before item %d, which denies all", wall)
+}
+
+// deniesAll reports whether an item shuts everybody out of one of the ports.
+func (i *ACLItem) deniesAll(f FirewallRange) bool {
+	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumber(f.Protocol)}, i.Protocol) {
+		return false
+	}
+	ports := i.StartPort == 0 && i.EndPort == 0 || i.StartPort <= f.EndPort && f.StartPort <= i.EndPort
+	return ports && containsRanges(i.CIDRs, []string{"0.0.0.0/0"})
+}
+
+func protocolNumber(protocol string) string {
+	if protocol == ProtocolUDP {
+		return "17"
+	}
+	return "6"
+}
+
+// acl plans the items of a list: those wanted there, or none.
+func (p *planner) acl(list *ACL, want desiredAccess) {
+	var own []ActualFirewall
+	for _, i := range list.Items {
+		if i.Owner == Owned {
+			own = append(own, i.ActualFirewall)
+		}
+	}
+	planAccess(want, own, nil, false).steps(p, func(f FirewallRange) Action { return OpenACL{ACLID: list.ListID, Firewall: f} }, closeACL(list))
+}
+
+func closeACL(list *ACL) func(ActualFirewall) Action {
+	return func(f ActualFirewall) Action {
+		return CloseACL{ACLID: list.ListID, FirewallID: f.ID, Firewall: f.FirewallRange}
+	}
+}
+
+// acls plans all lists.
+func (p *planner) acls(a Actual) {
+	lists := slices.Clone(a.ACLs)
+	slices.SortFunc(lists, func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) })
+	seen := false
+	for i := range lists {
+		l := &lists[i]
+		if !p.desired.Absent && l.ListID == p.desired.ACLID {
+			seen = true
+			p.acl(l, accessFor(p.desired.Rules, p.desired.Ranges))
+			continue
+		}
+		for _, item := range l.Items {
+			if item.Owner == Owned {
+				p.add(waveOldClose, closeACL(l)(item.ActualFirewall))
+			}
+		}
+	}
+	if !seen && !p.desired.Absent && p.desired.ACLID != "" {
+		p.acl(&ACL{ListID: p.desired.ACLID}, accessFor(p.desired.Rules, p.desired.Ranges))
+	}
+}

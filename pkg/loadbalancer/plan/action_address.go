@@ -1,0 +1,100 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// AllocateAddress acquires a public address, or takes one of a tier.
+type AllocateAddress struct {
+	creation
+	IP            string  `json:"ip,omitempty"` // empty for any
+	NetworkID     string  `json:"networkID,omitempty"`
+	VPCID         string  `json:"vpcID,omitempty"`
+	Internal      bool    `json:"internal,omitempty"`
+	FirewallPorts PortSet `json:"opened,omitempty"` // for the record
+}
+
+func (AllocateAddress) kind() string { return "allocate-address" }
+
+func (a AllocateAddress) label() string {
+	what := "an address"
+	if a.IP != "" {
+		what = "address " + a.IP
+	}
+	switch {
+	case a.Internal:
+		return "take " + what + " of tier " + a.NetworkID
+	case a.VPCID != "":
+		return "acquire " + what + " in VPC " + a.VPCID
+	}
+	return "acquire " + what + " in network " + a.NetworkID
+}
+
+func (a AllocateAddress) effect(before Actual, o Outcome) Actual {
+	after := before.Clone()
+	after.Addresses = append(after.Addresses, Address{
+		ID: o.ID, IP: o.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, Internal: a.Internal,
+		Owner: Unknown, Allocated: true, Recorded: true, Known: true, FirewallPorts: a.FirewallPorts,
+	})
+	return after
+}
+
+// RememberAddress records the address on the Service.
+type RememberAddress struct {
+	change
+	On
+	NetworkID     string  `json:"networkID,omitempty"`
+	Allocated     bool    `json:"allocated,omitempty"`
+	FirewallPorts PortSet `json:"opened,omitempty"`
+}
+
+func (RememberAddress) kind() string    { return "remember-address" }
+func (a RememberAddress) label() string { return "record address " + a.IP + " on the Service" }
+
+func (a RememberAddress) effect(before Actual, _ Outcome) Actual {
+	return before.with(a.On, func(x *Address) { x.Recorded, x.FirewallPorts = true, a.FirewallPorts })
+}
+
+// TagAddress tags the address as the Service's.
+type TagAddress struct {
+	change
+	On
+}
+
+func (TagAddress) kind() string    { return "tag-address" }
+func (a TagAddress) label() string { return "tag address " + a.IP }
+
+func (a TagAddress) effect(before Actual, _ Outcome) Actual {
+	return before.with(a.On, func(x *Address) { x.Tagged, x.Owner, x.OwnTags, x.FormerCluster = true, Owned, TagKeys(), false })
+}
+
+// ReleaseAddress releases the address with everything on it.
+type ReleaseAddress struct {
+	removal
+	On
+}
+
+func (ReleaseAddress) kind() string                             { return "release-address" }
+func (a ReleaseAddress) label() string                          { return "release address " + a.IP }
+func (a ReleaseAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
+
+// ForgetAddress removes our tags and record of an address that stays in CloudStack.
+type ForgetAddress struct {
+	removal
+	On
+	Internal  bool   `json:"internal,omitempty"`
+	Allocated bool   `json:"allocated,omitempty"`
+	HandOver  bool   `json:"handOver,omitempty"` // other Services go on using it
+	Keep      bool   `json:"keep,omitempty"`     // the address is marked as kept by the Service
+	Note      string `json:"note,omitempty"`     // why it stays
+}
+
+func (ForgetAddress) kind() string                             { return "forget-address" }
+func (a ForgetAddress) label() string                          { return "leave address " + a.IP + because(a.Note) }
+func (a ForgetAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
+
+func because(note string) string {
+	if note == "" {
+		return ""
+	}
+	return ": " + note
+}

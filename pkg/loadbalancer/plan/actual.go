@@ -1,0 +1,294 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// Ownership says whose an observed item is.
+type Ownership string
+
+// Ownerships. What is not Owned is never changed.
+const (
+	Owned   Ownership = "mine"
+	Foreign Ownership = "foreign"
+	Unknown Ownership = "unknown"
+)
+
+// Actual is what was found in CloudStack that concerns one Service.
+type Actual struct {
+	Addresses []Address `json:"addresses,omitempty"`
+	// ACLs are the network ACL lists that matter: the tier's, and those with items of ours.
+	ACLs []ACL `json:"acls,omitempty"`
+}
+
+// States that a release or a deletion which failed leaves.
+const (
+	StateReleasing = "Releasing"
+	StateDeleting  = "Deleting"
+)
+
+// Address is a public address with everything on it, or an address of a VPC tier.
+type Address struct {
+	ID        string `json:"id"`
+	IP        string `json:"ip"`
+	NetworkID string `json:"networkID,omitempty"`
+	VPCID     string `json:"vpcID,omitempty"`
+	// Internal marks an address of a tier: its rules are internal load balancers.
+	Internal  bool `json:"internal,omitempty"`
+	SourceNAT bool `json:"sourceNAT,omitempty"`
+	StaticNAT bool `json:"staticNAT,omitempty"`
+	// Forwards are the port forwardings on it. They are all of others, and are read only where they matter; then
+	// ForwardsKnown is set.
+	Forwards      []Forward `json:"forwards,omitempty"`
+	ForwardsKnown bool      `json:"forwardsKnown,omitempty"`
+	// Owner is read from the address's tags: Foreign means another cluster's or Service's.
+	Owner Ownership `json:"owner"`
+	// ForeignCluster is set when the tags name another cluster: then nothing on it is ours.
+	ForeignCluster bool `json:"foreignCluster,omitempty"`
+	// Holder is the Service, as namespace/name, that the tags give it to, if that is another one of this cluster; Kept
+	// means that it left the address by the annotation keep-ip. Admits reports whether our Service may use it too.
+	Holder string `json:"holder,omitempty"`
+	Kept   bool   `json:"kept,omitempty"`
+	Admits bool   `json:"admits,omitempty"`
+	// FormerCluster means that the tags name the cluster as it was called earlier.
+	FormerCluster bool `json:"formerCluster,omitempty"`
+	// Acquired is when the account acquired it, as CloudStack writes it.
+	Acquired string `json:"acquired,omitempty"`
+	// Allocated means that we acquired it, with proof.
+	Allocated bool `json:"allocated,omitempty"`
+	Tagged    bool `json:"tagged,omitempty"`
+	// Recorded means that the Service's record says the same.
+	Recorded bool `json:"recorded,omitempty"`
+	// State is CloudStack's; Releasing is what a release that failed leaves.
+	State string `json:"state,omitempty"`
+	// InStatus means that the Service's status or record names it.
+	InStatus bool `json:"inStatus,omitempty"`
+	// Sticky means that rules on it may have stickiness policies of ours.
+	HasStickiness bool `json:"sticky,omitempty"`
+	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
+	FirewallPorts PortSet `json:"opened,omitempty"`
+	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
+	Settled bool `json:"quiet,omitempty"`
+	// OwnTags are those of our tag keys that it carries.
+	OwnTags  []string         `json:"ownTags,omitempty"`
+	Rules    []ActualRule     `json:"rules,omitempty"`
+	Firewall []ActualFirewall `json:"firewall,omitempty"`
+	// Known is false when the address's own properties were not read (its rules were).
+	Known bool `json:"known,omitempty"`
+}
+
+// Forward is a port forwarding of others.
+type Forward struct {
+	ID        string `json:"id"`
+	Protocol  string `json:"protocol"`
+	StartPort int    `json:"startPort"`
+	EndPort   int    `json:"endPort"`
+	VM        string `json:"vm,omitempty"`
+}
+
+// has reports whether a public port is forwarded. CloudStack gives a port to a port forwarding or to load balancer
+// rules, whatever their protocols.
+func (f Forward) has(port int) bool { return f.StartPort <= port && port <= f.EndPort }
+
+// ActualRule is a rule found on an address.
+type ActualRule struct {
+	Rule
+	ID    string    `json:"id"`
+	State string    `json:"state,omitempty"`
+	Owner Ownership `json:"owner"`
+	// Sibling marks a rule of another Service of Kubernetes.
+	Sibling bool `json:"sibling,omitempty"`
+	// Service is the Service of this cluster, as namespace/name, that a rule belongs to which is not ours. Admits
+	// reports whether it lets our Service use its address.
+	Service string `json:"service,omitempty"`
+	// Near reports whether that Service is of our Service's namespace: the names of others are not told.
+	Near   bool `json:"near,omitempty"`
+	Admits bool `json:"admits,omitempty"`
+	// Adopted marks an own rule that another provider made.
+	Adopted bool `json:"adopted,omitempty"`
+	// Tagged means that it carries our tags.
+	Tagged  bool     `json:"tagged,omitempty"`
+	Members []string `json:"members,omitempty"` // see MemberName; sorted; of own rules only
+	// PolicyID is the id of its stickiness policy.
+	PolicyID string `json:"policyID,omitempty"`
+}
+
+// ActualFirewall is a firewall rule or ACL item found. Who owns a firewall rule
+// is decided by its ports: see OwnsFirewall.
+type ActualFirewall struct {
+	FirewallRange
+	ID string `json:"id"`
+	// Deleting marks one whose deletion failed: the router may still have it, and drops it with its next change.
+	Deleting bool `json:"going,omitempty"`
+}
+
+// Written are source ranges that were written to a rule, with its creation or later.
+type Written struct {
+	CIDRs   []string
+	Created bool
+}
+
+// LostAnswerGrace is how long after its submission a call whose answer was lost
+// may still arrive: a server works on a call after the client is gone.
+const LostAnswerGrace = 2 * time.Minute
+
+// Clone returns a deep copy.
+func (a Actual) Clone() Actual {
+	out := Actual{Addresses: slices.Clone(a.Addresses), ACLs: slices.Clone(a.ACLs)}
+	for i := range out.Addresses {
+		addr := &out.Addresses[i]
+		addr.OwnTags = slices.Clone(addr.OwnTags)
+		addr.FirewallPorts = addr.FirewallPorts.union(nil)
+		addr.Forwards = slices.Clone(addr.Forwards)
+		addr.Rules = slices.Clone(addr.Rules)
+		for j := range addr.Rules {
+			addr.Rules[j].Members = slices.Clone(addr.Rules[j].Members)
+		}
+		addr.Firewall = slices.Clone(addr.Firewall)
+	}
+	for i := range out.ACLs {
+		out.ACLs[i].Items = slices.Clone(out.ACLs[i].Items)
+	}
+	return out
+}
+
+// ours reports whether anything of the Service's is on the address or the address is its own.
+func (a *Address) Ours() bool {
+	return a.Recorded || a.Allocated || a.Owner == Owned || len(a.OwnRules()) > 0
+}
+
+func (a *Address) OwnRules() []ActualRule {
+	var out []ActualRule
+	for _, r := range a.Rules {
+		if r.Owner == Owned {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// exclusive reports whether nothing foreign is on the address, else what is.
+func (a *Address) exclusive() (bool, string) {
+	if a.State == StateReleasing {
+		return true, "" // what was on it is going already
+	}
+	for _, r := range a.Rules {
+		if r.Owner != Owned {
+			return false, "load balancer rule " + r.Name + " is not of this Service"
+		}
+	}
+	for _, f := range a.Firewall {
+		if !a.OwnsFirewall(f, nil) {
+			return false, "firewall rule " + f.ID + " reaches beyond the ports of this Service"
+		}
+	}
+	switch {
+	case a.SourceNAT:
+		return false, "it is the network's source NAT address"
+	case a.StaticNAT:
+		return false, "it carries static NAT"
+	case len(a.Forwards) > 0:
+		return false, "it forwards ports"
+	}
+	return true, ""
+}
+
+// proven reports whether the address itself is ours, not only rules on it: then what is on ports that our record names
+// is ours as well.
+func (a *Address) proven() bool { return !a.ForeignCluster && (a.Owner == Owned || a.Allocated) }
+
+// shared reports whether other Services of Kubernetes use the address.
+func (a *Address) shared() bool {
+	return slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Sibling })
+}
+
+// Find returns the address of an id, or for an empty id the one acquired last; nil when there is none.
+func (a *Actual) Find(id string) *Address {
+	if id == "" && len(a.Addresses) > 0 {
+		return &a.Addresses[len(a.Addresses)-1]
+	}
+	for i := range a.Addresses {
+		if a.Addresses[i].ID == id {
+			return &a.Addresses[i]
+		}
+	}
+	return nil
+}
+
+// Rule returns the rule that an action works on; nil when there is none.
+func (a *Address) Rule(on OnRule) *ActualRule {
+	for i := range a.Rules {
+		if r := &a.Rules[i]; r.ID == on.RuleID || on.RuleID == "" && r.Owner == Owned && r.PublicPort == on.Port {
+			return r
+		}
+	}
+	return nil
+}
+
+// with returns a copy with one address changed.
+func (a Actual) with(on On, change func(*Address)) Actual {
+	after := a.Clone()
+	if x := after.Find(on.AddressID); x != nil {
+		change(x)
+	}
+	return after
+}
+
+// withRule returns a copy with one rule changed.
+func (a Actual) withRule(on OnRule, change func(*ActualRule)) Actual {
+	return a.with(on.On, func(x *Address) {
+		if r := x.Rule(on); r != nil {
+			change(r)
+		}
+	})
+}
+
+// without returns a copy without an address.
+func (a Actual) without(on On) Actual {
+	after := a.Clone()
+	if x := after.Find(on.AddressID); x != nil {
+		id := x.ID
+		after.Addresses = slices.DeleteFunc(after.Addresses, func(x Address) bool { return x.ID == id })
+	}
+	return after
+}
+
+func sortAddresses(in []Address) []Address {
+	out := slices.Clone(in)
+	slices.SortFunc(out, func(a, b Address) int { return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.ID, b.ID)) })
+	return out
+}
+
+// MemberName is how a member is written: the VM's id where it is reached at the address of its NIC, the id
+// and the address where that is a secondary one.
+func MemberName(vm, secondary string) string {
+	if secondary == "" {
+		return vm
+	}
+	return vm + "@" + secondary
+}
+
+// SplitMember undoes MemberName.
+func SplitMember(name string) (vm, secondary string) {
+	vm, secondary, _ = strings.Cut(name, "@")
+	return vm, secondary
+}
+
+// Record is what the Service's record says of the address.
+func (a *Address) Record(project string) annotation.AddressRecord {
+	return annotation.AddressRecord{
+		ID: a.ID, IP: a.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, ProjectID: project,
+		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: a.Acquired,
+	}
+}
+
+// InternalID is the id of an address of a tier in records; CloudStack has none for it.
+func InternalID(networkID, ip string) string { return "internal/" + networkID + "/" + ip }

@@ -1,0 +1,208 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// statsPort is where the virtual router's HAProxy shows its statistics; the
+// router refuses a rule on it.
+const statsPort = 8081
+
+// DNSPort is refused on the source NAT address of a network whose router serves DNS.
+const DNSPort = 53
+
+// CheckService says why a Service cannot be served wherever its nodes are. Desire
+// asks it too; on its own it spares the reads when the answer is no.
+func CheckService(svc Service) *RefusalError {
+	return checkPorts(svc, &Network{Providers: []string{"unknown"}, Protocols: []string{ProtocolUDP}})
+}
+
+func checkPorts(svc Service, network *Network) *RefusalError {
+	if len(svc.Ports) == 0 {
+		return &RefusalError{Reason: ReasonInvalidPort, Message: "the Service has no ports", Remedy: "give it at least one TCP port"}
+	}
+	if svc.IPv6Only {
+		return &RefusalError{
+			Reason: ReasonUnsupportedProto, Message: "the Service has IPv6 only: CloudStack's load balancers speak IPv4",
+			Remedy: "add IPv4 to spec.ipFamilies (ipFamilyPolicy PreferDualStack)",
+		}
+	}
+	byPort := map[int]string{}
+	for _, p := range slices.SortedFunc(slices.Values(svc.Ports), func(a, b Port) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
+	}) {
+		if p.Port < 1 || p.Port > 65535 {
+			return &RefusalError{ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port), "choose another port", p.Port}
+		}
+		if other, taken := byPort[p.Port]; taken && other != p.Protocol {
+			return &RefusalError{
+				ReasonMixedProtocols, fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one protocol only", p.Port, other, p.Protocol),
+				"use different ports, or two Services", p.Port,
+			}
+		}
+		byPort[p.Port] = p.Protocol
+	}
+	for _, p := range svc.Ports {
+		if r := checkPort(p, network); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func checkPort(p Port, network *Network) *RefusalError {
+	proxied := network == nil || network.proxied()
+	switch {
+	case p.Protocol == "UDP" && proxied:
+		return &RefusalError{
+			ReasonUnsupportedProto, fmt.Sprintf("port %d is UDP: the load balancer of CloudStack's virtual router forwards TCP only", p.Port),
+			"use a TCP port, or expose the UDP port by a NodePort Service", p.Port,
+		}
+	case p.Protocol == "UDP" && !slices.Contains(network.Protocols, ProtocolUDP):
+		return &RefusalError{
+			ReasonUnsupportedProto, fmt.Sprintf("port %d is UDP, which %s does not balance", p.Port, strings.Join(network.Providers, ", ")),
+			"use a TCP port, or expose the UDP port by a NodePort Service", p.Port,
+		}
+	case p.Protocol != "TCP" && p.Protocol != "UDP" && p.Protocol != "":
+		return &RefusalError{ReasonUnsupportedProto, fmt.Sprintf("port %d is %s: CloudStack's load balancer forwards TCP only", p.Port, p.Protocol), "use a TCP port", p.Port}
+	case p.NodePort < 1 || p.NodePort > 65535:
+		return &RefusalError{
+			ReasonNoNodePort, fmt.Sprintf("port %d has no node port: the load balancer reaches pods through node ports only", p.Port),
+			"set spec.allocateLoadBalancerNodePorts to true", p.Port,
+		}
+	case p.Port == statsPort && proxied:
+		return &RefusalError{
+			ReasonReservedPort, fmt.Sprintf("port %d is reserved: the HAProxy of CloudStack's virtual router has its statistics there", p.Port),
+			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)", p.Port,
+		}
+	}
+	return nil
+}
+
+// checkNetwork says why a network cannot give the Service what it wants.
+func checkNetwork(f Facts) *RefusalError {
+	n, spec := f.Network, f.Spec
+	name := fmt.Sprintf("network %q", cmp.Or(n.Name, n.ID))
+	refuse := func(message, remedy string) *RefusalError {
+		return &RefusalError{Reason: ReasonUnsupportedNetwork, Message: message, Remedy: remedy}
+	}
+	switch {
+	case !n.LoadBalancer:
+		return refuse(name+" ("+cmp.Or(n.Type, "unknown type")+") offers no load balancing (service Lb)",
+			"put the nodes in an isolated network or a VPC tier whose offering has the service Lb")
+	case spec.Internal && n.VPCID == "":
+		return refuse(name+" is no tier of a VPC: internal load balancers exist on tiers only", "remove the annotation "+annotation.Internal)
+	case spec.Internal && !n.Internal:
+		return refuse(name+" is a tier whose offering has no internal load balancing (provider InternalLbVm)",
+			"remove the annotation "+annotation.Internal+", or put the nodes in a tier with such an offering")
+	case !spec.Internal && !n.Public:
+		return refuse(name+" is a tier whose offering balances internally only", "set the annotation "+annotation.Internal+", or put the nodes in a tier with public load balancing")
+	case spec.Internal && (spec.ProxyProtocol.Any() || spec.SSLPorts.Any() || spec.Stickiness != nil):
+		return refuse("internal load balancers have no PROXY protocol, TLS or stickiness", "remove those annotations, or "+annotation.Internal)
+	case spec.Stickiness != nil && strings.EqualFold(spec.Stickiness.Method, annotation.AppCookie) && n.proxied():
+		// The router would refuse its whole configuration, and with it every later change of a rule of the network.
+		return refuse(name+" is balanced by a virtual router, whose HAProxy has had no app-cookie since 1.6",
+			"set the annotation "+annotation.StickinessMethod+" to lb-cookie or source")
+	case spec.SSLPorts.Any() && !n.TLS:
+		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)", "remove the annotation "+annotation.SSLCertificate)
+	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
+		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol", "remove the annotation "+annotation.ProxyProtocol)
+	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !SameRanges(spec.SourceRanges, []string{annotation.Anyone}):
+		return &RefusalError{
+			Reason: ReasonSourceRanges, Message: "source ranges of an internal load balancer are enforced by the tier's network ACL list, and " + cmp.Or(n.ACLName, "none") + " cannot be changed",
+			Remedy: "give the tier a network ACL list of its own, or remove the source ranges",
+		}
+	}
+	return nil
+}
+
+// CommonNetworks are the names of the networks in which all members have a NIC, without one.
+func CommonNetworks(members []Member, without string) []string {
+	names, count := map[string]string{}, map[string]int{}
+	for i := range members {
+		seen := map[string]bool{} // a VM may have two NICs in a network
+		for _, nic := range members[i].NICs {
+			if !seen[nic.NetworkID] {
+				seen[nic.NetworkID], names[nic.NetworkID] = true, cmp.Or(nic.NetworkName, nic.NetworkID)
+				count[nic.NetworkID]++
+			}
+		}
+	}
+	var out []string
+	for id, n := range count {
+		if n == len(members) && id != without {
+			out = append(out, names[id])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ServingNetwork chooses the network through which the nodes are reached: the wanted one by name or id, else
+// one in which all have a NIC. Of several it takes current, the one that serves now, then the one that most
+// have as their default. Where there is none, current goes on serving with those that are in it: nodes that come
+// from elsewhere must not keep a Service from following the others.
+func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
+	names, nodes, defaults := map[string]string{}, map[string][]string{}, map[string]int{}
+	for i := range members {
+		for j, nic := range members[i].NICs {
+			names[nic.NetworkID] = cmp.Or(nic.NetworkName, nic.NetworkID)
+			if list := nodes[nic.NetworkID]; len(list) == 0 || list[len(list)-1] != members[i].Node { // a VM may have two NICs in a network
+				nodes[nic.NetworkID] = append(list, members[i].Node)
+			}
+			if j == 0 {
+				defaults[nic.NetworkID]++
+			}
+		}
+	}
+	ids := make([]string, 0, len(names))
+	for id := range names {
+		if wanted != "" && !strings.EqualFold(id, wanted) && !strings.EqualFold(names[id], wanted) {
+			continue
+		}
+		if wanted != "" || len(nodes[id]) == len(members) {
+			ids = append(ids, id)
+		}
+	}
+	rank := func(id string) int {
+		if id == current {
+			return len(members) + 1
+		}
+		return defaults[id]
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b)) })
+	switch {
+	case wanted != "" && len(ids) > 1:
+		return "", &RefusalError{Reason: ReasonNoSuchNetwork, Message: fmt.Sprintf("%d networks of the nodes are named %q", len(ids), wanted), Remedy: "give the network's id in " + annotation.Network}
+	case len(ids) > 0:
+		return ids[0], nil
+	case wanted == "" && len(nodes[current]) > 0:
+		return current, nil
+	case len(members) == 0:
+		return "", nil
+	}
+	var parts []string
+	for id, list := range nodes {
+		slices.Sort(list)
+		if n := len(list); n > 3 {
+			list = append(list[:3:3], fmt.Sprintf("%d more", n-3))
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", names[id], strings.Join(list, ", ")))
+	}
+	slices.Sort(parts)
+	if wanted != "" {
+		return "", &RefusalError{Reason: ReasonNoSuchNetwork, Message: fmt.Sprintf("no node has a NIC in network %q; the nodes' networks: %s", wanted, strings.Join(parts, "; ")), Remedy: "correct " + annotation.Network}
+	}
+	return "", &RefusalError{
+		Reason: ReasonSeveralNetworks, Message: "the nodes are in several networks: " + strings.Join(parts, "; "),
+		Remedy: "give every node a NIC in one network, name a network in " + annotation.Network + ", or label nodes that shall not serve with node.kubernetes.io/exclude-from-external-load-balancers",
+	}
+}

@@ -1,0 +1,145 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// Providers of Lb that are HAProxy on a virtual router.
+const (
+	virtualRouter    = "VirtualRouter"
+	vpcVirtualRouter = "VpcVirtualRouter"
+)
+
+// Facts are what Desire decides from.
+type Facts struct {
+	Service Service
+	Spec    annotation.Spec
+	Members []Member
+	// Network is the members' network; nil when there are no members and it is not known.
+	Network *Network
+	// LeaveACLs leaves network ACL lists alone.
+	LeaveACLs bool
+}
+
+// Desire says what should be in CloudStack, or why the Service cannot be served.
+func Desire(f Facts) (Desired, *RefusalError) {
+	if r := checkPorts(f.Service, f.Network); r != nil {
+		return Desired{}, r
+	}
+	if f.Network != nil {
+		if r := checkNetwork(f); r != nil {
+			return Desired{}, r
+		}
+	}
+	d := Desired{
+		Address:     f.Spec.Address,
+		KeepAddress: f.Spec.KeepIP,
+		Internal:    f.Spec.Internal,
+		Ranges:      slices.Clone(f.Spec.SourceRanges),
+		Firewall:    !f.Spec.Internal,
+	}
+	if n := f.Network; n != nil {
+		d.NetworkID, d.VPCID = n.ID, n.VPCID
+		d.Firewall = n.Firewall && n.VPCID == "" && !f.Spec.Internal
+		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
+		if n.ownACL() && !f.LeaveACLs {
+			d.ACLID = n.ACLID
+		}
+	}
+	d.Rules = rules(f)
+	// Without a firewall that stays closed, nobody is let in by having nobody to be led to.
+	if f.Spec.DenyAll() && !d.Firewall {
+		return d, nil
+	}
+	d.Members, _ = MemberNames(f.Members, d.NetworkID)
+	return d, nil
+}
+
+func rules(f Facts) []Rule {
+	// With nobody let in there is nothing to list: an empty list on a rule would let everybody in.
+	var cidrs []string
+	if !f.Spec.DenyAll() && !f.Spec.Internal {
+		cidrs = f.Spec.SourceRanges
+	}
+	out := make([]Rule, 0, len(f.Service.Ports))
+	for _, p := range f.Service.Ports {
+		r := Rule{
+			Protocol:    ruleProtocol(f.Spec, p),
+			Algorithm:   f.Spec.Algorithm,
+			PublicPort:  p.Port,
+			PrivatePort: p.NodePort,
+			CIDRs:       slices.Clone(cidrs),
+			Stickiness:  f.Spec.Stickiness,
+		}
+		r.Name = RuleName(f.Service.LB, r.Protocol, p.Port)
+		if r.Protocol == ProtocolSSL {
+			r.Certificate = f.Spec.SSLCertificate
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
+	return out
+}
+
+func ruleProtocol(spec annotation.Spec, p Port) string {
+	switch {
+	case p.Protocol == "UDP":
+		return ProtocolUDP
+	case spec.ProxyProtocol.Has(p.Port):
+		return ProtocolTCPProxy
+	case spec.SSLPorts.Has(p.Port):
+		return ProtocolSSL
+	}
+	return ProtocolTCP
+}
+
+// MemberNames are the members at their addresses in a network; outside names the nodes that have no NIC there.
+func MemberNames(members []Member, networkID string) (names, outside []string) {
+	for i := range members {
+		m := &members[i]
+		at := slices.IndexFunc(m.NICs, func(n NIC) bool { return n.NetworkID == networkID })
+		if at < 0 {
+			outside = append(outside, m.Node)
+			continue
+		}
+		names = append(names, MemberName(m.VMID, m.NICs[at].secondary(m.Addresses)))
+	}
+	slices.Sort(names)
+	slices.Sort(outside)
+	return slices.Compact(names), outside
+}
+
+// secondary is the secondary address at which a node wants to be reached: one that it gives as its own, when it
+// does not give the NIC's primary one.
+func (n NIC) secondary(own []string) string {
+	if slices.Contains(own, n.IP) {
+		return ""
+	}
+	for _, a := range own {
+		if slices.Contains(n.Secondary, a) {
+			return a
+		}
+	}
+	return ""
+}
+
+// PrimaryAddress returns the address of a member's NIC in a network.
+func PrimaryAddress(members []Member, vm, networkID string) (ip string, ok bool) {
+	for i := range members {
+		if members[i].VMID != vm {
+			continue
+		}
+		for _, nic := range members[i].NICs {
+			if nic.NetworkID == networkID && nic.IP != "" {
+				return nic.IP, true
+			}
+		}
+	}
+	return "", false
+}

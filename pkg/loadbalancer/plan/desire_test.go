@@ -1,0 +1,293 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+func isolated() *Network {
+	return &Network{
+		ID: "net", Name: "k8s-net", Type: "Isolated", LoadBalancer: true, Public: true, Firewall: true, DNS: true, Conserve: true, TLS: true,
+		Providers: []string{virtualRouter}, Protocols: []string{"tcp", "udp", "tcp-proxy", "ssl"},
+	}
+}
+
+func member(node, vm string) Member {
+	return Member{Node: node, VMID: vm, NICs: []NIC{{NetworkID: "net", NetworkName: "k8s-net", IP: "10.1.1.9"}}}
+}
+
+func aService(ports ...Port) Service {
+	return Service{UID: "01234567-89ab-cdef-0123-456789abcdef", Namespace: "default", Name: "web", LB: testLB, Ports: ports}
+}
+
+func tcp(port int) Port { return Port{Protocol: "TCP", Port: port, NodePort: 30000 + port} }
+
+func openSpec() annotation.Spec {
+	return annotation.Spec{SourceRanges: []string{annotation.Anyone}, Algorithm: annotation.RoundRobin}
+}
+
+func TestDesire(t *testing.T) {
+	t.Parallel()
+	members := []Member{member("b", "vm2"), member("a", "vm1"), member("a2", "vm1")}
+	d, refusal := Desire(Facts{Service: aService(tcp(443), tcp(80)), Spec: openSpec(), Members: members, Network: isolated()})
+	require.Nil(t, refusal)
+	assert.Equal(t, desired([]int{80, 443}), d, "sorted, without repetitions")
+
+	spec := openSpec()
+	spec.ProxyProtocol, spec.Algorithm, spec.Address, spec.KeepIP = annotation.Ports{All: true}, annotation.Source, "203.0.113.7", true
+	d, refusal = Desire(Facts{Service: aService(tcp(80)), Spec: spec, Network: isolated()})
+	require.Nil(t, refusal)
+	assert.Equal(t, Desired{
+		NetworkID: "net", Firewall: true, Address: "203.0.113.7", KeepAddress: true, Ranges: []string{annotation.Anyone},
+		Rules: []Rule{{Name: testLB + "-tcp-proxy-80", Protocol: "tcp-proxy", Algorithm: "source", PublicPort: 80, PrivatePort: 30080, CIDRs: []string{annotation.Anyone}}},
+	}, d)
+
+	spec = openSpec()
+	spec.SourceRanges = []string{}
+	d, refusal = Desire(Facts{Service: aService(tcp(80)), Spec: spec, Network: isolated()})
+	require.Nil(t, refusal)
+	assert.Empty(t, d.Ranges)
+	assert.Nil(t, d.Rules[0].CIDRs, "an empty list on a rule would let everybody in")
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*Network)) *Network { n := isolated(); change(n); return n }
+	tier := func(change func(*Network)) *Network {
+		return with(func(n *Network) {
+			n.VPCID, n.Firewall, n.Providers = "vpc", false, []string{vpcVirtualRouter}
+			n.ACLID, n.ACLName = "acl", "mine"
+			change(n)
+		})
+	}
+	inner := func(change func(*Network)) *Network {
+		return tier(func(n *Network) { n.Public, n.Internal, n.Providers = false, true, []string{"InternalLbVm"}; change(n) })
+	}
+	nothing := func(*Network) {}
+	internal := func(s *annotation.Spec) { s.Internal = true }
+	restricted := func(s *annotation.Spec) { s.SourceRanges = []string{"10.0.0.0/8"} }
+	all := func(changes ...func(*annotation.Spec)) func(*annotation.Spec) {
+		return func(s *annotation.Spec) {
+			for _, c := range changes {
+				c(s)
+			}
+		}
+	}
+	udp := []Port{{Protocol: "UDP", Port: 53, NodePort: 30053}}
+	lb := with(func(n *Network) { n.Providers = []string{"Netscaler"}; n.Protocols = []string{"tcp", "udp"} })
+	for _, tc := range []struct {
+		name    string
+		ports   []Port
+		spec    func(*annotation.Spec)
+		network *Network
+		reason  Reason // empty: served
+		says    string
+	}{
+		{"UDP on a virtual router", udp, nil, isolated(), ReasonUnsupportedProto, "TCP only"},
+		{"UDP where the provider takes it", udp, nil, lb, "", ""},
+		{"UDP where the provider does not", udp, nil, with(func(n *Network) { n.Providers = []string{"Other"}; n.Protocols = []string{"tcp"} }), ReasonUnsupportedProto, "Other does not balance"},
+		{"SCTP", []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, nil, isolated(), ReasonUnsupportedProto, "SCTP"},
+		{"TCP and UDP on one port", []Port{udp[0], tcp(53)}, nil, lb, ReasonMixedProtocols, "TCP and UDP"},
+		{"no ports", nil, nil, isolated(), ReasonInvalidPort, "no ports"},
+		{"port 0", []Port{{Protocol: "TCP", NodePort: 30000}}, nil, isolated(), ReasonInvalidPort, "outside 1-65535"},
+		{"port 70000", []Port{{Protocol: "TCP", Port: 70000, NodePort: 30000}}, nil, isolated(), ReasonInvalidPort, "70000"},
+		{"no node port", []Port{{Protocol: "TCP", Port: 80}}, nil, isolated(), ReasonNoNodePort, "allocateLoadBalancerNodePorts"},
+		{"the router's statistics", []Port{tcp(8081)}, nil, isolated(), ReasonReservedPort, "8081"},
+		{"that port on another provider", []Port{tcp(8081)}, nil, lb, "", ""},
+		{"shared network", []Port{tcp(80)}, nil, with(func(n *Network) { n.LoadBalancer, n.Type = false, "Shared" }), ReasonUnsupportedNetwork, "service Lb"},
+		{"no firewall: the rules filter", []Port{tcp(80)}, restricted, with(func(n *Network) { n.Firewall = false }), "", ""},
+		{"VPC tier", []Port{tcp(80)}, nil, tier(nothing), "", ""},
+		{"tier that balances internally only", []Port{tcp(80)}, nil, inner(nothing), ReasonUnsupportedNetwork, "internally only"},
+		{"internal", []Port{tcp(80)}, internal, inner(nothing), "", ""},
+		{"internal in an isolated network", []Port{tcp(80)}, internal, isolated(), ReasonUnsupportedNetwork, "no tier"},
+		{"internal in a tier without", []Port{tcp(80)}, internal, tier(nothing), ReasonUnsupportedNetwork, "InternalLbVm"},
+		{"internal with PROXY protocol", []Port{tcp(80)}, all(internal, func(s *annotation.Spec) { s.ProxyProtocol.All = true }), inner(nothing), ReasonUnsupportedNetwork, "no PROXY"},
+		{"internal with source ranges", []Port{tcp(80)}, all(internal, restricted), inner(nothing), "", ""},
+		{"internal with source ranges under a default list", []Port{tcp(80)}, all(internal, restricted), inner(func(n *Network) { n.ACLName = defaultAllow }), ReasonSourceRanges, "cannot be changed"},
+		{"TLS", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, isolated(), "", ""},
+		{"app-cookie of a virtual router", []Port{tcp(80)}, func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{Method: annotation.AppCookie} }, isolated(), ReasonUnsupportedNetwork, "no app-cookie"},
+		{"TLS before 4.22", []Port{tcp(443)}, func(s *annotation.Spec) { s.SSLPorts.All = true }, with(func(n *Network) { n.TLS = false }), ReasonUnsupportedNetwork, "SslTermination"},
+		{"PROXY protocol on a provider without", []Port{tcp(443)}, func(s *annotation.Spec) { s.ProxyProtocol.All = true }, lb, ReasonUnsupportedNetwork, "without the PROXY protocol"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			spec := openSpec()
+			if tc.spec != nil {
+				tc.spec(&spec)
+			}
+			_, refusal := Desire(Facts{Service: aService(tc.ports...), Spec: spec, Network: tc.network})
+			if tc.reason == "" {
+				require.Nil(t, refusal)
+				return
+			}
+			require.NotNil(t, refusal)
+			assert.Equal(t, tc.reason, refusal.Reason)
+			assert.Contains(t, refusal.Error(), tc.says)
+			assert.NotEmpty(t, refusal.Remedy)
+		})
+	}
+	v6 := aService(tcp(80))
+	v6.IPv6Only = true
+	require.NotNil(t, CheckService(v6))
+}
+
+func TestDesireOnATier(t *testing.T) {
+	t.Parallel()
+	n := isolated()
+	n.VPCID, n.Firewall, n.ACLID, n.ACLName = "vpc", false, "acl", "mine"
+	spec := openSpec()
+	spec.SourceRanges = []string{"10.0.0.0/8"}
+	facts := Facts{Service: aService(tcp(80)), Spec: spec, Members: []Member{member("a", "vm1")}, Network: n}
+	d, refusal := Desire(facts)
+	require.Nil(t, refusal)
+	assert.Equal(t, Desired{
+		NetworkID: "net", VPCID: "vpc", ACLID: "acl", CIDRsDecide: true, Ranges: []string{"10.0.0.0/8"}, Members: []string{"vm1"},
+		Rules: []Rule{{Name: testLB + "-tcp-80", Protocol: "tcp", Algorithm: "roundrobin", PublicPort: 80, PrivatePort: 30080, CIDRs: []string{"10.0.0.0/8"}}},
+	}, d)
+
+	facts.LeaveACLs = true
+	d, _ = Desire(facts)
+	assert.Empty(t, d.ACLID)
+
+	facts.Spec.SourceRanges = nil
+	d, _ = Desire(facts)
+	assert.Empty(t, d.Members, "nobody is let in: there is no firewall that could be closed")
+	assert.Nil(t, d.Rules[0].CIDRs)
+
+	n.ACLName = defaultDeny
+	assert.Nil(t, DefaultACL(d, n), "nobody is to be let in")
+	d.Ranges = []string{"10.0.0.0/8"}
+	assert.NotNil(t, DefaultACL(d, n))
+	n.ACLName = defaultAllow
+	assert.Nil(t, DefaultACL(d, n))
+}
+
+func TestServingNetwork(t *testing.T) {
+	t.Parallel()
+	in := func(node string, networks ...string) Member {
+		m := Member{Node: node, VMID: "vm-" + node}
+		for _, n := range networks {
+			m.NICs = append(m.NICs, NIC{NetworkID: n, NetworkName: "name-" + n})
+		}
+		return m
+	}
+	for _, tc := range []struct {
+		name            string
+		members         []Member
+		wanted, current string
+		want            string
+		reason          Reason
+		says            string
+	}{
+		{"one", []Member{in("a", "n1"), in("b", "n1")}, "", "", "n1", "", ""},
+		{"the common one", []Member{in("a", "n1", "n2"), in("b", "n3", "n2")}, "", "", "n2", "", ""},
+		{"of several the default", []Member{in("a", "n2", "n1"), in("b", "n2", "n1")}, "", "", "n2", "", ""},
+		{"of several the one that serves", []Member{in("a", "n2", "n1"), in("b", "n2", "n1")}, "", "n1", "n1", "", ""},
+		{"two NICs of one VM in it", []Member{in("a", "n1", "n1"), in("b", "n1")}, "", "", "n1", "", ""},
+		{"none in common", []Member{in("a", "n1"), in("b", "n2")}, "", "", "", ReasonSeveralNetworks, "name-n1 (a); name-n2 (b)"},
+		{"none in common, one serves", []Member{in("a", "n1"), in("b", "n2"), in("c", "n3")}, "", "n2", "n2", "", ""},
+		{"none in common, none serves any more", []Member{in("a", "n1"), in("b", "n2")}, "", "n3", "", ReasonSeveralNetworks, "name-n1 (a); name-n2 (b)"},
+		{"the common one, not the one that serves some", []Member{in("a", "n1", "n2"), in("b", "n2")}, "", "n1", "n2", "", ""},
+		{"wanted and not there, though one serves", []Member{in("a", "n1")}, "n9", "n1", "", ReasonNoSuchNetwork, "name-n1 (a)"},
+		{"wanted by name", []Member{in("a", "n1"), in("b", "n2")}, "Name-n2", "", "n2", "", ""},
+		{"wanted by id", []Member{in("a", "n1"), in("b", "n2")}, "n1", "", "n1", "", ""},
+		{"wanted and not there", []Member{in("a", "n1")}, "n9", "", "", ReasonNoSuchNetwork, "name-n1 (a)"},
+		{"nobody", nil, "", "n1", "", "", ""},
+	} {
+		id, refusal := ServingNetwork(tc.members, tc.wanted, tc.current)
+		if tc.reason != "" {
+			require.NotNil(t, refusal, tc.name)
+			assert.Equal(t, tc.reason, refusal.Reason, tc.name)
+			assert.Contains(t, refusal.Message, tc.says, tc.name)
+			continue
+		}
+		require.Nil(t, refusal, tc.name)
+		assert.Equal(t, tc.want, id, tc.name)
+	}
+}
+
+func TestMembersAtTheirAddresses(t *testing.T) {
+	t.Parallel()
+	at := func(node string, own ...string) Member {
+		return Member{Node: node, VMID: "vm-" + node, Addresses: own, NICs: []NIC{{NetworkID: "n0"}, {NetworkID: "net", IP: "10.1.1.5", Secondary: []string{"10.1.1.6", "10.1.1.7"}}}}
+	}
+	names, outside := MemberNames([]Member{
+		at("primary", "10.1.1.5"), at("both", "10.1.1.7", "10.1.1.5"), at("secondary", "10.1.1.7"), at("unsaid"), {Node: "out", VMID: "x", NICs: []NIC{{NetworkID: "n0"}}},
+	}, "net")
+	assert.Equal(t, []string{"vm-both", "vm-primary", "vm-secondary@10.1.1.7", "vm-unsaid"}, names)
+	assert.Equal(t, []string{"out"}, outside)
+}
+
+func onTier(d Desired) Desired {
+	d.VPCID, d.Firewall, d.CIDRsDecide, d.ACLID = "vpc", false, true, "acl"
+	return d
+}
+
+func TestFits(t *testing.T) {
+	t.Parallel()
+	at := func(change func(*Address)) Actual {
+		a := Address{ID: "ip", IP: "203.0.113.7", NetworkID: "net", Known: true, Owner: Unknown}
+		change(&a)
+		return Actual{Addresses: []Address{a}}
+	}
+	wanted := func(port int) Desired { return desired([]int{port}, func(d *Desired) { d.Address = "203.0.113.7" }) }
+	for _, tc := range []struct {
+		name   string
+		d      Desired
+		a      Actual
+		reason Reason
+	}{
+		{"ours", wanted(80), at(func(*Address) {}), ""},
+		{"not there yet: it is acquired", wanted(80), Actual{}, ""},
+		{"static NAT", wanted(80), at(func(a *Address) { a.StaticNAT = true }), ReasonAddressUnavailable},
+		{"another network", wanted(80), at(func(a *Address) { a.NetworkID = "other" }), ReasonAddressUnavailable},
+		{"a VPC", wanted(80), at(func(a *Address) { a.VPCID = "vpc" }), ReasonAddressUnavailable},
+		{"the nodes' VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "vpc", "" }), ""},
+		{"another VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "other", "" }), ReasonAddressUnavailable},
+		{"no VPC", onTier(wanted(80)), at(func(*Address) {}), ReasonAddressUnavailable},
+		{"another tier", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID = "vpc", "tier-2" }), ReasonAddressUnavailable},
+		{"source NAT of the VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID, a.SourceNAT = "vpc", "", true }), ReasonAddressUnavailable},
+		{"another cluster", wanted(80), at(func(a *Address) { a.ForeignCluster = true }), ReasonAddressUnavailable},
+		{"port taken", wanted(80), at(func(a *Address) {
+			a.Rules = []ActualRule{{Rule: Rule{Name: "x", PublicPort: 80}, ID: "r", Owner: Foreign}}
+		}), ReasonPortTaken},
+		{"other port taken", wanted(81), at(func(a *Address) {
+			a.Rules = []ActualRule{{Rule: Rule{Name: "x", PublicPort: 80}, ID: "r", Owner: Foreign}}
+		}), ""},
+		{"DNS on source NAT", wanted(53), at(func(a *Address) { a.SourceNAT = true }), ReasonReservedPort},
+		{"DNS elsewhere", wanted(53), at(func(*Address) {}), ""},
+		{"no nodes and no address", desired([]int{80}, func(d *Desired) { d.NetworkID = "" }), Actual{}, ReasonNoNodes},
+		{"nothing wanted", Desired{Absent: true}, at(func(a *Address) { a.StaticNAT = true }), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			refusal := Fits(tc.d, Target(tc.d, tc.a), isolated(), AllGrants())
+			if tc.reason == "" {
+				assert.Nil(t, refusal)
+				return
+			}
+			require.NotNil(t, refusal)
+			assert.Equal(t, tc.reason, refusal.Reason)
+			assert.NotEmpty(t, refusal.Remedy)
+		})
+	}
+}
+
+func TestTagOwner(t *testing.T) {
+	t.Parallel()
+	svc := aService()
+	assert.Equal(t, Owned, TagOwner(Tags("c1", svc), []string{"c1"}, svc))
+	assert.Equal(t, Foreign, TagOwner(Tags("c2", svc), []string{"c1"}, svc), "a copy of the cluster has the same UIDs")
+	other := svc
+	other.UID = "other"
+	assert.Equal(t, Foreign, TagOwner(Tags("c1", other), []string{"c1"}, svc))
+	assert.Equal(t, Unknown, TagOwner(map[string]string{"colour": "blue"}, []string{"c1"}, svc))
+	assert.Equal(t, Unknown, TagOwner(nil, []string{"c1"}, svc))
+}

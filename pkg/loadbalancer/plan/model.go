@@ -1,0 +1,184 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides what a Service needs in CloudStack and how to get there. It is pure: values in, values out.
+//
+//	Desire   Service, Spec, network, members -> Desired or a RefusalError
+//	Plan     Desired, Actual -> the address that serves, and the steps
+//	Fits     Desired, that address -> a RefusalError where it cannot serve
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+// Service is what the planner needs to know of a Service's identity and ports.
+type Service struct {
+	UID, Namespace, Name string
+	// LB is the load balancer's name, the prefix of its rules' names.
+	LB    string
+	Ports []Port
+	// StatusIPs are the addresses in the Service's status.
+	StatusIPs []string
+	// Seen is set when this controller has worked on the Service before, by the Service's status.
+	Seen bool
+	// IPv6Only is set when the Service has no IPv4 address.
+	IPv6Only bool
+}
+
+// Key is namespace/name.
+func (s Service) Key() string { return s.Namespace + "/" + s.Name }
+
+// Port is one port of a Service.
+type Port struct {
+	Name     string
+	Protocol string // TCP, UDP, SCTP
+	Port     int
+	NodePort int
+}
+
+// Member is a Node's VM with its NICs.
+type Member struct {
+	Node, VMID string
+	NICs       []NIC // the default one first
+	// Addresses are the Node's own internal addresses, if it has said them.
+	Addresses []string
+}
+
+// NIC connects a Member to a guest network.
+type NIC struct {
+	NetworkID, NetworkName string
+	IP                     string
+	Secondary              []string
+}
+
+// Network is what the planner needs to know of the members' network.
+type Network struct {
+	ID, Name, VPCID string
+	// Type is Isolated, Shared or L2.
+	Type string
+	// LoadBalancer, Firewall and DNS report whether the network offers the service.
+	LoadBalancer, Firewall, DNS bool
+	// Providers serve Lb; VirtualRouter is HAProxy with its restrictions.
+	Providers []string
+	// Public and Internal are the schemes that Lb offers; Protocols what its provider says it takes; TLS whether
+	// it ends TLS.
+	Public, Internal, TLS bool
+	Protocols             []string
+	// ACLID and ACLName are the network ACL list of a VPC tier.
+	ACLID, ACLName string
+	// Conserve reports whether an address may serve several purposes.
+	Conserve bool
+}
+
+// proxied reports whether HAProxy on the virtual router is what balances.
+func (n *Network) proxied() bool {
+	return len(n.Providers) == 0 || slices.Contains(n.Providers, virtualRouter) || slices.Contains(n.Providers, vpcVirtualRouter)
+}
+
+// ownACL reports whether the tier's ACL list can be changed: the two default lists cannot.
+func (n *Network) ownACL() bool {
+	return n.VPCID != "" && n.ACLID != "" && n.ACLName != defaultAllow && n.ACLName != defaultDeny
+}
+
+// Desired is what should be in CloudStack for one Service.
+type Desired struct {
+	// Absent asks for nothing: the plan towards it deletes.
+	Absent    bool   `json:"absent,omitempty"`
+	NetworkID string `json:"networkID,omitempty"`
+	// VPCID is set when the network is a tier of a VPC.
+	VPCID string `json:"vpcID,omitempty"`
+	// Internal asks for an address of the tier in place of a public one.
+	Internal bool `json:"internal,omitempty"`
+	// Address is the requested public address; empty for any.
+	Address string `json:"address,omitempty"`
+	// KeepAddress keeps an acquired address that is no longer needed.
+	KeepAddress bool     `json:"keepAddress,omitempty"`
+	Rules       []Rule   `json:"rules,omitempty"`   // sorted by port
+	Ranges      []string `json:"ranges,omitempty"`  // source ranges of firewall and ACL; empty: closed
+	Members     []string `json:"members,omitempty"` // see MemberName; sorted
+	// Firewall reports whether the network has a firewall, which then is kept to Ranges.
+	Firewall bool `json:"firewall,omitempty"`
+	// ACLID is the network ACL list that is kept to Ranges; empty for none.
+	ACLID string `json:"aclID,omitempty"`
+	// CIDRsDecide is set where the rules' own source ranges are the only filter of public traffic.
+	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
+}
+
+// Ports are the public ports, sorted.
+func (d Desired) Ports() []int {
+	ports := make([]int, 0, len(d.Rules))
+	for _, r := range d.Rules {
+		ports = append(ports, r.PublicPort)
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+// HasStickiness reports whether a rule asks for a stickiness policy.
+func (d Desired) HasStickiness() bool {
+	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return r.Stickiness != nil })
+}
+
+// Equal compares two desired states.
+func (d Desired) Equal(o Desired) bool {
+	return d.Absent == o.Absent && d.NetworkID == o.NetworkID && d.VPCID == o.VPCID && d.Internal == o.Internal &&
+		d.Address == o.Address && d.KeepAddress == o.KeepAddress && d.Firewall == o.Firewall && d.ACLID == o.ACLID && d.CIDRsDecide == o.CIDRsDecide &&
+		slices.EqualFunc(d.Rules, o.Rules, Rule.equal) && slices.Equal(d.Ranges, o.Ranges) && slices.Equal(d.Members, o.Members)
+}
+
+// Rule is a load balancer rule: one public port.
+type Rule struct {
+	Name        string `json:"name"`
+	Protocol    string `json:"protocol"`
+	Algorithm   string `json:"algorithm"`
+	PublicPort  int    `json:"publicPort"`
+	PrivatePort int    `json:"privatePort"`
+	// CIDRs are the rule's own source ranges; nil when the rule does not filter.
+	CIDRs []string `json:"cidrs,omitempty"`
+	// Stickiness is nil for none.
+	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
+	// Certificate is the id of the certificate of a rule of protocol ssl.
+	Certificate string `json:"certificate,omitempty"`
+}
+
+func (r Rule) equal(o Rule) bool {
+	return r.Name == o.Name && r.Protocol == o.Protocol && r.Algorithm == o.Algorithm &&
+		r.PublicPort == o.PublicPort && r.PrivatePort == o.PrivatePort && slices.Equal(r.CIDRs, o.CIDRs) &&
+		r.Stickiness.Equal(o.Stickiness) && r.Certificate == o.Certificate
+}
+
+// transport is what the firewall calls a rule's protocol.
+func transport(protocol string) string {
+	if protocol == ProtocolUDP {
+		return ProtocolUDP
+	}
+	return ProtocolTCP
+}
+
+// FirewallRange opens ports of an address to source ranges.
+type FirewallRange struct {
+	Protocol  string   `json:"protocol"`
+	StartPort int      `json:"startPort"`
+	EndPort   int      `json:"endPort"`
+	CIDRs     []string `json:"cidrs"`
+}
+
+func (f FirewallRange) overlaps(o FirewallRange) bool {
+	return f.Protocol == o.Protocol && f.StartPort <= o.EndPort && o.StartPort <= f.EndPort
+}
+
+// Ports writes the ports, as "ports 80-81/udp".
+func (f FirewallRange) Ports() string {
+	text := fmt.Sprintf("port %d", f.StartPort)
+	if f.StartPort != f.EndPort {
+		text = fmt.Sprintf("ports %d-%d", f.StartPort, f.EndPort)
+	}
+	if f.Protocol == ProtocolUDP {
+		text += "/udp"
+	}
+	return text
+}

@@ -1,0 +1,104 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Limits are what the server or the role was found not to do.
+type Limits struct {
+	// NoTags: the role may not tag.
+	NoTags bool
+	// NoCIDRUpdate: the server ignores cidrlist in updateLoadBalancerRule (before 4.22).
+	NoCIDRUpdate bool
+	// NoCIDRs: the server has no cidrlist at all (before 4.18).
+	NoCIDRs bool
+	// CIDRsProven: a rule with cidrlist was read, so the server has it.
+	CIDRsProven bool
+
+	// Unclaimed leaves claims out; tests show with it that they are needed.
+	Unclaimed bool
+}
+
+// Plan returns the steps that turn the actual into the desired state, and the address that will serve: one of the
+// actual ones, or nil when one has to be acquired or none is wanted. It does not depend on the order of its inputs'
+// lists; the plan of the state that it leads to is empty.
+//
+// Order: what tightens access comes before what opens it, and what replaces it
+// before both; members are added before others are removed; a rule is deleted
+// before its successor is created only because CloudStack gives a port to one
+// rule; an old address goes when the new one serves.
+func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
+	d.Rules = slices.SortedFunc(slices.Values(d.Rules), func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
+	d.Members = slices.Compact(slices.Sorted(slices.Values(d.Members)))
+	p := planner{desired: d, limits: limits}
+	target := Target(d, a)
+	if !d.Absent {
+		p.reach(target)
+	}
+	addresses := sortAddresses(a.Addresses)
+	for i := range addresses {
+		if target == nil || addresses[i].ID != target.ID {
+			p.leave(&addresses[i])
+		}
+	}
+	p.acls(a)
+	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
+	return p.steps, target
+}
+
+// Target returns the address that is to serve; nil when one has to be acquired.
+func Target(d Desired, a Actual) *Address {
+	if d.Absent {
+		return nil
+	}
+	var best *Address
+	score := func(x *Address) int {
+		n := 0
+		for _, r := range x.OwnRules() {
+			if slices.Contains(d.Ports(), r.PublicPort) {
+				n += 10
+			}
+		}
+		for _, has := range []bool{x.Recorded, x.Allocated, x.InStatus} {
+			if has {
+				n++
+			}
+		}
+		return n
+	}
+	addresses := sortAddresses(a.Addresses)
+	for i := range addresses {
+		x := &addresses[i]
+		if d.Address != "" {
+			if x.IP == d.Address && x.Internal == d.Internal {
+				return x
+			}
+			continue
+		}
+		if !x.usable(d) || (!x.Ours() && !x.InStatus) {
+			continue
+		}
+		if best == nil || score(x) > score(best) {
+			best = x
+		}
+	}
+	return best
+}
+
+// usable reports whether an address that was not asked for by name can serve.
+func (a *Address) usable(d Desired) bool {
+	switch {
+	case a.ForeignCluster, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal:
+		return false
+	case d.NetworkID != "" && a.NetworkID != "" && a.NetworkID != d.NetworkID:
+		return false
+	case a.Internal || d.NetworkID == "":
+		return true
+	}
+	// A rule on the source NAT address of a VPC would take the source NAT from it.
+	return a.VPCID == d.VPCID && (a.VPCID == "" || !a.SourceNAT)
+}

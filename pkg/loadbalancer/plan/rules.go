@@ -1,0 +1,255 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
+)
+
+type planner struct {
+	desired Desired
+	limits  Limits
+	steps   []Step
+	claims  map[int]bool // see claims
+}
+
+// claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
+// use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
+// rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
+func claims(d Desired, target *Address) map[int]bool {
+	if !d.Firewall || target.Internal {
+		return nil
+	}
+	own := map[int]bool{}
+	for _, r := range target.OwnRules() {
+		own[r.PublicPort] = true
+	}
+	wanted := PortsOf(d.Rules)
+	out := map[int]bool{}
+	for _, f := range target.Firewall {
+		if f.Deleting || !target.OwnsFirewall(f, wanted) || target.OwnsFirewall(f, nil) {
+			continue
+		}
+		for port := f.StartPort; port <= f.EndPort; port++ {
+			if !own[port] && slices.Contains(wanted[f.Protocol], port) {
+				out[port] = true
+			}
+		}
+	}
+	return out
+}
+
+func (p *planner) add(wave int, a Action, replaces ...string) {
+	p.steps = append(p.steps, Step{Action: a, Wave: wave, Replaces: replaces})
+}
+
+// reach plans the desired state on the target, or on a new address without one.
+func (p *planner) reach(target *Address) {
+	opened := p.opened(target)
+	if target == nil {
+		d := p.desired
+		p.add(waveAddress, AllocateAddress{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, IP: d.Address, FirewallPorts: opened})
+		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true, Tagged: true, FirewallPorts: opened}
+	}
+	on := On{target.ID, target.IP}
+	if !p.limits.Unclaimed {
+		p.claims = claims(p.desired, target)
+	}
+	// The record names ports before they are opened, but not while they may be somebody else's.
+	before := opened.without(p.claims).union(target.FirewallPorts)
+	recorded := target.Recorded && (target.HasStickiness || !p.desired.HasStickiness())
+	if !recorded || !target.FirewallPorts.covers(opened.without(p.claims)) {
+		p.remember(target, waveAddress, before)
+	}
+	if before = opened.union(target.FirewallPorts); len(p.claims) > 0 {
+		p.remember(target, waveClaimed, before)
+	}
+	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
+		p.add(waveBuild, TagAddress{On: on})
+	}
+	own := map[int]ActualRule{}
+	for _, r := range target.OwnRules() {
+		own[r.PublicPort] = r
+	}
+	for _, want := range p.desired.Rules {
+		if have, ok := own[want.PublicPort]; ok {
+			delete(own, want.PublicPort)
+			p.changeRule(target, want, have)
+			continue
+		}
+		p.createRule(target, want)
+	}
+	for _, port := range slices.Sorted(maps.Keys(own)) {
+		p.deleteRule(target, own[port], waveDelete, "")
+	}
+	p.tagRules(target)
+	if p.desired.Firewall && !target.Internal {
+		p.firewall(target)
+	}
+	if target.Settled && !opened.covers(before) {
+		p.remember(target, waveOldRelease, opened) // the other ports are closed by then
+	}
+}
+
+// opened are the ports that the plan leaves open.
+func (p *planner) opened(target *Address) PortSet {
+	if !p.desired.Firewall || p.desired.Internal || target != nil && target.Internal {
+		return nil
+	}
+	return PortsOf(p.desired.Rules)
+}
+
+func (p *planner) remember(target *Address, wave int, opened PortSet) {
+	var closed []string
+	for _, s := range p.steps {
+		if c, ok := s.Action.(CloseFirewall); ok {
+			closed = append(closed, c.FirewallID)
+		}
+	}
+	p.add(wave, RememberAddress{On: On{target.ID, target.IP}, NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened}, closed...)
+}
+
+// tagRules tags all own rules that will be there and have no tags, with one call.
+func (p *planner) tagRules(target *Address) {
+	if p.limits.NoTags || target.Internal {
+		return
+	}
+	tagged := map[int]bool{}
+	for _, r := range target.OwnRules() {
+		tagged[r.PublicPort] = r.Tagged
+	}
+	for _, s := range p.steps {
+		if c, ok := s.Action.(CreateRule); ok {
+			tagged[c.Port] = false
+		}
+	}
+	var ports []int
+	for _, r := range p.desired.Rules {
+		if !tagged[r.PublicPort] {
+			ports = append(ports, r.PublicPort)
+		}
+	}
+	if len(ports) > 0 {
+		p.add(waveBuild, TagRules{On: On{target.ID, target.IP}, Ports: ports})
+	}
+}
+
+// firewall plans the firewall rules of the target.
+func (p *planner) firewall(target *Address) {
+	wanted := PortsOf(p.desired.Rules)
+	var own []ActualFirewall
+	var others []FirewallRange
+	for _, f := range target.Firewall {
+		switch {
+		case target.OwnsFirewall(f, wanted):
+			own = append(own, f)
+		case !f.Deleting:
+			others = append(others, f.FirewallRange)
+		}
+	}
+	on := On{target.ID, target.IP}
+	s := planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, others, true)
+	s.steps(p, func(f FirewallRange) Action { return OpenFirewall{On: on, Firewall: f} }, func(f ActualFirewall) Action { return closeFirewall(on, f) })
+}
+
+func closeFirewall(on On, f ActualFirewall) Action {
+	return CloseFirewall{On: on, FirewallID: f.ID, Firewall: f.FirewallRange}
+}
+
+func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
+	on := OnRule{On: On{target.ID, target.IP}, Port: want.PublicPort}
+	wave := waveBuild
+	if p.claims[want.PublicPort] {
+		wave = waveClaim
+	}
+	p.add(wave, CreateRule{OnRule: on, NetworkID: p.desired.NetworkID, Internal: target.Internal, Rule: want}, replaces...)
+	p.extras(on, want, ActualRule{}, p.desired.NetworkID, replaces...)
+	// Without proof the members come when the rule was read back with its source ranges.
+	if len(p.desired.Members) > 0 && !p.unproven(want) {
+		p.add(waveBuild, AddMembers{OnRule: on, Members: p.desired.Members}, replaces...)
+	}
+}
+
+// unproven reports whether a rule would let everybody in if the server ignored its
+// source ranges, as it does before 4.18, and it is not known that it does not.
+func (p *planner) unproven(want Rule) bool {
+	return p.desired.CIDRsDecide && !p.limits.CIDRsProven && !SameRanges(want.CIDRs, []string{annotation.Anyone})
+}
+
+// extras plans stickiness and certificate of a rule.
+func (p *planner) extras(on OnRule, want Rule, have ActualRule, networkID string, replaces ...string) {
+	switch {
+	case want.Stickiness != nil && !want.Stickiness.Equal(have.Stickiness):
+		p.add(waveBuild, SetStickiness{OnRule: on, NetworkID: networkID, Rule: want}, replaces...)
+	case want.Stickiness == nil && have.PolicyID != "":
+		p.add(waveBuild, DropStickiness{OnRule: on, Rule: want, PolicyID: have.PolicyID}, replaces...)
+	}
+	if want.Certificate != "" && want.Certificate != have.Certificate {
+		p.add(waveBuild, BindCertificate{OnRule: on, NetworkID: networkID, Rule: want}, replaces...)
+	}
+}
+
+func (p *planner) deleteRule(target *Address, have ActualRule, wave int, note string) {
+	p.add(wave, DeleteRule{OnRule: OnRule{On{target.ID, target.IP}, have.ID, have.PublicPort}, Internal: target.Internal, Note: note})
+}
+
+// changeRule plans the changes of one rule, in place where CloudStack can.
+func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
+	// A rule without a list (made by an older provider, or by a server that has none) is left as it is where a
+	// firewall filters. A list that was emptied filters nothing.
+	haveCIDRs := have.CIDRs
+	if haveCIDRs != nil && len(haveCIDRs) == 0 || haveCIDRs == nil && p.desired.CIDRsDecide && !p.limits.NoCIDRs {
+		haveCIDRs = []string{annotation.Anyone}
+	}
+	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !SameRanges(want.CIDRs, haveCIDRs)
+	inPlace := len(want.CIDRs) <= 1 && !p.limits.NoCIDRUpdate
+	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && containsRanges(haveCIDRs, want.CIDRs) {
+		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
+	}
+	note := ""
+	switch {
+	case have.PrivatePort != want.PrivatePort:
+		note = "its node port changed, and the ports of a rule cannot"
+	case have.State == StateDeleting:
+		note = "an earlier deletion of it did not end"
+	case target.Internal && have.Algorithm != want.Algorithm:
+		note = "its algorithm changed, and that of an internal load balancer cannot"
+	case cidrsDiffer && !inPlace:
+		note = "its source ranges changed, which cannot be done in place"
+	}
+	if note != "" {
+		p.deleteRule(target, have, waveDelete, note)
+		p.createRule(target, want, have.ID)
+		return
+	}
+	// A rule without protocol, as older providers made them, is a TCP rule.
+	protocolDiffers := cmp.Or(have.Protocol, ProtocolTCP) != want.Protocol
+	if want.Protocol != ProtocolSSL || protocolDiffers {
+		have.Certificate = ""
+	}
+	on := OnRule{On{target.ID, target.IP}, have.ID, have.PublicPort}
+	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
+		update := want
+		if !cidrsDiffer {
+			update.CIDRs = nil
+		}
+		p.add(waveBuild, UpdateRule{OnRule: on, Rule: update})
+	}
+	p.extras(on, want, have, "")
+	members := p.desired.Members
+	if p.limits.NoCIDRs && p.desired.CIDRsDecide && !SameRanges(want.CIDRs, []string{annotation.Anyone}) {
+		members = nil // the rule would let everybody in
+	}
+	add, remove := difference(members, have.Members)
+	if len(add) > 0 {
+		p.add(waveBuild, AddMembers{OnRule: on, Members: add})
+	}
+	if len(remove) > 0 {
+		p.add(waveTrim, RemoveMembers{OnRule: on, Members: remove})
+	}
+}

@@ -1,0 +1,223 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package loadbalancer makes CloudStack serve Services of type LoadBalancer:
+//
+//	observe  CloudStack -> what there is; reads only
+//	plan     what is wanted, what there is -> actions; pure
+//	apply    actions -> CloudStack
+//
+// A Planner says what is to be done, by reading alone. A Reconciler does it, and remembers what it read and wrote.
+package loadbalancer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// Options configure a Planner and a Reconciler.
+type Options struct {
+	// ClusterID names the cluster in tags.
+	ClusterID func() string
+	// FormerClusterID is a name under which this cluster, and perhaps others, tagged earlier: such a tag is believed
+	// only together with the Service's UID. Empty for none.
+	FormerClusterID string
+	// ClusterName is what older providers put into rules' names; "kubernetes" when empty.
+	ClusterName string
+	// Seal signs records; without one no record proves anything.
+	Seal annotation.Signer
+	// Neighbours are the cluster's Services of type LoadBalancer, asked for when an address has rules of others.
+	Neighbours func(ctx context.Context) ([]observe.Neighbour, error)
+	// Unguarded switches guards off. Tests show with it that each guard is needed; nothing else sets it.
+	Unguarded map[plan.Guard]bool
+	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
+	// is empty for the account's own resources. One that does not exist is a *cloudstack.Error of KindNotFound.
+	Project func(ctx context.Context, name string) (string, error)
+	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes old.
+	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
+	// VMs are the ids of all VMs with a NIC in a network; may be nil.
+	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	// Known is what is known of the server beforehand; the rest is learned.
+	Known plan.Limits
+	// LeaveACLs leaves network ACL lists alone.
+	LeaveACLs bool
+	// DriftPeriod is how long what was read is trusted; zero means for ever.
+	DriftPeriod time.Duration
+	// MemberPeriod is the same for the members of rules, which cost a read per rule. Zero: twelve drift periods.
+	MemberPeriod time.Duration
+	// Policy filters plans.
+	Policy plan.Policy
+	// Clock is the real one when nil.
+	Clock clock.PassiveClock
+	// Log gets one line per action; may be nil.
+	Log func(service, message string)
+	// Released is called when an address was released; may be nil. It must not block.
+	Released func()
+	// NewJobID makes UUIDs for customjobid; random when nil.
+	NewJobID func() string
+}
+
+// defaultClusterName is the framework's default for --cluster-name.
+const defaultClusterName = "kubernetes"
+
+func (o Options) withDefaults() Options {
+	if o.ClusterName == "" {
+		o.ClusterName = defaultClusterName
+	}
+	if o.Neighbours == nil {
+		o.Neighbours = func(context.Context) ([]observe.Neighbour, error) { return nil, nil }
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.MemberPeriod == 0 {
+		o.MemberPeriod = 12 * o.DriftPeriod
+	}
+	if o.Log == nil {
+		o.Log = func(string, string) {}
+	}
+	if o.Released == nil {
+		o.Released = func() {}
+	}
+	if o.NewJobID == nil {
+		o.NewJobID = uuid.NewString
+	}
+	return o
+}
+
+// Request is one Service to work on.
+type Request struct {
+	Service plan.Service
+	Spec    annotation.Spec
+	Members []plan.Member
+	// Reach are all nodes that may serve, if Members are only those that do now; the network is theirs first.
+	Reach []plan.Member
+	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
+	Refresh func(ctx context.Context) (members, reach []plan.Member, err error)
+	Records apply.Store
+	Grants  plan.Grants
+	Notify  func(plan.Notice)
+}
+
+// Planner finds out what is to be done for Services. It only reads.
+type Planner struct {
+	options   Options
+	observer  *observe.Observer
+	reader    observe.Reader
+	server    *apply.Server
+	addresses keyed.Mutex // one submitter per address
+}
+
+// NewPlanner makes a Planner. It makes no call.
+func NewPlanner(reader observe.Reader, o Options) *Planner {
+	o = o.withDefaults()
+	return &Planner{options: o, reader: reader, server: &apply.Server{}, observer: observe.New(reader, observe.Options{
+		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, MemberPeriod: o.MemberPeriod, Clock: o.Clock, Unguarded: o.Unguarded,
+	})}
+}
+
+// Preview is what the controller would do for a Service, found by reading alone.
+type Preview struct {
+	Service string        `json:"service"`
+	Desired *plan.Desired `json:"desired,omitempty"`
+	Actual  *plan.Actual  `json:"actual,omitempty"`
+	// Actions turn actual into desired. Policies are not applied to them.
+	Actions []plan.Step `json:"actions"`
+	// Refusal says why the Service would not be served; nothing would be changed then.
+	Refusal *plan.RefusalError `json:"refusal,omitempty"`
+	// Pending are acquisitions whose outcome the controller would ask for first.
+	Pending int           `json:"pending,omitempty"`
+	Notices []plan.Notice `json:"notices,omitempty"`
+}
+
+// Preview says what Ensure would do.
+func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
+	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
+		if err := p.desire(ctx, t); err != nil {
+			return nil, err
+		}
+		if err := p.observe(ctx, t, false); err != nil {
+			return nil, err
+		}
+		return p.plan(ctx, t)
+	})
+}
+
+// PreviewDelete says what Delete would do.
+func (p *Planner) PreviewDelete(ctx context.Context, req Request) (Preview, error) {
+	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
+		t.wanted = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+		if err := p.prove(ctx, t); err != nil {
+			return nil, err
+		}
+		steps, _ := plan.Plan(t.wanted, *t.mem.actual, p.limits())
+		return steps, nil
+	})
+}
+
+func (p *Planner) preview(ctx context.Context, req Request, find func(*task) ([]plan.Step, error)) (Preview, error) {
+	out := Preview{Service: req.Service.Key(), Actions: []plan.Step{}}
+	req.Notify = func(n plan.Notice) { out.Notices = append(out.Notices, n) }
+	t, err := p.newTask(ctx, req, newMemory())
+	if err != nil {
+		return out, err
+	}
+	defer t.release()
+	out.Pending = len(t.records.Pending)
+	steps, err := find(t)
+	if t.mem.actual != nil {
+		out.Desired, out.Actual = &t.wanted, t.mem.actual
+	}
+	out.Actions = append(out.Actions, steps...)
+	if errors.As(err, &out.Refusal) {
+		return out, nil
+	}
+	return out, err
+}
+
+func (p *Planner) limits() plan.Limits {
+	known, s := p.options.Known, p.server
+	return plan.Limits{
+		NoTags:       known.NoTags || s.NoTags.Load(),
+		NoCIDRUpdate: known.NoCIDRUpdate || s.NoCIDRUpdate.Load() && !s.CIDRUpdateProven.Load(),
+		NoCIDRs:      known.NoCIDRs || s.NoCIDRs.Load() && !s.CIDRsProven.Load(),
+		CIDRsProven:  known.CIDRsProven || s.CIDRsProven.Load(),
+		Unclaimed:    p.options.Unguarded[plan.GuardClaim],
+	}
+}
+
+// learn keeps what an observation showed of the server.
+func (p *Planner) learn(l observe.Learned) {
+	s := p.server
+	for flag, seen := range map[*atomic.Bool]bool{
+		&s.NoACLs: l.NoACLs, &s.NoCIDRs: l.NoCIDRs, &s.CIDRsProven: l.CIDRsProven, &s.NoCIDRUpdate: l.NoCIDRUpdate, &s.CIDRUpdateProven: l.CIDRUpdateProven,
+	} {
+		if seen {
+			flag.Store(true)
+		}
+	}
+}
+
+// clusters are the names under which this cluster may have signed and tagged.
+func (p *Planner) clusters() []string {
+	out := []string{p.options.ClusterID()}
+	if former := p.options.FormerClusterID; former != "" && former != out[0] {
+		out = append(out, former)
+	}
+	return out
+}
+
+func (p *Planner) leavesACLs() bool { return p.options.LeaveACLs || p.server.NoACLs.Load() }
+
+func (p *Planner) unguarded(g plan.Guard) bool { return p.options.Unguarded[g] }
