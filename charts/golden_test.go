@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "regenerate the golden files")
 
 const (
 	releaseName = "cloudstack-ccm"
