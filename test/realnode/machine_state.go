@@ -20,8 +20,8 @@ import (
 // "link eth0", "nftables table inet x", "network namespace x", "cgroup /x", "folder /x", "process 12".
 type Machine []string
 
-// Look returns the current state of the machine. What cannot be read is a line as well ("unknown: ...").
-func Look(ctx context.Context) Machine {
+// ReadMachine returns the current state of the machine. What cannot be read is a line as well ("unknown: ...").
+func ReadMachine(ctx context.Context) Machine {
 	var m Machine
 	add := func(what string, names []string, err error) {
 		if err != nil && !os.IsNotExist(err) {
@@ -51,8 +51,8 @@ func Look(ctx context.Context) Machine {
 	return m
 }
 
-// Since returns the lines of m that are not in before.
-func (m Machine) Since(before Machine) []string {
+// Added returns the lines of m that are not in before.
+func (m Machine) Added(before Machine) []string {
 	return slices.DeleteFunc(slices.Clone([]string(m)), func(line string) bool { return slices.Contains(before, line) })
 }
 
