@@ -3,7 +3,10 @@
 
 package annotation
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
 const (
@@ -33,6 +36,11 @@ func celOneOf(words ...string) string {
 
 // Table is every annotation the provider knows, sorted by name within its writer.
 func Table() []Definition { return table }
+
+// WrittenByController reports whether only the controller writes the annotation.
+func WrittenByController(name string) bool {
+	return slices.ContainsFunc(table, func(d Definition) bool { return d.Name == name && d.Writer == ByController })
+}
 
 var table = []Definition{
 	{
@@ -112,7 +120,7 @@ var table = []Definition{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
 		Type: "list of CIDRs, comma separated", Allowed: "CIDRs like 10.0.0.0/8, comma separated; an empty value denies all",
 		Default: "`0.0.0.0/0`",
-		Since:   "v0.1.0", Impact: ImpactShortGap, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
+		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. One list governs the rules, the firewall and the network ACL alike. An **empty** value denies everybody. " +
 			"When several of the annotation, Kubernetes' own annotation and the spec field are set, only sources that are in all of them are let in. " +
 			"IPv6 ranges have no effect: public addresses are IPv4.",

@@ -15,16 +15,11 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/version"
 )
 
-const (
-	defaultTimeout    = 60 * time.Second
-	defaultJobTimeout = 10 * time.Minute
-	defaultRateLimit  = 20
-	defaultRateBurst  = 40
-	maxConnsPerHost   = 16
-)
+const maxConnsPerHost = 16
 
 // Client calls one CloudStack API as one user. It is safe for concurrent use.
 type Client struct {
@@ -106,8 +101,8 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	if !c.noKeys {
-		if err := cfg.requireKeys(); err != nil {
-			return nil, &ConfigError{err}
+		if err := cfg.ValidateKeys(); err != nil {
+			return nil, err
 		}
 		a := *c.access.Load()
 		a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
@@ -119,11 +114,11 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 // newClient makes a client without credentials.
 func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if cfg == nil {
-		return nil, &ConfigError{errors.New("cloudstack: no configuration")}
+		return nil, &ConfigError{Err: errors.New("cloudstack: no configuration")}
 	}
-	endpoint, err := checkURL(cfg.APIURL)
+	endpoint, err := cfg.Endpoint()
 	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("cloudstack: api-url: %w", err)}
+		return nil, &ConfigError{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
 	c := &Client{
 		timeout:    cfg.Timeout,
@@ -133,10 +128,10 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		jitter:     randomJitter,
 	}
 	if c.timeout <= 0 {
-		c.timeout = defaultTimeout
+		c.timeout = cloudconfig.DefaultTimeout
 	}
 	if c.jobTimeout <= 0 {
-		c.jobTimeout = defaultJobTimeout
+		c.jobTimeout = cloudconfig.DefaultJobTimeout
 	}
 	for _, o := range opts {
 		o(c)
@@ -151,7 +146,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
-			return nil, &ConfigError{err}
+			return nil, &ConfigError{Err: err}
 		}
 		a.ownBase = true
 	}

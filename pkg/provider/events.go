@@ -13,11 +13,11 @@ import (
 // Reasons of Events on Services that are found out here; the others come from
 // the load balancer (see ServiceEvents).
 const (
-	ReasonAmbiguousNode     loadbalancer.Reason = "AmbiguousNode"
-	ReasonSettingWithout    loadbalancer.Reason = "SettingWithoutEffect"
-	ReasonDryRun            loadbalancer.Reason = "DryRun"
-	ReasonOrphan            loadbalancer.Reason = "OrphanedInCloudStack"
-	reasonServiceWithoutVMs loadbalancer.Reason = "NodeWithoutVM"
+	ReasonAmbiguousNode  loadbalancer.Reason = "AmbiguousNode"
+	ReasonIgnoredSetting loadbalancer.Reason = "IgnoredSetting"
+	ReasonDryRun         loadbalancer.Reason = "DryRun"
+	ReasonOrphan         loadbalancer.Reason = "OrphanedInCloudStack"
+	reasonNodeWithoutVM  loadbalancer.Reason = "NodeWithoutVM"
 )
 
 // ServiceEvent documents one reason of Events on Services.
@@ -29,7 +29,7 @@ type ServiceEvent struct {
 
 // ServiceEvents are all reasons of the controller's own Events on Services.
 var ServiceEvents = []ServiceEvent{
-	{loadbalancer.ReasonAllocatedAddress, false, "an address was acquired for the Service"},
+	{loadbalancer.ReasonAddressAllocated, false, "an address was acquired for the Service"},
 	{loadbalancer.ReasonAddressReleased, false, "the address was released with the Service, or because another is used now"},
 	{loadbalancer.ReasonAddressKept, false, "the address stays in the account, and why"},
 	{loadbalancer.ReasonAddressLost, true, "the address was released by somebody else; a new one is acquired"},
@@ -48,14 +48,14 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonSeveralNetworks, true, "the nodes are in several networks"},
 	{loadbalancer.ReasonUnsupportedNetwork, true, "the nodes' network cannot balance load"},
 	{loadbalancer.ReasonNoBackends, true, "no node serves the Service"},
-	{loadbalancer.ReasonRuleReplaced, false, "a rule had to be deleted and made anew, with a short gap"},
+	{loadbalancer.ReasonRuleReplaced, false, "a rule had to be deleted and recreated, with a brief interruption"},
 	{loadbalancer.ReasonDriftRepaired, true, "others changed the load balancer in CloudStack; it is put right"},
 	{loadbalancer.ReasonForeignFirewall, true, "a firewall rule of others lets more in than the Service says"},
-	{loadbalancer.ReasonTagsRefused, true, "the role may not tag; names and annotations prove ownership"},
-	{loadbalancer.ReasonTagsFailed, true, "tags could not be set in two syncs in a row; the Service is served, and each drift round tries again"},
-	{reasonServiceWithoutVMs, true, "nodes have no VM and do not serve"},
+	{loadbalancer.ReasonTaggingForbidden, true, "the role may not tag; names and annotations prove ownership"},
+	{loadbalancer.ReasonTaggingFailed, true, "tags could not be set in two syncs in a row; the Service is served, and each drift round tries again"},
+	{reasonNodeWithoutVM, true, "nodes have no VM and do not serve"},
 	{ReasonAmbiguousNode, true, "nodes cannot be told from other VMs and do not serve"},
-	{loadbalancer.ReasonShortGap, false, "a change needed new connections to be refused for a moment"},
+	{loadbalancer.ReasonBriefInterruption, false, "a change needed new connections to be refused for a moment"},
 	{loadbalancer.ReasonDefaultACL, true, "the network ACL list of the VPC tier cannot be changed"},
 	{loadbalancer.ReasonSourceRanges, true, "the source ranges cannot be enforced; the Service is not served"},
 	{loadbalancer.ReasonRangesNotServed, true, "CloudStack cannot restrict the sources; nobody is let in"},
@@ -64,10 +64,11 @@ var ServiceEvents = []ServiceEvent{
 	{loadbalancer.ReasonNoSuchProject, true, "the project that the Service names does not exist, or the controller's user is no member of it"},
 	{loadbalancer.ReasonNoSuchCertificate, true, "the certificate that the Service names does not exist for the controller's account or the project"},
 	{loadbalancer.ReasonNodeOutside, true, "nodes have no NIC in the Service's network and do not serve"},
-	{loadbalancer.ReasonUnprovenRule, true, "a rule is named like one of the Service, but nothing else says so"},
+	{loadbalancer.ReasonUnverifiedRule, true, "a rule is named like one of the Service, but nothing else says so"},
+	{loadbalancer.ReasonUnverifiedRecord, true, "records in the annotations of the Service are not signed by this controller; they are ignored"},
 	{ReasonDryRun, false, "the policy dry-run keeps a change from being made"},
 	{ReasonOrphan, true, "something in CloudStack was made for a Service that is gone"},
-	{ReasonSettingWithout, true, "a setting of the Service has no effect"},
+	{ReasonIgnoredSetting, true, "a setting of the Service has no effect"},
 }
 
 // serviceEvents writes Events on one Service.

@@ -78,7 +78,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 		}
 		events.warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
 	}
-	tell(reasonServiceWithoutVMs, missing)
+	tell(reasonNodeWithoutVM, missing)
 	tell(ReasonAmbiguousNode, ambiguous)
 	if spec.Zone != "" {
 		if members = inZone(vms, members, spec.Zone); len(members) == 0 {

@@ -46,7 +46,7 @@ func (in *Installer) planNodes(ctx context.Context) error {
 func (in *Installer) changesSecret() bool {
 	local := *in.config
 	local.CAFile = in.existing.Config.CAFile
-	return len(credentials.Differences(in.existing.Config, &local)) > 0
+	return len(in.existing.Config.Differences(&local)) > 0
 }
 
 // taintPlan reads nodes and VMs as they are now.
