@@ -27,6 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/provider/backoff"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -263,14 +264,14 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
 func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *loadbalancer.Notice, _ error) {
-	events := serviceEvents{lb.deps.Recorder, svc}
+	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
 		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
-		events.warn(ReasonIgnoredSetting, w)
+		events.Warn(event.IgnoredSetting, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
 		return nil, nil, err
@@ -289,7 +290,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		}
 	}
 	complete := false
-	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []loadbalancer.Member, err error) {
+	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []loadbalancer.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
 		return members, reach, err
 	}
@@ -299,7 +300,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
 		unserved = &loadbalancer.Notice{Warning: true, Reason: loadbalancer.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
-		events.notice(*unserved)
+		events.Notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
 	if err != nil {
@@ -307,7 +308,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	req.Reach = reach
 	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
-		return find(ctx, serviceEvents{}, freshVMAge)
+		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
@@ -328,12 +329,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 }
 
 // tellPlan says in an Event what the policy dry-run keeps from being done.
-func (lb *loadBalancer) tellPlan(events serviceEvents, plan []loadbalancer.Action) {
+func (lb *loadBalancer) tellPlan(events event.Service, plan []loadbalancer.Action) {
 	if len(plan) == 0 {
 		return
 	}
 	text := "dry run, not done: " + loadbalancer.ActionsText(len(plan), plan[0].Label)
-	events.notice(loadbalancer.Notice{Reason: ReasonDryRun, Message: text})
+	events.Notice(loadbalancer.Notice{Reason: event.DryRun, Message: text})
 }
 
 // note remembers how a sync ended.
@@ -368,7 +369,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error,
 		return nil
 	}
 	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
-		serviceEvents{lb.deps.Recorder, svc}.warn(refusal.Reason, refusal.Error())
+		event.Service{Recorder: lb.deps.Recorder, Object: svc}.Warn(refusal.Reason, refusal.Error())
 	}
 	if errors.Is(err, context.Canceled) {
 		return err // the process ends
@@ -391,6 +392,6 @@ func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec a
 		Members: members,
 		Grants:  grants,
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
-		Notify:  serviceEvents{lb.deps.Recorder, svc}.notice,
+		Notify:  event.Service{Recorder: lb.deps.Recorder, Object: svc}.Notice,
 	}, err
 }

@@ -15,26 +15,29 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // The table of all: go test -bench . -run '^$' ./pkg/simulator
 
 // bigWorld has 5,000 VMs, 1,000 addresses and 10,000 rules.
-func bigWorld() *World {
-	w := ExampleWorld()
+func bigWorld() *world.World {
+	w := world.ExampleWorld()
 	w.Zones[0].PublicRanges = []string{"10.200.0.1-10.200.8.0"}
 	w.Accounts[1].Limits = map[string]int64{"publicIPs": -1}
 	w.Networks[0].CIDR, w.Networks[0].SourceNAT = "10.64.0.0/16", ""
 	w.VirtualMachines, w.PublicIPs = nil, nil
 	for i := range 5000 {
-		w.VirtualMachines = append(w.VirtualMachines, VirtualMachine{
-			Name: fmt.Sprintf("node-%d", i), Account: "k8s", NICs: []NIC{{Network: "k8s-net", IP: fmt.Sprintf("10.64.%d.%d", 1+i/250, 1+i%250)}},
+		w.VirtualMachines = append(w.VirtualMachines, world.VirtualMachine{
+			Name: fmt.Sprintf("node-%d", i), Account: "k8s", NICs: []world.NIC{{Network: "k8s-net", IP: fmt.Sprintf("10.64.%d.%d", 1+i/250, 1+i%250)}},
 		})
 	}
 	for i := range 1000 {
-		ip := PublicIP{Address: fmt.Sprintf("10.200.%d.%d", (i+1)/256, (i+1)%256), Network: "k8s-net"}
+		ip := world.PublicIP{Address: fmt.Sprintf("10.200.%d.%d", (i+1)/256, (i+1)%256), Network: "k8s-net"}
 		for p := range 10 {
-			ip.LoadBalancerRules = append(ip.LoadBalancerRules, LoadBalancerRule{
+			ip.LoadBalancerRules = append(ip.LoadBalancerRules, world.LoadBalancerRule{
 				Name: fmt.Sprintf("lb-%d-tcp-%d", i, p), PublicPort: 80 + p, PrivatePort: 30000 + p, Protocol: "tcp", Members: []string{"node-1", "node-2", "node-3"},
 			})
 		}
@@ -62,7 +65,7 @@ func signedQuery(sim *Simulator, command string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
 	}
-	q.Set("signature", sign(secret, toParams(q)))
+	q.Set("signature", wire.Sign(secret, toParams(q)))
 	return q.Encode()
 }
 
@@ -97,10 +100,10 @@ func BenchmarkMemoryFull(b *testing.B) {
 	}
 	for b.Loop() {
 		for i := range 10_000 {
-			send("rebootVirtualMachine", "id", sim.st.vms.rows[i%5000].uuid)
+			send("rebootVirtualMachine", "id", sim.st.VMs.Rows[i%5000].UUID)
 		}
 		for i := range ledgerLimit {
-			send("listPublicIpAddresses", "id", sim.st.ips.rows[i%1000].uuid, "listall", "true", "page", "1", "pagesize", "500")
+			send("listPublicIpAddresses", "id", sim.st.IPs.Rows[i%1000].UUID, "listall", "true", "page", "1", "pagesize", "500")
 		}
 	}
 	b.ReportMetric(heap()-before, "MiB")
@@ -156,7 +159,7 @@ func BenchmarkHTTP(b *testing.B) {
 
 // BenchmarkHTTPPolls is queryAsyncJobResult of a finished job, while thousands of others wait.
 func BenchmarkHTTPPolls(b *testing.B) {
-	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: LatencyProfile{Job: time.Hour}})
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: wire.Profile{Job: time.Hour}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -164,9 +167,9 @@ func BenchmarkHTTPPolls(b *testing.B) {
 	defer srv.Close()
 	h := &http.Client{}
 	var job string
-	for _, v := range sim.st.vms.rows {
+	for _, v := range sim.st.VMs.Rows {
 		rec := httptest.NewRecorder()
-		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.uuid), nil))
+		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.UUID), nil))
 		if _, after, ok := strings.Cut(rec.Body.String(), `"jobid":"`); ok {
 			job, _, _ = strings.Cut(after, `"`)
 		}
@@ -223,7 +226,7 @@ func BenchmarkLifeCycle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	net := sim.st.networks.rows[0].uuid
+	net := sim.st.Networks.Rows[0].UUID
 	call := func(command string, args ...string) string {
 		rec := httptest.NewRecorder()
 		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
@@ -237,7 +240,7 @@ func BenchmarkLifeCycle(b *testing.B) {
 	for b.Loop() {
 		ip := call("associateIpAddress", "networkid", net)
 		rule := call("createLoadBalancerRule", "publicipid", ip, "name", "bench", "algorithm", "roundrobin", "publicport", "80", "privateport", "80", "protocol", "tcp")
-		call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", sim.st.vms.rows[7].uuid)
+		call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", sim.st.VMs.Rows[7].UUID)
 		call("disassociateIpAddress", "id", ip)
 	}
 	b.ReportMetric(4*float64(b.N)/b.Elapsed().Seconds(), "calls/s")

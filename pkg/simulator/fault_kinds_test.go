@@ -9,22 +9,28 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
+	"github.com/csccm/csccm/pkg/simulator/internal/fault"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func TestFaultText(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Fault{
-		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: FaultJobFails, Nth: 3},
-		"*:delay:p=0.25,delay=2s":                                      {Kind: FaultDelay, Probability: 0.25, Delay: 2 * time.Second},
-		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: FaultErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
-		"login:cut-before:caller=admin":                                {Command: "login", Kind: FaultCutBefore, Caller: "admin"},
-		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: FaultCapacity},
-		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: FaultRestart, Delay: 20 * time.Second},
+	for text, want := range map[string]fault.Fault{
+		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: fault.JobFails, Nth: 3},
+		"*:delay:p=0.25,delay=2s":                                      {Kind: fault.Delay, Probability: 0.25, Delay: 2 * time.Second},
+		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: fault.ErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
+		"login:cut-before:caller=admin":                                {Command: "login", Kind: fault.CutBefore, Caller: "admin"},
+		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: fault.Capacity},
+		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: fault.Restart, Delay: 20 * time.Second},
 	} {
-		f, err := ParseFault(text)
+		f, err := fault.Parse(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, f)
-		again, err := ParseFault(f.String())
+		again, err := fault.Parse(f.String())
 		require.NoError(t, err, text)
 		require.Equal(t, f, again)
 	}
@@ -49,12 +55,12 @@ func TestFaultText(t *testing.T) {
 		"listZones:error:times=2":              `option "times" is not known`,
 		"createTags:job-fails:cserrorcode=530": "job-fails takes no cserrorcode",
 	} {
-		_, err := ParseFault(text)
+		_, err := fault.Parse(text)
 		require.ErrorContains(t, err, want, text)
 	}
 }
 
-// TestFaultSelection counts which calls a fault strikes.
+// TestFaultSelection counts which calls a fault hits.
 func TestFaultSelection(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]int{
@@ -71,7 +77,7 @@ func TestFaultSelection(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			w := ExampleWorld()
+			w := world.ExampleWorld()
 			w.Faults = []string{text}
 			h := start(t, Options{World: w})
 			var got []int
@@ -81,7 +87,7 @@ func TestFaultSelection(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, got)
-			require.Equal(t, len(want), h.sim.Faults()[0].Struck)
+			require.Equal(t, len(want), h.sim.Faults()[0].Hits)
 		})
 	}
 }
@@ -90,7 +96,7 @@ func TestFaultProbability(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) (out []bool) {
 		h := start(t, Options{Seed: seed})
-		h.sim.Inject(Fault{Command: "listZones", Kind: FaultErrorBefore, Probability: 0.5})
+		h.sim.Inject(fault.Fault{Command: "listZones", Kind: fault.ErrorBefore, Probability: 0.5})
 		for range 64 {
 			out = append(out, h.call(owner, "listZones").status == http.StatusOK)
 		}
@@ -108,20 +114,20 @@ func TestFaultAnswers(t *testing.T) {
 	h := start(t, Options{})
 	net := h.network()
 	arm := func(text string) {
-		f, err := ParseFault(text)
+		f, err := fault.Parse(text)
 		require.NoError(t, err)
-		h.sim.faults.remove(0)
+		h.sim.faults.Remove(0)
 		h.sim.Inject(f)
 	}
 	arm("*:throttled:delay=1500ms,count=1")
-	h.fails(h.call(owner, "listZones"), 429, csGeneric, "please retry after [1500] ms.")
+	h.fails(h.call(owner, "listZones"), 429, wire.CSGeneric, "please retry after [1500] ms.")
 	arm("*:maintenance")
 	h.ok(h.call(owner, "listZones")) // only jobs are refused
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, csGeneric, "Can not accept new jobs")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, wire.CSGeneric, "Can not accept new jobs")
 	arm("associateIpAddress:quota")
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: k8s has been exceeded.")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), wire.CodeAccountLimit, wire.CSAccountLimit, "Maximum number of public IP addresses for account: k8s has been exceeded.")
 	arm("associateIpAddress:capacity")
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), codeCapacity, csGeneric, "Insufficient address capacity")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
 	arm("associateIpAddress:job-fails:code=431,text=no luck")
 	h.broken(owner, h.call(owner, "associateIpAddress", "networkid", net), 431, "no luck")
 
@@ -129,7 +135,7 @@ func TestFaultAnswers(t *testing.T) {
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
 	job := h.ok(h.call(owner, "stopVirtualMachine", "id", vm)).str("jobid")
 	h.clock.Step(48 * time.Hour) // beyond job.expire.minutes
-	require.EqualValues(t, jobPending, h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).body["jobstatus"])
+	require.EqualValues(t, store.JobPending, h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).body["jobstatus"])
 	require.Equal(t, job, h.first(h.call(owner, "listVirtualMachines", "id", vm), "virtualmachine")["jobid"])
 }
 
@@ -142,7 +148,7 @@ func TestRouterRefuses(t *testing.T) {
 	fw := id(h.first(h.call(owner, "listFirewallRules"), "firewallrule"))
 	vm := id(h.first(h.call(owner, "listVirtualMachines", "name", "demo-cp-1"), "virtualmachine"))
 	member := id(h.first(h.call(owner, "listLoadBalancerRuleInstances", "id", id(rule)), "loadbalancerruleinstance"))
-	h.sim.Inject(Fault{Kind: FaultRouterRefuses})
+	h.sim.Inject(fault.Fault{Kind: fault.RouterRefuses})
 	before := h.call(owner, "listLoadBalancerRules").raw
 	for _, tc := range []struct {
 		command string
@@ -156,15 +162,15 @@ func TestRouterRefuses(t *testing.T) {
 		{"createFirewallRule", []string{"ipaddressid", ip, "protocol", "tcp", "startport", "9"}, "Failed to create firewall rule"},
 		{"deleteFirewallRule", []string{"id", fw}, "Failed to delete firewall rule"},
 	} {
-		h.broken(owner, h.call(owner, tc.command, tc.args...), codeInternal, tc.want)
+		h.broken(owner, h.call(owner, tc.command, tc.args...), wire.CodeInternal, tc.want)
 	}
 	require.Equal(t, before, h.call(owner, "listLoadBalancerRules").raw, "the state is as before")
 	h.done(owner, h.call(owner, "createTags", "resourceids", ip, "resourcetype", "PublicIpAddress", "tags[0].key", "k", "tags[0].value", "v"))
 
-	h.broken(owner, h.call(owner, "disassociateIpAddress", "id", ip), codeInternal, "Failed to disassociate ip address")
+	h.broken(owner, h.call(owner, "disassociateIpAddress", "id", ip), wire.CodeInternal, "Failed to disassociate ip address")
 	require.Empty(t, h.call(owner, "listPublicIpAddresses", "id", ip).items("publicipaddress"), "an address in state Releasing shows in no default list")
-	require.Equal(t, ruleRevoke, h.first(h.call(owner, "listLoadBalancerRules"), "loadbalancerrule")["state"])
-	h.sim.faults.remove(0)
+	require.Equal(t, store.RuleRevoke, h.first(h.call(owner, "listLoadBalancerRules"), "loadbalancerrule")["state"])
+	h.sim.faults.Remove(0)
 	h.done(owner, h.call(owner, "disassociateIpAddress", "id", ip))
 	require.Empty(t, h.call(owner, "listLoadBalancerRules").items("loadbalancerrule"))
 }
@@ -172,18 +178,18 @@ func TestRouterRefuses(t *testing.T) {
 // TestRestart is the recorded case restart.job-right-after-restart.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: LatencyProfile{Job: time.Minute}})
+	h := start(t, Options{Latency: wire.Profile{Job: time.Minute}})
 	login, session := h.login("admin", "password", "")
 	require.Equal(t, 200, login.status)
 	h.ok(session("listZones"))
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
-	h.sim.Inject(Fault{Command: "stopVirtualMachine", Kind: FaultRestart, Delay: 20 * time.Second})
+	h.sim.Inject(fault.Fault{Command: "stopVirtualMachine", Kind: fault.Restart, Delay: 20 * time.Second})
 	job := h.ok(h.call(owner, "stopVirtualMachine", "id", vm)).str("jobid")
 	h.cut("listZones") // the server is away
 	h.clock.Step(20 * time.Second)
 	j := h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job))
-	require.EqualValues(t, jobFailed, j.body["jobstatus"])
-	require.EqualValues(t, codeInternal, j.body["jobresultcode"])
+	require.EqualValues(t, store.JobFailed, j.body["jobstatus"])
+	require.EqualValues(t, wire.CodeInternal, j.body["jobresultcode"])
 	require.NotContains(t, j.body, "jobresult")
 	require.NotContains(t, j.body, "jobresulttype")
 	require.Contains(t, j.body, "completed")
@@ -195,19 +201,19 @@ func TestRestart(t *testing.T) {
 // TestRestartDuringDeployment: a VM on its way up is Stopped afterwards, with the detail that it was never started.
 func TestRestartDuringDeployment(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
+	h := start(t, Options{World: world.FreshWorld(), Latency: wire.Profile{Job: time.Minute}})
 	zone := id(h.first(h.root("listZones"), "zone"))
 	vm := h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
 		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
 		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
 	h.clock.Step(40 * time.Second)
-	require.Equal(t, vmStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
-	w, err := h.sim.Dump(DumpOptions{})
+	require.Equal(t, store.VMStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
+	w, err := h.sim.Dump(dump.Options{})
 	require.NoError(t, err)
 	h.sim.Restart(0)
 	for _, s := range []*harness{h, start(t, Options{World: w, Clock: h.clock})} {
 		v := s.first(s.root("listVirtualMachines", "id", vm), "virtualmachine")
-		require.Equal(t, vmStopped, v["state"])
-		require.Equal(t, "true", v["details"].(map[string]any)[deployFlag])
+		require.Equal(t, store.VMStopped, v["state"])
+		require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
 	}
 }

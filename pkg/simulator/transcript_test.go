@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
@@ -24,7 +28,7 @@ const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	s := &scenario{
-		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}),
+		t: t, h: start(t, Options{World: world.FreshWorld(), Latency: wire.Profile{Job: time.Second}}),
 		ids: newBindings(t, nil), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
 	}
 	lines, err := os.ReadFile("testdata/transcript.txt")
@@ -108,7 +112,7 @@ func (w *transcript) step(s *scenario, step step) {
 	if job := a.str("jobid"); job != "" {
 		s.h.clock.Step(1100 * time.Millisecond)
 		j := s.h.ok(s.callAs(caller, "queryAsyncJobResult", []string{"jobid", job}))
-		require.EqualValues(s.t, jobDone, j.body["jobstatus"], j.raw)
+		require.EqualValues(s.t, store.JobDone, j.body["jobstatus"], j.raw)
 		w.answer(s, j)
 	}
 }

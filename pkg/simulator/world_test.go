@@ -15,6 +15,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func readSchema(t *testing.T) map[string]any {
@@ -33,7 +36,7 @@ func TestExampleFitsSchema(t *testing.T) {
 	schema, err := c.Compile("world.schema.json")
 	require.NoError(t, err)
 	var doc any
-	require.NoError(t, yaml.Unmarshal(ExampleYAML(), &doc))
+	require.NoError(t, yaml.Unmarshal(world.ExampleYAML(), &doc))
 	require.NoError(t, schema.Validate(doc))
 	doc.(map[string]any)["zonez"] = []any{}
 	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
@@ -65,13 +68,13 @@ func TestSchemaHasEveryField(t *testing.T) {
 			}
 		}
 	}
-	visit(reflect.TypeFor[World]())
+	visit(reflect.TypeFor[world.World]())
 	require.Len(t, defs, len(seen), "definitions without a Go type")
 }
 
 func TestExampleWorld(t *testing.T) {
 	t.Parallel()
-	w := ExampleWorld()
+	w := world.ExampleWorld()
 	require.Equal(t, []string{"203.0.113.10-203.0.113.199"}, w.Zones[0].PublicRanges)
 	// A machine that is busy delays some starts, and not all: the fastest tells what one costs.
 	require.Eventually(t, func() bool {
@@ -85,12 +88,12 @@ func TestExampleWorld(t *testing.T) {
 	require.Equal(t, "a0123456789abcdef0123456789abcde-80", rules[0]["name"])
 	require.NotContains(t, rules[0], "protocol")
 	require.Equal(t, "203.0.113.20", rules[0]["publicip"])
-	require.Equal(t, ruleActive, rules[0]["state"])
+	require.Equal(t, store.RuleActive, rules[0]["state"])
 	require.Len(t, h.call("k8s-owner", "listLoadBalancerRuleInstances", "id", id(rules[1])).items("loadbalancerruleinstance"), 2)
 	require.Len(t, h.call("k8s-owner", "listFirewallRules").items("firewallrule"), 2)
 	nat := h.first(h.call("k8s-owner", "listPublicIpAddresses", "issourcenat", "true"), "publicipaddress")
 	require.Equal(t, "203.0.113.10", nat["ipaddress"])
-	require.Equal(t, netImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
+	require.Equal(t, store.NetImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
 }
 
 func TestSameIDsInEveryRun(t *testing.T) {
@@ -102,10 +105,10 @@ func TestSameIDsInEveryRun(t *testing.T) {
 // Two networks may have VMs of one name, as an account of a real cloud may.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
-	w := ExampleWorld()
-	w.Networks = append(w.Networks, Network{Name: "other-net", Account: "k8s", CIDR: "10.2.1.0/24"})
+	w := world.ExampleWorld()
+	w.Networks = append(w.Networks, world.Network{Name: "other-net", Account: "k8s", CIDR: "10.2.1.0/24"})
 	twin := w.VirtualMachines[0]
-	twin.NICs = []NIC{{Network: "other-net", IP: "10.2.1.11"}}
+	twin.NICs = []world.NIC{{Network: "other-net", IP: "10.2.1.11"}}
 	w.VirtualMachines = append(w.VirtualMachines, twin)
 	h := start(t, Options{World: w})
 	ids := map[string]bool{}
@@ -142,9 +145,9 @@ func TestWorldErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(string(ExampleYAML()), tc.old, tc.new, 1)
-			require.NotEqual(t, string(ExampleYAML()), text, "the case changes nothing")
-			_, err := LoadWorld(bytes.NewReader([]byte(text)))
+			text := strings.Replace(string(world.ExampleYAML()), tc.old, tc.new, 1)
+			require.NotEqual(t, string(world.ExampleYAML()), text, "the case changes nothing")
+			_, err := world.LoadWorld(bytes.NewReader([]byte(text)))
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
