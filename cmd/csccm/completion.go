@@ -215,7 +215,7 @@ func (f *installFlags) completeFromCloud(g *globals, list func(context.Context, 
 
 func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *cloudstack.Client, end func(), err error) {
 	f.AdminPasswordStdin = false
-	if err := f.Read(&f.options); err != nil {
+	if err := f.read(g); err != nil {
 		return nil, nil, err
 	}
 	c := &f.options.Credentials

@@ -76,14 +76,15 @@ type installFlags struct {
 	dryRun  dryRun
 }
 
-func newInstallFlags(g *globals) *installFlags {
-	return &installFlags{Given: install.Given{In: g.in, Getenv: g.getenv, Interactive: g.interactive()}}
+// read reads passwords and keys.
+func (f *installFlags) read(g *globals) error {
+	f.In, f.Getenv, f.Interactive = g.in, g.getenv, g.interactive()
+	return f.Read(&f.options)
 }
 
 // readSecrets reads passwords and keys, and says what an operator should know about them.
 func (f *installFlags) readSecrets(g *globals) error {
-	f.Interactive = g.interactive()
-	if err := f.Read(&f.options); err != nil {
+	if err := f.read(g); err != nil {
 		return err
 	}
 	f.Warn(g.errOut)
@@ -91,7 +92,7 @@ func (f *installFlags) readSecrets(g *globals) error {
 }
 
 func newInstallCommand(g *globals) *cobra.Command {
-	f := newInstallFlags(g)
+	f := &installFlags{}
 	cmd := &cobra.Command{
 		Use:         "install",
 		Short:       "Install the controller: credentials, Secret, chart, nodes, checks",

@@ -16,7 +16,7 @@ import (
 )
 
 func newRotateKeysCommand(g *globals) *cobra.Command {
-	f, admin, o := &changeFlags{}, newInstallFlags(g), rotate.Options{}
+	f, admin, o := &changeFlags{}, &installFlags{}, rotate.Options{}
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give the controller new API keys, without a moment without",

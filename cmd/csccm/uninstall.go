@@ -14,7 +14,7 @@ import (
 )
 
 func newUninstallCommand(g *globals) *cobra.Command {
-	f, login, o := &changeFlags{}, newInstallFlags(g), uninstall.Options{}
+	f, login, o := &changeFlags{}, &installFlags{}, uninstall.Options{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out of the cluster, and say what stays",
