@@ -12,16 +12,20 @@ DATE    ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --fo
 
 VERSION_PKG := github.com/csccm/csccm/pkg/version
 LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Commit=$(COMMIT) -X $(VERSION_PKG).Date=$(DATE)
-GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+# One set of flags for the products, the demo and all tests: with any other, Go compiles Kubernetes' libraries again.
+export CGO_ENABLED := 0
+export GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
+GOBUILD := go build -buildvcs=false -ldflags '$(LDFLAGS)'
 
-# What runs the tests: CI names another, which runs once more what failed, and tells it.
+# The program that runs tests. CI sets one that runs failed tests a second time and reports them.
 GOTEST ?= go test
-# The race detector needs cgo, and what it compiles serves nothing else: as on a contributor's machine also in .ci/run.
-RACE := CGO_ENABLED=1 GOFLAGS='$(filter-out -trimpath,$(GOFLAGS))' $(GOTEST) -race
+# The race detector needs cgo, and so a C compiler.
+RACE := CGO_ENABLED=1 $(GOTEST) -race
 
-# The race detector watches the packages whose code runs concurrently. The others link Helm and kubectl's libraries, which
-# take longer to compile for it than to test: "make race".
+# The packages that run goroutines. The others link the libraries of Helm and kubectl, which take longer to compile for the
+# race detector than to test: "make test-all".
 CONCURRENT := ./pkg/... ./installer/check ./installer/engine/prompt
+CONCURRENT_HELPERS := ./internal/child ./traffic ./cloud/proxy ./prompt
 
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
@@ -51,15 +55,21 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
-test: plane ## run all tests (unit, contract, controller; system), the concurrent packages also with the race detector
+test: plane ## run the unit, contract, controller and system tests (8 minutes on 2 cores)
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
-	$(RACE) -short -timeout=15m $(TESTFLAGS) $(CONCURRENT)
-	cd test && $(GOTEST) -timeout=50m $(TESTFLAGS) ./...
+	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
 
 .PHONY: race
-race: plane ## run all tests with the race detector, which compiles Kubernetes once more (an hour)
+race: ## run the tests of concurrent packages with the race detector (6 minutes; needs a C compiler)
+	$(RACE) -short -timeout=20m $(TESTFLAGS) $(CONCURRENT)
+	cd test && $(RACE) -short -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
+
+.PHONY: test-all
+test-all: test planes ## run everything: make test, all packages with the race detector, all Kubernetes minors, a soak of 2 minutes (2 hours)
 	$(RACE) -timeout=60m $(TESTFLAGS) ./...
-	cd test && $(RACE) -timeout=90m $(TESTFLAGS) ./...
+	cd test && $(RACE) -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
+	$(MAKE) minors
+	$(MAKE) soak SOAKFLAGS='--duration 2m'
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
@@ -75,20 +85,20 @@ golden: ## how many recorded CloudStack answers the simulator gives alike
 
 .PHONY: bench
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
-	@mkdir -p bin && cd test && go build -o ../bin/bench ./bench && ../bin/bench $(BENCHFLAGS)
+	@test/build.sh bench && cd test && ../bin/bench $(BENCHFLAGS)
 
 .PHONY: soak
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
-	@mkdir -p bin && cd test && go build -o ../bin/soak ./soak && ../bin/soak $(SOAKFLAGS)
+	@test/build.sh soak && cd test && ../bin/soak $(SOAKFLAGS)
 
 .PHONY: cloud
 cloud: ## try csccm on a CloudStack (CLOUD_URL=... CLOUD_ADMIN_USER=... CLOUD_ADMIN_PASSWORD_FILE=...; without them the simulator; ONLY=part,part): docs/cloud.md
-	@mkdir -p bin && cd test && go build -o ../bin/cloud ./cloud # not go run, which hides the exit code
+	@test/build.sh cloud # not go run, which hides the exit code
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
 
 .PHONY: cloud-clean
 cloud-clean: ## remove what a run of make cloud has left, after a crash (CLOUD_RUN=id or all; the same CLOUD_URL and credentials)
-	@mkdir -p bin && cd test && go build -o ../bin/cloud ./cloud
+	@test/build.sh cloud
 	@bin/cloud --clean $(CLOUDFLAGS)
 
 # Variables given to make on its command line reach the program.
@@ -101,11 +111,11 @@ bench-code: ## Go's own benchmarks of the packages
 
 .PHONY: transcript
 transcript: ## write docs/transcripts/loadbalancers.txt anew: kubectl against a real API server and the simulator
-	@mkdir -p bin && cd test && go build -o ../bin/transcript ./transcript && ../bin/transcript -o ../docs/transcripts/loadbalancers.txt
+	@test/build.sh transcript && bin/transcript -o docs/transcripts/loadbalancers.txt
 
 .PHONY: recording
 recording: ## draw docs/demo.svg anew: the demo in a terminal, as the README shows it
-	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo && go build -o ../bin/recording ./recording
+	@test/build.sh demo recording
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 
 .PHONY: lint
@@ -119,12 +129,12 @@ generate: ## regenerate docs, schemas and the chart's README
 
 .PHONY: demo
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
-	@mkdir -p bin && cd test && go build -o ../bin/demo ./demo # not go run, which makes ^C a failure
+	@test/build.sh demo # not go run, which makes ^C a failure
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
 
 .PHONY: e2e
 e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md (root on Linux; E2E_INSTALL=1 installs what is missing; E2EFLAGS="--minor all")
-	@mkdir -p bin && cd test && go build -o ../bin/truth ./truth
+	@test/build.sh truth
 	@bin/truth --out docs/truth.md $(E2EFLAGS)
 
 .PHONY: chart
@@ -146,7 +156,7 @@ release: ## make a whole release into dist/ (RELEASEFLAGS='--key cosign.key'; do
 .PHONY: interop
 interop: ## check releases with the real cosign, which is built first (5 minutes of one core)
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+	go build -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
 	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
 
 .PHONY: dockerfile

@@ -40,40 +40,43 @@ func newBuilder(root, work string, tree source.Tree, progress io.Writer) *builde
 }
 
 // binary builds a program unless it is already built, and returns its file.
-func (b *builder) binary(ctx context.Context, name string, platform gobuild.Platform) (string, error) {
-	key := name + "_" + platform.OS + "_" + platform.Arch
+func (b *builder) binary(ctx context.Context, name string, platform gobuild.Platform, tags ...string) (string, error) {
+	key := strings.Join(append([]string{name, platform.OS, platform.Arch}, tags...), "_")
 	if file, ok := b.built[key]; ok {
 		return file, nil
 	}
 	if _, err := fmt.Fprintf(b.progress, "build %s for %s\n", name, platform); err != nil {
 		return "", err
 	}
-	file := filepath.Join(b.work, key)
-	if err := gobuild.Build(ctx, b.root, "./cmd/"+name, platform, b.tree, file); err != nil {
+	file, err := filepath.Abs(filepath.Join(b.work, key))
+	if err != nil {
+		return "", err
+	}
+	if err := gobuild.Build(ctx, b.root, "./cmd/"+name, platform, b.tree, file, tags...); err != nil {
 		return "", err
 	}
 	b.built[key] = file
 	return file, nil
 }
 
-// documentation returns the manual pages and shell completions of a program. A build for this machine's platform prints
-// them.
+// documentation returns the manual pages and shell completions of a program. Builds for this machine's platform write them.
 func (b *builder) documentation(ctx context.Context, p product) ([]pack.File, error) {
 	if files, ok := b.docs[p.Name]; ok {
 		return files, nil
 	}
-	file, err := b.binary(ctx, p.Name, gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
+	host := gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
+	file, err := b.binary(ctx, p.Name, host, manual.Tag)
 	if err != nil {
 		return nil, err
 	}
-	if file, err = filepath.Abs(file); err != nil {
-		return nil, err
-	}
-	files, err := manual.Pages(ctx, file, p.Name, b.tree)
+	files, err := manual.Pages(ctx, file, b.tree.Time)
 	if err != nil {
 		return nil, err
 	}
 	if p.completions {
+		if file, err = b.binary(ctx, p.Name, host); err != nil {
+			return nil, err
+		}
 		completions, err := manual.Completions(ctx, file, p.Name)
 		if err != nil {
 			return nil, err
@@ -131,7 +134,7 @@ func (b *builder) archive(ctx context.Context, p product, platform gobuild.Platf
 	if err != nil {
 		return nil, err
 	}
-	text, err := bill.JSON()
+	text, err := sbom.JSON(bill)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +204,7 @@ func (b *builder) imageSBOM(ctx context.Context, spec image.Spec, platform gobui
 	if err != nil {
 		return nil, err
 	}
-	return sbom.Image(bill, digest, certificatesVersion()).JSON()
+	return sbom.JSON(sbom.Image(bill, digest, certificatesVersion()))
 }
 
 // certificatesVersion returns the version of the module from which the root certificates in images come.

@@ -68,7 +68,7 @@ func TestProductIsReproducible(t *testing.T) {
 		require.NoError(t, err)
 		bill, err := sbom.Binary(file, p.Name, platform, tree)
 		require.NoError(t, err)
-		assert.Len(t, bill.Components, len(info.Deps)+1, "all modules and Go's standard library")
+		assert.Len(t, *bill.Components, len(info.Deps)+1, "all modules and Go's standard library")
 	}
 	assert.True(t, bytes.Equal(archives[0], archives[1]), "archives")
 	assert.Equal(t, digests[0], digests[1])

@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check is csccm's engine of checks, shared by every command that says whether something
-// is well. A check has a stable code, gathers nothing itself (facts are read once for all checks)
-// and decides by a pure function.
+// Package check runs the checks that csccm doctor, install and status share. Facts are read once for all checks; package
+// decide judges them.
 package check
 
 import (
@@ -13,6 +12,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -39,48 +39,21 @@ const (
 	PhaseInstalled Phase = "installed"
 )
 
-// Outcome is what came out of a check.
-type Outcome string
+// The findings of package decide, for the users of this one.
+type (
+	Finding = decide.Finding
+	Object  = decide.Object
+	Outcome = decide.Outcome
+)
 
 // Outcomes.
 const (
-	OK      Outcome = "ok"
-	Warning Outcome = "warning"
-	Failed  Outcome = "failed"
-	Skipped Outcome = "skipped" // does not apply, or a check it rests on did not pass
-	Unknown Outcome = "unknown" // could not be found out
+	OK      = decide.OK
+	Warning = decide.Warning
+	Failed  = decide.Failed
+	Skipped = decide.Skipped
+	Unknown = decide.Unknown
 )
-
-// Object is a thing a check speaks about.
-type Object struct {
-	Kind      string `json:"kind"` // Node, Service, LoadBalancerRule ...
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	// Message is what is to say about this object.
-	Message string `json:"message,omitempty"`
-}
-
-func (o Object) String() string {
-	if o.Namespace != "" {
-		return o.Kind + " " + o.Namespace + "/" + o.Name
-	}
-	return o.Kind + " " + o.Name
-}
-
-// Finding is what a check decides.
-type Finding struct {
-	Outcome Outcome
-	// Message is one sentence without a dot: what was found, or why it was skipped.
-	Message string
-	// Objects are those that are not well; empty when all are.
-	Objects []Object
-	// Evidence is what the decision rests on, by name.
-	Evidence map[string]string
-	// Remedy replaces the check's own where the finding knows better.
-	Remedy string
-
-	unfinished bool
-}
 
 // Check is one entry of the catalogue.
 type Check struct {

@@ -6,28 +6,14 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	kversion "k8s.io/apimachinery/pkg/version"
 
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 const catCluster = "Kubernetes"
-
-// Versions of Kubernetes, all 1.x: below minMinor the controller's libraries are not supported,
-// outside oldestTested to newestTested nobody has tried.
-const (
-	minMinor     = 33 // the chart's kubeVersion
-	oldestTested = 35
-	newestTested = 37
-)
 
 func both() []Phase { return []Phase{PhasePreflight, PhaseInstalled} }
 
@@ -40,16 +26,16 @@ func clusterChecks() []Check {
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
 				v, err := e.facts.version.get(ctx)
-				return decideReachable(e.Cluster, v, cause(err))
+				return decide.Reachable(e.Cluster, v, decide.Cause(err))
 			},
 		},
 		{
 			Code: "K8S-002", Category: catCluster, Title: "Kubernetes version supported", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
-			What:   fmt.Sprintf("The API server is version 1.%d or newer; 1.%d to 1.%d are tested.", minMinor, oldestTested, newestTested),
+			What:   fmt.Sprintf("The API server is version 1.%d or newer; 1.%d to 1.%d are tested.", decide.MinMinor, decide.OldestTested, decide.NewestTested),
 			Why:    "Older clusters lack what the controller and its chart rely on.",
-			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", minMinor),
+			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", decide.MinMinor),
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.version, decideVersion)
+				return judge(ctx, e.facts.version, decide.Version)
 			},
 		},
 		{
@@ -68,7 +54,7 @@ func clusterChecks() []Check {
 				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
 					// Without the leases the slower node status says it.
 					leases, _ := e.facts.heartbeats.get(ctx)
-					return decideClocks(nodes, leases, e.Clock.Now(), e.cloudClock(ctx))
+					return decide.Clocks(nodes, leases, e.Clock.Now(), e.cloudClock(ctx))
 				})
 			},
 		},
@@ -79,7 +65,7 @@ func clusterChecks() []Check {
 			Remedy: "label the namespace pod-security.kubernetes.io/enforce=privileged, or install into kube-system",
 			Run: func(ctx context.Context, e *Env) Finding {
 				n, err := e.facts.namespace.get(ctx)
-				return decidePodSecurity(e.Namespace, n, err)
+				return decide.PodSecurity(e.Namespace, n, err)
 			},
 		},
 		{
@@ -88,63 +74,11 @@ func clusterChecks() []Check {
 			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.version, e.facts.nodes, decideKubeletVersions)
+				return judge2(ctx, e.facts.version, e.facts.nodes, decide.KubeletVersions)
 			},
 		},
 	}
 }
-
-func decideReachable(c *cluster.Cluster, v *kversion.Info, err error) Finding {
-	if err != nil {
-		f := bad("%v", err)
-		if e, ok := errorAs[*cluster.Error](err); ok {
-			f = f.fix("%s", e.Fix)
-		}
-		return f
-	}
-	f := ok("%s at %s", v.GitVersion, c.Server).evidence("version", v.GitVersion).evidence("context", c.Context).evidence("server", c.Server)
-	if c.User != "" {
-		f = f.evidence("user", c.User)
-	}
-	return f
-}
-
-// minorOf reads "1.37.1+k3s1" as 37; major versions other than 1 are far away either way.
-func minorOf(version string) (int, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 || parts[0] != "1" {
-		return 0, false
-	}
-	digits := strings.TrimRight(parts[1], "+")
-	n, err := strconv.Atoi(digits)
-	return n, err == nil
-}
-
-func decideVersion(v *kversion.Info) Finding {
-	minor, known := minorOf(v.GitVersion)
-	switch {
-	case !known:
-		return unknown("version %q is not understood", v.GitVersion)
-	case minor < minMinor:
-		return bad("%s is too old", v.GitVersion)
-	case minor < oldestTested:
-		return warn("%s is older than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).fix("upgrade to a tested version when you can")
-	case minor > newestTested:
-		return warn("%s is newer than the tested 1.%d to 1.%d", v.GitVersion, oldestTested, newestTested).fix("look for a newer release of csccm")
-	}
-	return ok("%s", v.GitVersion)
-}
-
-const (
-	// futureSkew is how far ahead a heartbeat may be; leaseSkew and statusSkew how old, given that
-	// kubelets renew leases every 10 s and the status at least every 5 minutes.
-	futureSkew = 15 * time.Second
-	leaseSkew  = 2 * time.Minute
-	statusSkew = 7 * time.Minute
-)
-
-// cloudSkew is how far CloudStack's clock may be off; signed calls stand at least five minutes.
-const cloudSkew = 2 * time.Minute
 
 // cloudClock is how far CloudStack's clock is ahead; nil where no answer told.
 func (e *Env) cloudClock(ctx context.Context) *time.Duration {
@@ -159,130 +93,4 @@ func (e *Env) cloudClock(ctx context.Context) *time.Duration {
 	return nil
 }
 
-func decideClocks(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time, cloud *time.Duration) Finding {
-	f := decideHeartbeats(nodes, leases, now)
-	if cloud == nil {
-		return f
-	}
-	f = f.evidence("CloudStack", fmt.Sprintf("%s ahead", cloud.Round(time.Second)))
-	if cloud.Abs() <= cloudSkew {
-		return f
-	}
-	direction := "ahead of"
-	if *cloud < 0 {
-		direction = "behind"
-	}
-	o := Object{Kind: "CloudStack", Name: "API", Message: fmt.Sprintf("its clock is %s %s this machine's", cloud.Abs().Round(time.Second), direction)}
-	if f.Outcome == OK || f.Outcome == Skipped {
-		f.Outcome, f.Message = "", "CloudStack's clock differs from this machine's"
-	}
-	return f.about(o)
-}
-
-func decideHeartbeats(nodes []corev1.Node, leases []coordinationv1.Lease, now time.Time) Finding {
-	renewed := make(map[string]time.Time, len(leases))
-	for i := range leases {
-		if t := leases[i].Spec.RenewTime; t != nil {
-			renewed[leases[i].Name] = t.Time
-		}
-	}
-	var objects []Object
-	judged := 0
-	for i := range nodes {
-		n := &nodes[i]
-		ready := condition(n, corev1.NodeReady)
-		if ready == nil || ready.Status != corev1.ConditionTrue {
-			continue
-		}
-		at, limit := ready.LastHeartbeatTime.Time, statusSkew
-		if t, ok := renewed[n.Name]; ok && t.After(at) {
-			at, limit = t, leaseSkew
-		}
-		if at.IsZero() {
-			continue
-		}
-		judged++
-		switch age := now.Sub(at); {
-		case age < -futureSkew:
-			objects = append(objects, nodeObject(n, "its last heartbeat is %s in the future", (-age).Round(time.Second)))
-		case age > limit:
-			objects = append(objects, nodeObject(n, "is Ready, but its last heartbeat is %s old", age.Round(time.Second)))
-		}
-	}
-	switch {
-	case len(objects) > 0 && len(objects) == judged:
-		return bad("the clock of this machine differs from that of all nodes").about(objects...)
-	case len(objects) > 0:
-		return bad("%s: heartbeats do not fit this machine's clock", count(len(objects), "node")).about(objects...)
-	case judged == 0:
-		return skip("no Ready node to compare with")
-	}
-	return ok("heartbeats of %s fit", count(judged, "node"))
-}
-
-func decidePodSecurity(name string, n *corev1.Namespace, err error) Finding {
-	const label = "pod-security.kubernetes.io/enforce"
-	if isNotFound(err) {
-		return ok("namespace %s is not there yet", name)
-	}
-	if err != nil {
-		return unread(err)
-	}
-	level := n.Labels[label]
-	f := ok("namespace %s allows hostNetwork", name)
-	if level == "baseline" || level == "restricted" {
-		f = bad("namespace %s enforces %q, which refuses hostNetwork", name, level).about(Object{Kind: "Namespace", Name: name})
-	}
-	return f.evidence(label, level)
-}
-
-// oldestKubelet is how many minor versions a kubelet may be behind its API server.
-const oldestKubelet = 3
-
-func decideKubeletVersions(v *kversion.Info, nodes []corev1.Node) Finding {
-	server, known := minorOf(v.GitVersion)
-	var objects []Object
-	for i := range nodes {
-		n, info := &nodes[i], nodes[i].Status.NodeInfo
-		if info.OperatingSystem != "" && info.OperatingSystem != "linux" {
-			objects = append(objects, nodeObject(n, "runs %s", info.OperatingSystem))
-		}
-		minor, ok := minorOf(info.KubeletVersion)
-		switch {
-		case !known || !ok:
-		case minor > server:
-			objects = append(objects, nodeObject(n, "kubelet %s is newer than the API server's %s", info.KubeletVersion, v.GitVersion))
-		case minor < server-oldestKubelet:
-			objects = append(objects, nodeObject(n, "kubelet %s is more than %d minor versions older than the API server's %s", info.KubeletVersion, oldestKubelet, v.GitVersion))
-		}
-	}
-	if len(objects) > 0 {
-		return bad("%s", count(len(objects), "finding")).about(objects...)
-	}
-	if len(nodes) == 0 {
-		return skip("the cluster has no nodes")
-	}
-	return ok("%s", count(len(nodes), "node"))
-}
-
 // ---- helpers of all checks
-
-func condition(n *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondition {
-	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == t })
-	if i < 0 {
-		return nil
-	}
-	return &n.Status.Conditions[i]
-}
-
-func isReady(n *corev1.Node) bool {
-	c := condition(n, corev1.NodeReady)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-func nodeObject(n *corev1.Node, format string, args ...any) Object {
-	return Object{Kind: "Node", Name: n.Name, Message: fmt.Sprintf(format, args...)}
-}
-
-// count is "1 node" or "2 nodes".
-func count(n int, noun string) string { return plural.Count(n, noun) }

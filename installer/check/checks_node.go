@@ -5,18 +5,18 @@ package check
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 const catNode = "Nodes"
@@ -29,7 +29,7 @@ func nodeChecks() []Check {
 			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.kubelets, decideKubelets)
+				return judge(ctx, e.facts.kubelets, decide.Kubelets)
 			},
 		},
 		{
@@ -39,7 +39,7 @@ func nodeChecks() []Check {
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decideMatches(nodes, vms))
+					return e.misplaced(ctx, nodes, vms, decide.Matches(nodes, vms))
 				})
 			},
 		},
@@ -47,10 +47,10 @@ func nodeChecks() []Check {
 			Code: "NODE-003", Category: catNode, Title: "Provider IDs", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
 			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
-			Remedy: "delete the Node object and restart its kubelet to have it registered anew",
+			Remedy: "delete the Node object and restart its kubelet so that it registers again",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decideProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled))
+					return e.misplaced(ctx, nodes, vms, decide.ProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled))
 				})
 			},
 		},
@@ -58,14 +58,14 @@ func nodeChecks() []Check {
 			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
-			Remedy: "look at the controller's log (" + showLog + ") and at NODE-002; where --node-ip is named, set it to an address of the VM",
+			Remedy: "look at the controller's log (" + decide.ShowLog + ") and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
 					var vms *inventory.VMSnapshot // only explains
 					if e.CloudStack != nil {
 						vms, _ = e.facts.vms.get(ctx)
 					}
-					return decideUninitialised(nodes, vms, e.Clock.Now())
+					return decide.Uninitialised(nodes, vms, e.Clock.Now())
 				})
 			},
 		},
@@ -75,11 +75,11 @@ func nodeChecks() []Check {
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
 			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint --node {nodes} --replace-no-execute`",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.nodes, decideNoExecute)
+				return judge(ctx, e.facts.nodes, decide.NoExecute)
 			},
 		},
 		{
-			Code: "NODE-006", Category: catNode, Title: "Nobody fights over addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
+			Code: "NODE-006", Category: catNode, Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
 			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
 			Why:    "A kubelet without --cloud-provider=external writes its own addresses every few seconds, the controller writes them back: external addresses come and go, and with them what rests on them.",
 			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
@@ -99,7 +99,7 @@ func nodeChecks() []Check {
 			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decideDoomed(nodes, vms))
+					return e.misplaced(ctx, nodes, vms, decide.Doomed(nodes, vms))
 				})
 			},
 		},
@@ -109,236 +109,109 @@ func nodeChecks() []Check {
 			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
 			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {nodes}",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, decideStopped)
+				return judge2(ctx, e.facts.nodes, e.facts.vms, decide.Stopped)
 			},
 		},
 	}
 }
 
-func decideStopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
-	running := 0
-	for i := range nodes {
-		vm, err := node.Match(vms, &nodes[i])
-		if err != nil {
-			continue // NODE-002 says it
-		}
-		if !node.Off(vm.State) && vm.State != cloudstack.VMStopping && vm.State != cloudstack.VMError {
-			running++ // or starting, or migrating
-			continue
-		}
-		objects = append(objects, nodeObject(&nodes[i], "its VM %s is %s", vm.Name, vm.State))
-	}
-	switch {
-	case len(objects) > 0:
-		return bad("the VMs of %s do not run", count(len(objects), "node")).about(objects...)
-	case running == 0:
-		return skip("no node has a VM")
-	}
-	return ok("%s", count(running, "VM"))
-}
-
-func decideKubelets(verdicts []kubelet.NodeVerdict) Finding {
-	var not, unclear []Object
-	f := Finding{}
-	for _, v := range verdicts {
-		o := Object{Kind: "Node", Name: v.Node, Message: string(v.Verdict) + " (" + v.Reason() + ")"}
-		switch v.Verdict {
-		case kubelet.External:
-		case kubelet.NotExternal:
-			not = append(not, o)
-			f.Remedy = v.Remedy
-		case kubelet.Unknown:
-			unclear = append(unclear, o)
-			if f.Remedy == "" {
-				f.Remedy = v.Remedy
+func runAddressFight(ctx context.Context, e *Env) Finding {
+	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+		suspects := decide.SuspectAddresses(nodes, vms, e.addressRules(ctx))
+		if slices.ContainsFunc(suspects, func(s decide.Suspect) bool { return !s.Kubelet && s.NodeIP == "" }) {
+			select {
+			case <-ctx.Done():
+				return decide.Unread(decide.Unreadable("the nodes, a second time", ctx.Err()))
+			case <-e.Clock.After(decide.SecondLook):
 			}
-		}
-		f = f.evidence("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
-	}
-	switch {
-	case len(not) > 0:
-		f.Message = fmt.Sprintf("%d of %s without it", len(not), count(len(verdicts), "node"))
-	case len(unclear) > 0:
-		f.Outcome, f.Message = Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), count(len(verdicts), "node"))
-	case len(verdicts) == 0:
-		return skip("the cluster has no nodes")
-	default:
-		f.Outcome, f.Message = OK, count(len(verdicts), "node")
-	}
-	return f.about(append(not, unclear...)...)
-}
-
-func decideMatches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
-	nodeOf := map[string]string{} // by VM id
-	f := ok("%s in %s", count(len(nodes), "node"), vms.Scope())
-	for i := range nodes {
-		n := &nodes[i]
-		vm, err := node.Match(vms, n)
-		if err != nil {
-			text := strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
-			if likely := likelyVM(n, vms); likely != "" {
-				text += "; " + likely
-				f = f.evidence("Node "+n.Name, likely)
+			again, err := e.readNodes(ctx)
+			if err != nil {
+				return decide.Unread(decide.Unreadable("the nodes, a second time", err))
 			}
-			objects = append(objects, nodeObject(n, "%s", text))
-			continue
+			decide.LookAgain(suspects, again)
 		}
-		if other, taken := nodeOf[vm.ID]; taken {
-			objects = append(objects, nodeObject(n, "has the same VM as node %s: %s (%s)", other, vm.Name, vm.ID))
-			continue
-		}
-		nodeOf[vm.ID] = n.Name
-		f = f.evidence("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
-	}
-	switch {
-	case len(objects) > 0:
-		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count(len(nodes), "node"))
-	case len(nodes) == 0:
-		return skip("the cluster has no nodes")
-	}
-	return f.about(objects...)
+		return decide.Addresses(len(nodes), suspects)
+	})
 }
 
-func decideProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed bool) Finding {
-	var wrong, odd []Object
-	for i := range nodes {
-		n := &nodes[i]
-		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		switch {
-		case err != nil:
-			wrong = append(wrong, nodeObject(n, "%v", err))
-		case kind == node.KindNone && installed:
-			odd = append(odd, nodeObject(n, "has no provider ID: it was never initialised"))
-		case kind == node.KindNone:
-		case !kind.IsCloudStack():
-			odd = append(odd, nodeObject(n, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
-		default:
-			if vm, ok := vms.ByID(id); !ok || node.Gone(vm.State) {
-				wrong = append(wrong, nodeObject(n, "%q names no VM of %s", n.Spec.ProviderID, vms.Scope()))
-			}
-		}
-	}
-	switch {
-	case len(wrong) > 0:
-		return bad("%s with a wrong provider ID", count(len(wrong), "node")).about(append(wrong, odd...)...)
-	case len(odd) > 0:
-		return warn("%s without a provider ID of CloudStack", count(len(odd), "node")).about(odd...).
-			fix("have the node initialised: `csccm taint`; a foreign provider ID stays")
-	}
-	return ok("%s", count(len(nodes), "node"))
-}
-
-// patience is how long a node may take to be initialised.
-const patience = 2 * time.Minute
-
-func decideUninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now time.Time) Finding {
-	var stuck []Object
-	fresh := 0
-	for i := range nodes {
-		n := &nodes[i]
-		if !tainted(n, "") {
-			continue
-		}
-		if age := now.Sub(taintedSince(n)); age >= patience {
-			stuck = append(stuck, nodeObject(n, "tainted for %s%s", age.Round(time.Second), whyStuck(n, vms)))
-		} else {
-			fresh++
-		}
-	}
-	switch {
-	case len(stuck) > 0:
-		return bad("%s waiting for the controller", count(len(stuck), "node")).about(stuck...)
-	case fresh > 0:
-		return ok("%s being initialised", count(fresh, "node"))
-	}
-	return ok("%s", count(len(nodes), "node"))
-}
-
-// tainted tells whether a node carries the taint, with an effect if one is given.
-func tainted(n *corev1.Node, effect corev1.TaintEffect) bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == cloudproviderapi.TaintExternalCloudProvider && (effect == "" || t.Effect == effect) {
-			return true
-		}
-	}
-	return false
-}
-
-// taintedSince is when the node's taints were last written, as managedFields record it.
-func taintedSince(n *corev1.Node) time.Time {
-	since := n.CreationTimestamp.Time
-	for _, m := range n.ManagedFields {
-		if m.Time != nil && m.FieldsV1 != nil && m.Time.After(since) && strings.Contains(m.FieldsV1.GetRawString(), `"f:taints"`) {
-			since = m.Time.Time
-		}
-	}
-	return since
-}
-
-func whyStuck(n *corev1.Node, vms *inventory.VMSnapshot) string {
-	if vms == nil {
-		return ""
-	}
-	vm, err := node.Match(vms, n)
+// addressRules are those of the controller's flags.
+func (e *Env) addressRules(ctx context.Context) node.AddressRules {
+	var rules node.AddressRules
+	workloads, err := e.facts.workloads.get(ctx)
 	if err != nil {
-		return "; " + strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
+		return rules // as without flags
 	}
-	wanted := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
-	if wanted == "" {
-		return ""
-	}
-	have := addresses(&vm)
-	for _, ip := range strings.Split(wanted, ",") {
-		if !slices.Contains(have, ip) {
-			return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ip, vm.Name, strings.Join(have, ", "))
+	for _, word := range decide.OwnWords(e.Release, e.Namespace, workloads) {
+		// The controller does not start with a list that cannot be read.
+		if list, ok := strings.CutPrefix(word, "--node-internal-cidrs="); ok {
+			rules.Internal, _ = node.ParseCIDRs(list)
+		}
+		if list, ok := strings.CutPrefix(word, "--node-external-cidrs="); ok {
+			rules.External, _ = node.ParseCIDRs(list)
 		}
 	}
-	return ""
+	return rules
 }
 
-func addresses(vm *cloudstack.VirtualMachine) []string {
-	var out []string
-	for i := range vm.NICs {
-		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
-			if ip != "" {
-				out = append(out, ip)
-			}
+func runLabels(ctx context.Context, e *Env) Finding {
+	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+		region := ""
+		if e.CloudConfig != nil {
+			region = e.CloudConfig.Region
 		}
-	}
-	return out
+		volumes, err := e.facts.volumes.get(ctx)
+		f := decide.Labels(nodes, vms, region, volumes)
+		if err != nil {
+			f = f.With("volumes", "not judged: "+err.Error())
+		}
+		return f
+	})
 }
 
-func decideNoExecute(nodes []corev1.Node) Finding {
-	var objects []Object
-	for i := range nodes {
-		if tainted(&nodes[i], corev1.TaintEffectNoExecute) {
-			objects = append(objects, nodeObject(&nodes[i], "has the taint with effect NoExecute"))
-		}
+func (e *Env) readPlaces(ctx context.Context) ([]credentials.Place, error) {
+	if e.CloudStack == nil {
+		return nil, errNoCloudStack
 	}
-	if len(objects) > 0 {
-		return bad("Pods are evicted from %s", count(len(objects), "node")).about(objects...)
+	project, err := e.facts.inventory.ProjectID(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return ok("%s", count(len(nodes), "node"))
+	return credentials.Places(ctx, e.CloudStack, project), nil
 }
 
-func decideDoomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
-	notReady := 0
-	for i := range nodes {
-		n := &nodes[i]
-		if isReady(n) {
-			continue
-		}
-		notReady++
-		_, err := node.Match(vms, n)
-		if _, missing := errorAs[*node.NotFoundError](err); missing {
-			objects = append(objects, nodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
-		}
+// misplaced changes a finding about nodes without VMs where all or most nodes have none: then the VMs are somewhere
+// else, and deleting Nodes would delete a cluster that is well.
+func (e *Env) misplaced(ctx context.Context, nodes []corev1.Node, vms *inventory.VMSnapshot, f Finding) Finding {
+	lost := decide.WithoutVM(nodes, vms)
+	if f.Outcome != "" || len(lost) == 0 || 2*len(lost) <= len(nodes) {
+		return f
 	}
-	if len(objects) > 0 {
-		return bad("%s would be deleted", count(len(objects), "node")).about(objects...)
+	places, _ := e.facts.places.get(ctx) // only explain
+	zone := ""
+	if e.CloudConfig != nil {
+		zone = e.CloudConfig.Zone
 	}
-	return ok("%s, %d NotReady", count(len(nodes), "node"), notReady)
+	return decide.Elsewhere(f, lost, append([]credentials.Place{{Project: decide.Here, VMs: vms.All()}}, places...), zone)
+}
+
+// Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes: vms are
+// those there, and places returns where else VMs are. ok is false where all or most nodes have none.
+func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place credentials.Place, zone string, places func() []credentials.Place) (f Finding, ok bool) {
+	there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+		return !inventory.InZone(&vm, zone)
+	}))
+	lost := decide.WithoutVM(nodes, there)
+	if len(lost) == 0 || 2*len(lost) <= len(nodes) {
+		return f, true
+	}
+	in := place.String()
+	if zone != "" {
+		in += ", zone " + zone
+	}
+	f = decide.Problemf("%d of %s have no VM in %s", len(lost), plural.Count(len(nodes), "node"), in)
+	for i := range lost {
+		f = f.About(decide.NodeObject(&lost[i], "has no VM there"))
+	}
+	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
+	return decide.Elsewhere(f, lost, append([]credentials.Place{{Project: decide.Here, VMs: vms}}, others...), zone), false
 }

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/pkg/typo"
 )
 
@@ -191,7 +192,7 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 			return t.check.result(stopped(ctx), 0)
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
-			return t.check.result(skip("needs %s, which %s", code, pastTense(o)), 0)
+			return t.check.result(decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
 		}
 	}
 	select {
@@ -218,7 +219,7 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- unknown("the check itself broke (%v): please report this", p)
+				done <- decide.Unknownf("the check itself broke (%v): please report this", p)
 			}
 		}()
 		done <- t.check.Run(cctx, env)
@@ -230,18 +231,18 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 		}
 		return f
 	case <-timer.C():
-		return unknown("no result within %s", timeout)
+		return decide.Unknownf("no result within %s", timeout)
 	case <-ctx.Done():
 		return stopped(ctx)
 	}
 }
 
 func stopped(ctx context.Context) Finding {
-	f := unknown("not finished: interrupted")
+	f := decide.Unknownf("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f = unknown("not finished: the time for the whole run is over")
+		f = decide.Unknownf("not finished: the time for the whole run is over")
 	}
-	f.unfinished = true
+	f.Unfinished = true
 	return f
 }
 
@@ -266,44 +267,3 @@ func positive(n, otherwise int) int {
 }
 
 // ---- findings
-
-func ok(format string, args ...any) Finding {
-	return Finding{Outcome: OK, Message: fmt.Sprintf(format, args...)}
-}
-
-// bad is a finding whose outcome follows the check's severity.
-func bad(format string, args ...any) Finding {
-	return Finding{Message: fmt.Sprintf(format, args...)}
-}
-
-func warn(format string, args ...any) Finding {
-	return Finding{Outcome: Warning, Message: fmt.Sprintf(format, args...)}
-}
-
-func skip(format string, args ...any) Finding {
-	return Finding{Outcome: Skipped, Message: fmt.Sprintf(format, args...)}
-}
-
-func unknown(format string, args ...any) Finding {
-	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
-}
-
-func (f Finding) about(objects ...Object) Finding {
-	f.Objects = append(f.Objects, objects...)
-	return f
-}
-
-func (f Finding) fix(format string, args ...any) Finding {
-	f.Remedy = fmt.Sprintf(format, args...)
-	return f
-}
-
-func (f Finding) evidence(key, value string) Finding {
-	m := make(map[string]string, len(f.Evidence)+1)
-	for k, v := range f.Evidence {
-		m[k] = v
-	}
-	m[key] = value
-	f.Evidence = m
-	return f
-}

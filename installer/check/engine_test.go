@@ -6,6 +6,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // made is a check that finds f.
@@ -50,7 +53,7 @@ func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
 				open.Do(func() { close(gate) }) // four at once: go on
 			}
 			<-gate
-			return ok("fine")
+			return decide.Passf("fine")
 		}
 		catalogue = append(catalogue, c)
 	}
@@ -68,13 +71,13 @@ func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
 func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 	t.Parallel()
 	catalogue := []Check{
-		made("T-001", SeverityFatal, bad("down")),
-		made("T-002", SeverityError, ok("not reached"), "T-001"),
-		made("T-003", SeverityError, ok("not reached either"), "T-002"),
-		made("T-004", SeverityWarning, bad("meh")),
-		made("T-005", SeverityError, ok("a warning is no reason to skip"), "T-004"),
-		made("T-006", SeverityError, unknown("who knows")),
-		made("T-007", SeverityError, ok(""), "T-006"),
+		made("T-001", SeverityFatal, decide.Problemf("down")),
+		made("T-002", SeverityError, decide.Passf("not reached"), "T-001"),
+		made("T-003", SeverityError, decide.Passf("not reached either"), "T-002"),
+		made("T-004", SeverityWarning, decide.Problemf("meh")),
+		made("T-005", SeverityError, decide.Passf("a warning is no reason to skip"), "T-004"),
+		made("T-006", SeverityError, decide.Unknownf("who knows")),
+		made("T-007", SeverityError, decide.Passf(""), "T-006"),
 	}
 	r := run(t.Context(), &Env{}, catalogue, Selection{}, nil)
 	require.Equal(t, map[string]Outcome{
@@ -88,9 +91,9 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 
 func TestSelection(t *testing.T) {
 	t.Parallel()
-	pre := made("A-001", SeverityError, ok(""))
+	pre := made("A-001", SeverityError, decide.Passf(""))
 	pre.Phases = []Phase{PhasePreflight}
-	catalogue := []Check{pre, made("A-002", SeverityError, bad("no")), made("B-001", SeverityError, ok(""), "A-002"), made("B-002", SeverityError, ok(""))}
+	catalogue := []Check{pre, made("A-002", SeverityError, decide.Problemf("no")), made("B-001", SeverityError, decide.Passf(""), "A-002"), made("B-002", SeverityError, decide.Passf(""))}
 	tests := []struct {
 		name string
 		sel  Selection
@@ -124,13 +127,13 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 		stuck.Run = func(ctx context.Context, _ *Env) Finding {
 			<-ctx.Done() // its context ends with it
 			close(ended)
-			return ok("too late")
+			return decide.Passf("too late")
 		}
 		deaf := made("T-002", SeverityError, Finding{})
 		hold := make(chan struct{})
 		defer close(hold)
-		deaf.Run = func(context.Context, *Env) Finding { <-hold; return ok("") }
-		r := run(t.Context(), &Env{}, []Check{stuck, deaf, made("T-003", SeverityError, ok(""))}, Selection{Timeout: 5 * time.Second}, nil)
+		deaf.Run = func(context.Context, *Env) Finding { <-hold; return decide.Passf("") }
+		r := run(t.Context(), &Env{}, []Check{stuck, deaf, made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
 		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
 		require.Equal(t, "no result within 5s", r.Checks[0].Message)
 		require.EqualValues(t, 5000, r.DurationMs)
@@ -145,9 +148,9 @@ func TestEndOfTheRun(t *testing.T) {
 	stuck.Run = func(ctx context.Context, _ *Env) Finding {
 		cancel() // ^C
 		<-ctx.Done()
-		return unread(ctx.Err())
+		return decide.Unread(ctx.Err())
 	}
-	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, ok(""), "T-001")}, Selection{}, nil)
+	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
 	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
@@ -186,7 +189,7 @@ func TestPanicIsAFinding(t *testing.T) {
 	t.Parallel()
 	c := made("T-001", SeverityError, Finding{})
 	c.Run = func(context.Context, *Env) Finding { panic("oops") }
-	r := run(t.Context(), &Env{}, []Check{c, made("T-002", SeverityError, ok(""))}, Selection{}, nil)
+	r := run(t.Context(), &Env{}, []Check{c, made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "oops")
 	require.Equal(t, OK, r.Checks[1].Outcome)
@@ -220,4 +223,28 @@ func TestFactIsReadOnce(t *testing.T) {
 	broken := newFact(t.Context(), "it", func(context.Context) (int, error) { panic("oops") })
 	_, err = broken.get(t.Context())
 	require.ErrorContains(t, err, "oops")
+}
+
+func TestWithoutCloudStack(t *testing.T) {
+	t.Parallel()
+	e := &Env{Namespace: "kube-system", SecretName: DefaultSecretName}
+	verify := func(outcome Outcome, message string) {
+		t.Helper()
+		f := e.withoutCloudStack()
+		require.Equal(t, outcome, f.Outcome, "%+v", f)
+		require.Contains(t, f.Message, message)
+		require.Empty(t, f.Objects)
+	}
+	verify(Skipped, "Secret kube-system/cloudstack-secret")
+	e.NoCloudStack = "because"
+	verify(Skipped, "because")
+	e.CloudStackErr = errors.New("the cloud-config is broken")
+	verify("", "broken")
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"NODE001": "NODE-001", "node-01": "NODE-001", "nodes": "NODE", "HLEM-001": "HELM-001", "LB-1": "LB"} {
+		require.Contains(t, nearest(typed, All()), want, typed)
+	}
 }

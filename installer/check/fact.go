@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // fact is something that is read once, however many checks ask for it.
@@ -28,24 +28,6 @@ func newFact[T any](run context.Context, noun string, read func(ctx context.Cont
 	return f
 }
 
-// unreadError says which fact could not be read.
-type unreadError struct {
-	noun string
-	err  error
-}
-
-func (e *unreadError) Error() string { return fmt.Sprintf("%s could not be read: %v", e.noun, e.err) }
-func (e *unreadError) Unwrap() error { return e.err }
-
-// cause is err without the noun, for a check that is about nothing but this fact.
-func cause(err error) error {
-	var e *unreadError
-	if errors.As(err, &e) {
-		return e.err
-	}
-	return err
-}
-
 // get gives the value, reading it if nobody did. Reading goes on under the context of the
 // whole run when the check that asked first has run out of time: others wait for it too.
 // Its errors name the fact; those of a fact made of others name the one that failed.
@@ -56,13 +38,13 @@ func (f *fact[T]) get(ctx context.Context) (T, error) {
 			defer close(f.done)
 			defer func() {
 				if p := recover(); p != nil {
-					f.err = &unreadError{f.noun, fmt.Errorf("csccm broke (%v): please report this", p)}
+					f.err = decide.Unreadable(f.noun, fmt.Errorf("csccm broke (%v): please report this", p))
 				}
 			}()
 			f.value, f.err = f.read(f.run)
-			var inner *unreadError
+			var inner *decide.UnreadError
 			if f.err != nil && !errors.As(f.err, &inner) {
-				f.err = &unreadError{f.noun, f.err}
+				f.err = decide.Unreadable(f.noun, f.err)
 			}
 		}()
 	default:
@@ -72,11 +54,11 @@ func (f *fact[T]) get(ctx context.Context) (T, error) {
 		return f.value, f.err
 	case <-ctx.Done():
 		var zero T
-		return zero, &unreadError{f.noun, fmt.Errorf("not in time: %w", ctx.Err())}
+		return zero, decide.Unreadable(f.noun, fmt.Errorf("not in time: %w", ctx.Err()))
 	}
 }
 
-// known tells whether the value has been read.
+// known reports whether the value has been read.
 func (f *fact[T]) known() bool {
 	select {
 	case <-f.done:
@@ -95,37 +77,25 @@ func (f *fact[T]) peek() T {
 	return zero
 }
 
-// unread is the finding when a fact could not be read, with the way to be able to.
-func unread(err error) Finding {
-	f := unknown("%v", err)
-	if r, found := errorAs[interface {
-		error
-		Remedy() string
-	}](err); found {
-		return f.fix("%s", r.Remedy())
-	}
-	return f.fix("%s", credentials.Remedy(err))
-}
-
 // judge decides by one fact; without it the finding is unknown.
-func judge[A any](ctx context.Context, a *fact[A], decide func(A) Finding) Finding {
+func judge[A any](ctx context.Context, a *fact[A], rule func(A) Finding) Finding {
 	v, err := a.get(ctx)
 	if err != nil {
-		return unread(err)
+		return decide.Unread(err)
 	}
-	return decide(v)
+	return rule(v)
 }
 
 // judge2 decides by two facts.
-func judge2[A, B any](ctx context.Context, a *fact[A], b *fact[B], decide func(A, B) Finding) Finding {
+func judge2[A, B any](ctx context.Context, a *fact[A], b *fact[B], rule func(A, B) Finding) Finding {
 	return judge(ctx, a, func(va A) Finding {
-		return judge(ctx, b, func(vb B) Finding { return decide(va, vb) })
+		return judge(ctx, b, func(vb B) Finding { return rule(va, vb) })
 	})
 }
 
 // judge3 decides by three facts.
-func judge3[A, B, C any](ctx context.Context, a *fact[A], b *fact[B], c *fact[C], decide func(A, B, C) Finding) Finding {
+func judge3[A, B, C any](ctx context.Context, a *fact[A], b *fact[B], c *fact[C], rule func(A, B, C) Finding) Finding {
 	return judge(ctx, a, func(va A) Finding {
-		return judge2(ctx, b, c, func(vb B, vc C) Finding { return decide(va, vb, vc) })
+		return judge2(ctx, b, c, func(vb B, vc C) Finding { return rule(va, vb, vc) })
 	})
 }

@@ -5,19 +5,14 @@ package check
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync/atomic"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kversion "k8s.io/apimachinery/pkg/version"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/takeover/family"
-	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -32,23 +27,23 @@ type facts struct {
 	owner atomic.Pointer[Owner] // nil where the server does not say
 
 	version      *fact[*kversion.Info]
-	distribution *fact[distribution]
+	distribution *fact[decide.Distribution]
 	nodes        *fact[[]corev1.Node]
 	volumes      *fact[[]corev1.PersistentVolume]
 	heartbeats   *fact[[]coordinationv1.Lease]
 	kubelets     *fact[[]kubelet.NodeVerdict]
 	namespace    *fact[*corev1.Namespace]
 	services     *fact[[]corev1.Service]
-	workloads    *fact[[]workload]
+	workloads    *fact[[]decide.Workload]
 	pods         *fact[[]corev1.Pod]
 	systemPods   *fact[[]corev1.Pod]
 	ownPods      *fact[[]corev1.Pod]
-	logs         *fact[[]logOf]
-	answers      *fact[[]answerOf]
+	logs         *fact[[]decide.Log]
+	answers      *fact[[]decide.Answer]
 	leases       *fact[[]coordinationv1.Lease]
 	events       *fact[[]corev1.Event]
-	releases     *fact[[]releaseRecord]
-	admission    *fact[admission]
+	releases     *fact[[]decide.ReleaseRecord]
+	admission    *fact[decide.AdmissionObjects]
 	labels       *fact[map[string]map[string]string]
 	clusterID    *fact[string]
 
@@ -59,60 +54,8 @@ type facts struct {
 	places       *fact[[]credentials.Place] // other than the project of the cloud-config
 	networks     *fact[[]cloudstack.Network]
 	addresses    *fact[[]cloudstack.PublicIP]
-	balancers    *fact[balancers]
-	balance      *fact[balanceFacts]
-}
-
-// workload is a Deployment or DaemonSet of any namespace.
-type workload struct {
-	kind, namespace, name string
-	labels, annotations   map[string]string
-	selector              map[string]string
-	images                []string
-	words                 []string // commands and arguments
-	wanted, ready         int32
-	replaceable           bool // csccm takeover can take its place
-}
-
-func (w *workload) object() Object { return Object{Kind: w.kind, Namespace: w.namespace, Name: w.name} }
-
-func deploymentOf(d *appsv1.Deployment) workload {
-	w := workload{
-		kind: "Deployment", namespace: d.Namespace, name: d.Name, labels: d.Labels, annotations: d.Annotations,
-		wanted: 1, ready: d.Status.ReadyReplicas,
-	}
-	if d.Spec.Replicas != nil {
-		w.wanted = *d.Spec.Replicas
-	}
-	w.fill(&d.Spec.Template, d.Spec.Selector)
-	return w
-}
-
-func daemonSetOf(d *appsv1.DaemonSet) workload {
-	w := workload{
-		kind: "DaemonSet", namespace: d.Namespace, name: d.Name, labels: d.Labels, annotations: d.Annotations,
-		wanted: d.Status.DesiredNumberScheduled, ready: d.Status.NumberReady,
-	}
-	w.fill(&d.Spec.Template, d.Spec.Selector)
-	return w
-}
-
-func (w *workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelector) {
-	if selector != nil {
-		w.selector = selector.MatchLabels
-	}
-	w.words = tenants.Words(&t.Spec)
-	w.replaceable = family.Replaces(&t.Spec, w.name)
-	for i := range t.Spec.Containers {
-		w.images = append(w.images, t.Spec.Containers[i].Image)
-	}
-}
-
-// balancers are all public load balancer rules that the credentials see, with their members.
-type balancers struct {
-	all     []cloudstack.LoadBalancerRule // whatever their names
-	rules   []cloudstack.LoadBalancerRule
-	members map[string][]cloudstack.LoadBalancerMember // by rule id
+	balancers    *fact[decide.Balancers]
+	balance      *fact[decide.BalanceFacts]
 }
 
 // newFacts makes the facts of a run; nothing is read yet.
@@ -156,5 +99,3 @@ func newFacts(run context.Context, env *Env) *facts {
 	f.balance = newFact(run, "Services and rules", env.readBalance)
 	return f
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -67,17 +68,17 @@ func (e *Env) readAddresses(ctx context.Context) ([]cloudstack.PublicIP, error) 
 const memberReads = 8
 
 // readBalancers reads all rules whose names any provider for Kubernetes gives, and their members.
-func (e *Env) readBalancers(ctx context.Context) (balancers, error) {
+func (e *Env) readBalancers(ctx context.Context) (decide.Balancers, error) {
 	if e.CloudStack == nil {
-		return balancers{}, errNoCloudStack
+		return decide.Balancers{}, errNoCloudStack
 	}
 	project, err := e.facts.inventory.ProjectID(ctx)
 	if err != nil {
-		return balancers{}, err
+		return decide.Balancers{}, err
 	}
 	rules, err := e.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
 	if err != nil {
-		return balancers{}, err
+		return decide.Balancers{}, err
 	}
 	everything := slices.Clone(rules)
 	rules = slices.DeleteFunc(rules, func(r cloudstack.LoadBalancerRule) bool {
@@ -99,11 +100,11 @@ func (e *Env) readBalancers(ctx context.Context) (balancers, error) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return balancers{}, err
+		return decide.Balancers{}, err
 	}
-	b := balancers{all: everything, rules: rules, members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
+	b := decide.Balancers{All: everything, Rules: rules, Members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
 	for i := range rules {
-		b.members[rules[i].ID] = members[i]
+		b.Members[rules[i].ID] = members[i]
 	}
 	return b, nil
 }

@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/podlog"
 )
 
@@ -22,12 +23,6 @@ const (
 	logLines   = int64(2000)
 )
 
-// logOf is what one Pod of the controller wrote in the last hour.
-type logOf struct {
-	pod   string
-	lines []podlog.Line
-}
-
 // readOwnPods are the Pods of the release.
 func (e *Env) readOwnPods(ctx context.Context) ([]corev1.Pod, error) {
 	workloads, err := e.facts.workloads.get(ctx)
@@ -35,17 +30,17 @@ func (e *Env) readOwnPods(ctx context.Context) ([]corev1.Pod, error) {
 		return nil, err
 	}
 	pods, err := e.facts.pods.get(ctx)
-	return ownPods(e.Release, e.Namespace, workloads, pods), err
+	return decide.OwnPods(e.Release, e.Namespace, workloads, pods), err
 }
 
 // readLogs reads the logs of the release's Pods that run.
-func (e *Env) readLogs(ctx context.Context) ([]logOf, error) {
+func (e *Env) readLogs(ctx context.Context) ([]decide.Log, error) {
 	pods, err := e.facts.ownPods.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
-	out := make([]logOf, len(pods))
+	out := make([]decide.Log, len(pods))
 	group, gctx := errgroup.WithContext(ctx)
 	for i := range pods {
 		group.Go(func() error {
@@ -55,21 +50,12 @@ func (e *Env) readLogs(ctx context.Context) ([]logOf, error) {
 			if err != nil {
 				return e.Cluster.Explain(err)
 			}
-			out[i].pod = pods[i].Name
-			out[i].lines, _ = podlog.ParseAll(string(raw), e.Clock.Now())
+			out[i].Pod = pods[i].Name
+			out[i].Lines, _ = podlog.ParseAll(string(raw), e.Clock.Now())
 			return nil
 		})
 	}
 	return out, group.Wait()
-}
-
-// answerOf is what a Pod's own endpoints said through the API server.
-type answerOf struct {
-	pod     *corev1.Pod
-	health  string // body of /healthz; "" when it could not be asked
-	healthy bool
-	metrics bool  // /metrics is there, if only to refuse a caller without rights
-	err     error // why it could not be asked
 }
 
 const (
@@ -78,43 +64,43 @@ const (
 )
 
 // readAnswers asks each ready Pod of the release for its health and its metrics.
-func (e *Env) readAnswers(ctx context.Context) ([]answerOf, error) {
+func (e *Env) readAnswers(ctx context.Context) ([]decide.Answer, error) {
 	pods, err := e.facts.ownPods.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]answerOf, len(pods))
+	out := make([]decide.Answer, len(pods))
 	group, gctx := errgroup.WithContext(ctx)
 	for i := range pods {
-		out[i].pod = &pods[i]
+		out[i].Pod = &pods[i]
 		group.Go(func() error {
-			out[i].ask(gctx, e)
+			e.ask(gctx, &out[i])
 			return nil
 		})
 	}
 	return out, group.Wait()
 }
 
-func (a *answerOf) ask(ctx context.Context, e *Env) {
-	pods, port := e.Cluster.Kube.CoreV1().Pods(a.pod.Namespace), strconv.Itoa(portOf(a.pod))
+func (e *Env) ask(ctx context.Context, a *decide.Answer) {
+	pods, port := e.Cluster.Kube.CoreV1().Pods(a.Pod.Namespace), strconv.Itoa(portOf(a.Pod))
 	get := func(path string) (body string, err error) {
-		raw, err := pods.ProxyGet("https", a.pod.Name, port, path, nil).DoRaw(ctx)
+		raw, err := pods.ProxyGet("https", a.Pod.Name, port, path, nil).DoRaw(ctx)
 		return strings.TrimSpace(string(raw)), err
 	}
 	body, err := get("healthz")
 	switch {
 	case err == nil:
-		a.health, a.healthy = body, body == healthzBody
+		a.Health, a.Healthy = body, body == healthzBody
 	case strings.Contains(err.Error(), "healthz check failed"):
-		a.health = oneLine(err.Error())
+		a.Health = decide.OneLine(err.Error())
 		return
 	default:
-		a.err = e.Cluster.Explain(err)
+		a.Err = e.Cluster.Explain(err)
 		return
 	}
 	_, err = get("metrics")
 	// The API server hands no identity on, so a controller that serves metrics refuses.
-	a.metrics = err == nil || !isNotFound(err)
+	a.Metrics = err == nil || !apierrors.IsNotFound(err)
 }
 
 // portOf is the port of health checks and metrics.

@@ -9,32 +9,25 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // readAdmission reads the release's admission policies by their labels: their names are the operator's to choose.
-func (e *Env) readAdmission(ctx context.Context) (admission, error) {
+func (e *Env) readAdmission(ctx context.Context) (decide.AdmissionObjects, error) {
 	api := e.Cluster.Kube.AdmissionregistrationV1()
 	labels := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + e.Release}
-	var out admission
+	var out decide.AdmissionObjects
 	var err error
-	out.policies, err = all(ctx, labels, func(ctx context.Context, o metav1.ListOptions) ([]admissionv1.ValidatingAdmissionPolicy, string, error) {
-		l, err := api.ValidatingAdmissionPolicies().List(ctx, o)
-		if err != nil {
-			return nil, "", e.Cluster.Explain(err)
-		}
-		return l.Items, l.Continue, nil
+	out.Policies, err = listAll(ctx, e, labels, api.ValidatingAdmissionPolicies().List, func(l *admissionv1.ValidatingAdmissionPolicyList) []admissionv1.ValidatingAdmissionPolicy {
+		return l.Items
 	})
 	if err != nil {
-		return admission{}, err
+		return decide.AdmissionObjects{}, err
 	}
 	// A binding may be somebody else's, so all are read.
-	out.bindings, err = all(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]admissionv1.ValidatingAdmissionPolicyBinding, string, error) {
-		l, err := api.ValidatingAdmissionPolicyBindings().List(ctx, o)
-		if err != nil {
-			return nil, "", e.Cluster.Explain(err)
-		}
-		return l.Items, l.Continue, nil
+	out.Bindings, err = listAll(ctx, e, metav1.ListOptions{}, api.ValidatingAdmissionPolicyBindings().List, func(l *admissionv1.ValidatingAdmissionPolicyBindingList) []admissionv1.ValidatingAdmissionPolicyBinding {
+		return l.Items
 	})
 	return out, err
 }
@@ -52,7 +45,7 @@ func (e *Env) readClusterID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	id := cluster.Identity{}
-	if words := ownWords(e.Release, e.Namespace, workloads); words != nil {
+	if words := decide.OwnWords(e.Release, e.Namespace, workloads); words != nil {
 		id = cluster.IdentityOf(words)
 	}
 	if e.CloudConfig != nil {

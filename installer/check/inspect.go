@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
@@ -48,7 +49,7 @@ type Facts struct {
 // Owner is whose keys the controller works with.
 type Owner struct{ User, Account, Domain string }
 
-// Has tells whether what a name stands for was read.
+// Has reports whether what a name stands for was read.
 func (f *Facts) Has(name string) bool { return !slices.Contains(f.Unread, name) }
 
 // Names of what may be in Unread.
@@ -98,7 +99,7 @@ func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 func (f *Facts) Leader() (holder string, ago time.Duration) {
 	for i := range f.Leases {
 		l := &f.Leases[i]
-		if isElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
+		if decide.IsElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
 			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
 		}
 	}
@@ -115,9 +116,9 @@ func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)
 func (e *Env) exported() *Facts {
 	f := e.facts
 	out := &Facts{
-		Owner: f.owner.Load(), At: e.Clock.Now(), Distribution: f.distribution.peek().name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
+		Owner: f.owner.Load(), At: e.Clock.Now(), Distribution: f.distribution.peek().Name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
 		Services: f.services.peek(), Events: f.events.peek(), Leases: f.leases.peek(), Pods: f.ownPods.peek(),
-		VMs: f.vms.peek(), Rules: f.balancers.peek().rules, Members: f.balancers.peek().members,
+		VMs: f.vms.peek(), Rules: f.balancers.peek().Rules, Members: f.balancers.peek().Members,
 	}
 	for _, u := range []struct {
 		name string
@@ -137,21 +138,21 @@ func (e *Env) exported() *Facts {
 		out.CloudStackVersion = c.Version
 	}
 	workloads := f.workloads.peek()
-	others := otherControllers(e.Release, e.Namespace, workloads)
+	others := decide.OtherControllers(e.Release, e.Namespace, workloads)
 	for i := range workloads {
-		if w := &workloads[i]; w.isOurs(e.Release, e.Namespace) {
-			out.Controllers = append(out.Controllers, w.exported(true))
+		if w := &workloads[i]; w.IsOurs(e.Release, e.Namespace) {
+			out.Controllers = append(out.Controllers, controllerOf(w, true))
 		}
 	}
 	for i := range others {
-		out.Controllers = append(out.Controllers, others[i].exported(false))
+		out.Controllers = append(out.Controllers, controllerOf(&others[i], false))
 	}
 	for _, l := range f.logs.peek() {
-		out.Logs = append(out.Logs, PodLog{l.pod, l.lines})
+		out.Logs = append(out.Logs, PodLog{l.Pod, l.Lines})
 	}
 	for _, r := range f.releases.peek() {
-		revision := Revision{Number: r.revision, Status: r.status}
-		if c, err := r.content(); err == nil {
+		revision := Revision{Number: r.Revision, Status: r.Status}
+		if c, err := r.Content(); err == nil {
 			revision.ChartVersion, revision.AppVersion = c.Chart.Metadata.Version, c.Chart.Metadata.AppVersion
 		}
 		out.Revisions = append(out.Revisions, revision)
@@ -159,6 +160,6 @@ func (e *Env) exported() *Facts {
 	return out
 }
 
-func (w *workload) exported(ours bool) Controller {
-	return Controller{Kind: w.kind, Namespace: w.namespace, Name: w.name, Images: w.images, Wanted: w.wanted, Ready: w.ready, Ours: ours}
+func controllerOf(w *decide.Workload, ours bool) Controller {
+	return Controller{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Images: w.Images, Wanted: w.Wanted, Ready: w.Ready, Ours: ours}
 }

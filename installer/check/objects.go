@@ -8,15 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // helmManager is the field manager that Helm writes as.
@@ -45,7 +45,7 @@ func (e *Env) objects() (*objects, error) {
 func (r *objects) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 	// A chart holds kinds whose plurals follow the rule.
 	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-	if ns := namespaceOf(o, r.namespace); ns != "" {
+	if ns := decide.NamespaceOf(o, r.namespace); ns != "" {
 		return r.client.Resource(resource).Namespace(ns)
 	}
 	return r.client.Resource(resource)
@@ -55,10 +55,10 @@ func (r *objects) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 func (r *objects) get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := r.of(o).Get(ctx, o.GetName(), metav1.GetOptions{})
 	switch {
-	case isNotFound(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is an answer
 	case err != nil:
-		return nil, &unreadError{o.GetKind() + " " + o.GetName(), r.explain(err)}
+		return nil, decide.Unreadable(o.GetKind()+" "+o.GetName(), r.explain(err))
 	}
 	return live, nil
 }
@@ -74,39 +74,4 @@ func (r *objects) dryRun(ctx context.Context, o *unstructured.Unstructured) (*un
 	return r.of(o).Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldManager: helmManager, Force: &force,
 	})
-}
-
-// clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
-
-func namespaceOf(o *unstructured.Unstructured, release string) string {
-	switch {
-	case slices.Contains(clusterKinds, o.GetKind()):
-		return ""
-	case o.GetNamespace() != "":
-		return o.GetNamespace()
-	}
-	return release
-}
-
-// object names o in a finding.
-func objectOf(o *unstructured.Unstructured, namespace, format string, args ...any) Object {
-	return Object{Kind: o.GetKind(), Namespace: namespaceOf(o, namespace), Name: o.GetName(), Message: fmt.Sprintf(format, args...)}
-}
-
-// separator is the line between two documents of a manifest.
-var separator = regexp.MustCompile(`(?m)^---\s*$`)
-
-func parseManifest(manifest string) ([]unstructured.Unstructured, error) {
-	var out []unstructured.Unstructured
-	for _, doc := range separator.Split(manifest, -1) {
-		var m map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &m); err != nil {
-			return nil, fmt.Errorf("rendered chart: %w", err)
-		}
-		if o := (unstructured.Unstructured{Object: m}); len(m) > 0 && o.GetKind() != "" {
-			out = append(out, o)
-		}
-	}
-	return out, nil
 }

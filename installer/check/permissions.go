@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
@@ -22,20 +23,20 @@ import (
 const reviewsAtOnce = 8
 
 func runPermissions(ctx context.Context, e *Env) Finding {
-	wanted, err := parseManifest(e.Manifest)
+	wanted, err := decide.ParseManifest(e.Manifest)
 	if err != nil {
-		return unread(&unreadError{"the manifest", err})
+		return decide.Unread(decide.Unreadable("the manifest", err))
 	}
 	needed, optional := e.requests(ctx, wanted)
 	denied, err := e.denied(ctx, slices.Concat(needed, optional))
 	if err != nil {
-		return unread(&unreadError{"the permissions", err})
+		return decide.Unread(decide.Unreadable("the permissions", err))
 	}
 	refused, err := e.refusedObjects(ctx, wanted)
 	if err != nil {
-		return unread(err)
+		return decide.Unread(err)
 	}
-	return decidePermissions(needed, optional, denied, refused)
+	return decide.Permissions(needed, optional, denied, refused)
 }
 
 // requests are what an installation asks for: of the chart's kinds those that it has; where it takes another
@@ -54,7 +55,7 @@ func (e *Env) requests(ctx context.Context, wanted []unstructured.Unstructured) 
 		n, o := rights.Requests(c, e.Namespace, kinds)
 		needed, optional = append(needed, n...), append(optional, o...)
 	}
-	if _, err := e.facts.namespace.get(ctx); isNotFound(err) {
+	if _, err := e.facts.namespace.get(ctx); apierrors.IsNotFound(err) {
 		needed = append(needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
 	return needed, optional
@@ -109,11 +110,11 @@ func (e *Env) refusedObjects(ctx context.Context, wanted []unstructured.Unstruct
 	for i := range wanted {
 		group.Go(func() error {
 			_, err := client.dryRun(gctx, &wanted[i])
-			if err == nil || isNotFound(err) { // the namespace is still to be made
+			if err == nil || apierrors.IsNotFound(err) { // the namespace is still to be made
 				return nil
 			}
-			if reasons[i] = reasonOf(err); reasons[i] == "" {
-				return &unreadError{"the answer to " + wanted[i].GetKind() + " " + wanted[i].GetName(), e.Cluster.Explain(err)}
+			if reasons[i] = decide.ReasonOf(err); reasons[i] == "" {
+				return decide.Unreadable("the answer to "+wanted[i].GetKind()+" "+wanted[i].GetName(), e.Cluster.Explain(err))
 			}
 			return nil
 		})
@@ -124,31 +125,8 @@ func (e *Env) refusedObjects(ctx context.Context, wanted []unstructured.Unstruct
 	var out []Object
 	for i, why := range reasons {
 		if why != "" {
-			out = append(out, objectOf(&wanted[i], e.Namespace, "%s", why))
+			out = append(out, decide.ObjectOf(&wanted[i], e.Namespace, "%s", why))
 		}
 	}
 	return out, nil
-}
-
-func decidePermissions(needed, optional, denied []rights.Request, refused []Object) Finding {
-	var missing, lost []string
-	for _, r := range denied {
-		if slices.Contains(needed, r) {
-			missing = append(missing, r.String())
-		} else {
-			lost = append(lost, r.String())
-		}
-	}
-	slices.Sort(missing)
-	slices.Sort(lost)
-	switch {
-	case len(missing) > 0:
-		return bad("the caller may not: %s", strings.Join(missing, ", ")).about(refused...)
-	case len(refused) > 0:
-		return bad("the API server would refuse %s of the chart", count(len(refused), "object")).about(refused...)
-	case len(lost) > 0:
-		return warn("the caller may not: %s", strings.Join(lost, ", ")).
-			fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
-	}
-	return ok("all %d rights of an installation", len(needed)+len(optional))
 }

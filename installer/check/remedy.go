@@ -9,29 +9,14 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
-const (
-	wordNamespace = "{namespace}" // of the controller
-	wordRelease   = "{release}"   // Helm release
-	wordNodes     = "{nodes}"     // of the finding, separated by commas
-	wordWorkload  = "{workload}"  // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
-	wordService   = "{service}"   // the first Service of the finding: -n NAMESPACE NAME
-	wordAPI       = "{api-url}"   // of CloudStack, over TLS
-)
-
-// Commands that show what the controller says.
-const (
-	showLog  = "kubectl -n " + wordNamespace + " logs -l app.kubernetes.io/instance=" + wordRelease + " --tail=-1"
-	restart  = "kubectl -n " + wordNamespace + " rollout restart deployment,daemonset -l app.kubernetes.io/instance=" + wordRelease
-	showPods = "kubectl -n " + wordNamespace + " describe pods -l app.kubernetes.io/instance=" + wordRelease
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // inDocs are the words of the documentation.
 var inDocs = strings.NewReplacer(
-	wordNamespace, "NAMESPACE", wordRelease, "RELEASE", wordNodes, "NODE", wordWorkload, "-n NAMESPACE KIND/NAME", wordService, "-n NAMESPACE NAME",
-	wordAPI, "https://HOST/client/api",
+	decide.WordNamespace, "NAMESPACE", decide.WordRelease, "RELEASE", decide.WordNodes, "NODE", decide.WordWorkload, "-n NAMESPACE KIND/NAME", decide.WordService, "-n NAMESPACE NAME",
+	decide.WordAPI, "https://HOST/client/api",
 )
 
 // ownCommand finds a command line of csccm in a remedy.
@@ -72,7 +57,7 @@ func (e *Env) fill(remedy string, objects []Object) string {
 	workload := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + strings.ToLower(o.Kind) + "/" + o.Name }, "Deployment", "DaemonSet")
 	service := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + o.Name }, "Service")
 	return strings.NewReplacer(
-		wordNamespace, e.Namespace, wordRelease, e.Release, wordNodes, strings.Join(nodes, ","), wordWorkload, workload, wordService, service, wordAPI, api,
+		decide.WordNamespace, e.Namespace, decide.WordRelease, e.Release, decide.WordNodes, strings.Join(nodes, ","), decide.WordWorkload, workload, decide.WordService, service, decide.WordAPI, api,
 	).Replace(remedy)
 }
 

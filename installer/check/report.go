@@ -46,7 +46,7 @@ func (c *Check) result(f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category, Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
 		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,
-		DurationMs: took.Milliseconds(), Unfinished: f.unfinished,
+		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
 	if r.Outcome == "" {
 		r.Outcome = Failed

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -27,21 +28,21 @@ func sample(t *testing.T) Report {
 	for _, n := range strings.Split("abcdefghijklm", "") {
 		nodes = append(nodes, Object{Kind: "Node", Name: "worker-" + n, Message: "not-external (/flagz: --cloud-provider=\"\")"})
 	}
-	long := made("T-002", SeverityWarning, bad("13 of 13 nodes without it").about(nodes...).evidence("distribution", "kubeadm"))
+	long := made("T-002", SeverityWarning, decide.Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
 	long.Remedy = "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`"
 	return run(t.Context(), &Env{}, []Check{
-		made("T-001", SeverityFatal, ok("v1.37.1 at https://192.0.2.1:6443").evidence("version", "v1.37.1")),
+		made("T-001", SeverityFatal, decide.Passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
 		long,
-		made("T-003", SeverityError, bad("nobody holds a lease").fix("look at the log")),
-		made("T-004", SeverityError, ok(""), "T-003"),
-		made("T-005", SeverityError, unknown("could not be read")),
+		made("T-003", SeverityError, decide.Problemf("nobody holds a lease").Fix("look at the log")),
+		made("T-004", SeverityError, decide.Passf(""), "T-003"),
+		made("T-005", SeverityError, decide.Unknownf("could not be read")),
 	}, Selection{Phase: PhaseInstalled}, nil)
 }
 
 // What could not be found out is not success, and the API server's version is no finding about a controller.
 func TestNothingCouldBeJudged(t *testing.T) {
 	t.Parallel()
-	version, dark, na := made("K8S-001", SeverityFatal, ok("v1.37.1")), made("T-001", SeverityError, unknown("forbidden").fix("ask for the right")), made("T-002", SeverityError, skip("none"))
+	version, dark, na := made("K8S-001", SeverityFatal, decide.Passf("v1.37.1")), made("T-001", SeverityError, decide.Unknownf("forbidden").Fix("ask for the right")), made("T-002", SeverityError, decide.Skipf("none"))
 	for name, tc := range map[string]struct {
 		checks []Check
 		err    string
@@ -50,8 +51,8 @@ func TestNothingCouldBeJudged(t *testing.T) {
 		"unknown and skipped":  {[]Check{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden"},
 		"all skipped":          {[]Check{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none"},
 		"only the version":     {[]Check{version}, ""},
-		"one is judged":        {[]Check{dark, made("T-003", SeverityError, ok(""))}, ""},
-		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, bad(""))}, "exit code 3"},
+		"one is judged":        {[]Check{dark, made("T-003", SeverityError, decide.Passf(""))}, ""},
+		"one is judged, badly": {[]Check{dark, made("T-003", SeverityError, decide.Problemf(""))}, "exit code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,18 +77,18 @@ func TestExitCodes(t *testing.T) {
 		severity      Severity
 		plain, strict int
 	}{
-		{"ok", ok(""), SeverityError, 0, 0},
-		{"failed", bad(""), SeverityError, 3, 3},
-		{"fatal", bad(""), SeverityFatal, 3, 3},
-		{"warning", bad(""), SeverityWarning, 0, 4},
-		{"explicit warning", warn(""), SeverityError, 0, 4},
-		{"skipped", skip(""), SeverityError, 0, 0},
-		{"unknown", unknown(""), SeverityError, 0, 4},
+		{"ok", decide.Passf(""), SeverityError, 0, 0},
+		{"failed", decide.Problemf(""), SeverityError, 3, 3},
+		{"fatal", decide.Problemf(""), SeverityFatal, 3, 3},
+		{"warning", decide.Problemf(""), SeverityWarning, 0, 4},
+		{"explicit warning", decide.Warnf(""), SeverityError, 0, 4},
+		{"skipped", decide.Skipf(""), SeverityError, 0, 0},
+		{"unknown", decide.Unknownf(""), SeverityError, 0, 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, ok(""))}, Selection{}, nil)
+			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
 			require.Equal(t, tt.plain, r.ExitCode(SeverityError))
 			require.Equal(t, tt.strict, r.ExitCode(SeverityWarning))
 			err := r.Err(SeverityWarning)
@@ -260,7 +261,7 @@ func TestMinimumIsTheChartsOwn(t *testing.T) {
 		KubeVersion string `json:"kubeVersion"`
 	}
 	require.NoError(t, yaml.Unmarshal(raw, &chart))
-	minor, known := minorOf(strings.TrimPrefix(chart.KubeVersion, ">="))
+	minor, known := decide.MinorOf(strings.TrimPrefix(chart.KubeVersion, ">="))
 	require.True(t, known, chart.KubeVersion)
-	require.Equal(t, minMinor, minor)
+	require.Equal(t, decide.MinMinor, minor)
 }

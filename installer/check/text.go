@@ -6,6 +6,8 @@ package check
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -76,7 +78,7 @@ func (c Result) text(o TextOptions) string {
 		b.WriteString(s.Indented(pad+"- ", indent+2, text))
 	}
 	if o.Verbose {
-		for _, k := range sortedKeys(c.Evidence) {
+		for _, k := range slices.Sorted(maps.Keys(c.Evidence)) {
 			b.WriteString(s.Indented(pad+s.Paint(report.Faint, k+":")+" ", indent+len(k)+2, c.Evidence[k]))
 		}
 	}

@@ -61,9 +61,9 @@ type Impact string
 
 // Impacts, from harmless to harmful.
 const (
-	ImpactNone       Impact = "none"
-	ImpactShortGap   Impact = "short gap"
-	ImpactNewAddress Impact = "new address"
+	ImpactNone              Impact = "none"
+	ImpactBriefInterruption Impact = "brief interruption"
+	ImpactNewAddress        Impact = "new address"
 )
 
 // Writer says who sets an annotation.

@@ -15,24 +15,16 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/pkg/version"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-const (
-	defaultTimeout    = 60 * time.Second
-	defaultJobTimeout = 10 * time.Minute
-	defaultRateLimit  = 20
-	defaultRateBurst  = 40
-	maxConnsPerHost   = 16
-)
+const maxConnsPerHost = 16
 
 // Client calls one CloudStack API as one user. It is safe for concurrent use.
 type Client struct {
 	access     atomic.Pointer[access]
 	timeout    time.Duration // of one HTTP call
 	jobTimeout time.Duration
-	userAgent  string
-	noKeys     bool // send neither keys nor session (integration port)
 
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
@@ -62,18 +54,11 @@ func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.base = rt }
 }
 
-// WithUserAgent replaces the User-Agent header, csccm/VERSION by default.
-func WithUserAgent(ua string) Option { return func(c *Client) { c.userAgent = ua } }
-
 // WithClock replaces the clock that retries, rate limit and job polls go by.
 func WithClock(cl clock.Clock) Option { return func(c *Client) { c.clock = cl } }
 
 // WithObserver calls f after every HTTP exchange. f must be fast and safe for concurrent use.
 func WithObserver(f func(Observation)) Option { return func(c *Client) { c.observer = f } }
-
-// WithoutCredentials makes a client that sends no credentials: for CloudStack's
-// integration port, which serves everything as root to whoever reaches it.
-func WithoutCredentials() Option { return func(c *Client) { c.noKeys = true } }
 
 // WithWriteGate makes the client ask before every try of a call that changes something. The call is not sent
 // when the gate has an error; else leave is called when the answer is there.
@@ -105,38 +90,35 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.noKeys {
-		if err := cfg.requireKeys(); err != nil {
-			return nil, &ConfigError{err}
-		}
-		a := *c.access.Load()
-		a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
-		c.access.Store(&a)
+	if err := cfg.ValidateKeys(); err != nil {
+		return nil, err
 	}
+	a := *c.access.Load()
+	a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
+	c.access.Store(&a)
 	return c, nil
 }
 
 // newClient makes a client without credentials.
 func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if cfg == nil {
-		return nil, &ConfigError{errors.New("cloudstack: no configuration")}
+		return nil, &ConfigError{Err: errors.New("cloudstack: no configuration")}
 	}
-	endpoint, err := checkURL(cfg.APIURL)
+	endpoint, err := cfg.Endpoint()
 	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("cloudstack: api-url: %w", err)}
+		return nil, &ConfigError{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
 	c := &Client{
 		timeout:    cfg.Timeout,
 		jobTimeout: cfg.JobTimeout,
-		userAgent:  "csccm/" + version.Version,
 		clock:      clock.RealClock{},
 		jitter:     randomJitter,
 	}
 	if c.timeout <= 0 {
-		c.timeout = defaultTimeout
+		c.timeout = cloudconfig.DefaultTimeout
 	}
 	if c.jobTimeout <= 0 {
-		c.jobTimeout = defaultJobTimeout
+		c.jobTimeout = cloudconfig.DefaultJobTimeout
 	}
 	for _, o := range opts {
 		o(c)
@@ -151,7 +133,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
-			return nil, &ConfigError{err}
+			return nil, &ConfigError{Err: err}
 		}
 		a.ownBase = true
 	}

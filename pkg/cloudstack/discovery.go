@@ -13,7 +13,6 @@ import (
 // their parameters (names in lower case). It is the exact test for features;
 // the answer is large (some hundred KB), so keep it.
 func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
-	const command = "listApis"
 	type apiJSON struct {
 		Name   string   `json:"name"`
 		Async  flexBool `json:"isasync"`
@@ -21,21 +20,19 @@ func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
 			Name string `json:"name"`
 		} `json:"params"`
 	}
-	// This command ignores paging and answers with the whole list.
-	raw, count, err := listPage[apiJSON](ctx, c, command, "api", nil, callOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if count > len(raw) {
-		return nil, badAnswer(command, "the list is not complete")
-	}
-	apis := make(map[string]API, len(raw))
-	for _, a := range raw {
+	list, err := listWhole(ctx, c, "listApis", "api", nil, func(a *apiJSON) API {
 		params := make(map[string]bool, len(a.Params))
 		for _, p := range a.Params {
 			params[strings.ToLower(p.Name)] = true
 		}
-		apis[a.Name] = API{Name: a.Name, Async: bool(a.Async), Params: params}
+		return API{Name: a.Name, Async: bool(a.Async), Params: params}
+	})
+	if err != nil {
+		return nil, err
+	}
+	apis := make(map[string]API, len(list))
+	for _, a := range list {
+		apis[a.Name] = a
 	}
 	return apis, nil
 }

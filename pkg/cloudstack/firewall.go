@@ -3,7 +3,11 @@
 
 package cloudstack
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"strconv"
+)
 
 // FirewallRuleQuery filters listFirewallRules. An address that is not allocated
 // any more is KindInvalid, an unknown ID KindNotFound.
@@ -35,11 +39,7 @@ func (r *firewallJSON) toRule() FirewallRule {
 func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]FirewallRule, error) {
 	f := filter{}.set("id", q.ID).set("ipaddressid", q.PublicIPID).set("networkid", q.NetworkID).
 		set("projectid", q.ProjectID).flag("listall", q.ListAll)
-	raw, err := listAll(ctx, c, "listFirewallRules", "firewallrule", f, callOptions{}, func(r *firewallJSON) string { return r.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*firewallJSON).toRule), nil
+	return list(ctx, c, "listFirewallRules", "firewallrule", f, func(r *firewallJSON) string { return r.ID }, (*firewallJSON).toRule)
 }
 
 // CreateFirewallRuleRequest opens a port range of an address. StartPort and
@@ -58,33 +58,14 @@ func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleReq
 	if len(r.CIDRs) == 0 {
 		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "source ranges are missing, without which the rule would be open to everyone; name 0.0.0.0/0 if that is meant"}
 	}
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.Firewall.NewCreateFirewallRuleParams(r.PublicIPID, r.Protocol)
-		p.SetCidrlist(r.CIDRs)
-		if r.StartPort != 0 || r.EndPort != 0 {
-			p.SetStartport(r.StartPort)
-			end := r.EndPort
-			if end == 0 {
-				end = r.StartPort
-			}
-			p.SetEndport(end)
-		}
-		answer, err := l.sdk.Firewall.CreateFirewallRule(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{ID: answer.Id, JobID: answer.JobID}, nil
-	})
+	f := filter{"ipaddressid": r.PublicIPID, "protocol": r.Protocol, "cidrlist": joinIDs(r.CIDRs)}
+	if r.StartPort != 0 || r.EndPort != 0 {
+		f["startport"], f["endport"] = strconv.Itoa(r.StartPort), strconv.Itoa(cmp.Or(r.EndPort, r.StartPort))
+	}
+	return c.submit(ctx, command, f)
 }
 
 // DeleteFirewallRule deletes an ingress rule; one that is gone is KindNotFound.
 func (c *Client) DeleteFirewallRule(ctx context.Context, id string) (Submitted, error) {
-	const command = "deleteFirewallRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		answer, err := l.sdk.Firewall.DeleteFirewallRule(l.sdk.Firewall.NewDeleteFirewallRuleParams(id))
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, "deleteFirewallRule", filter{"id": id})
 }

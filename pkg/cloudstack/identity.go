@@ -28,16 +28,12 @@ func (r *roleJSON) toRole() Role {
 
 // ListRoles lists roles: those of exactly this name (case-insensitive), or all for "".
 func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
-	raw, err := listAll(ctx, c, "listRoles", "role", filter{}.set("name", name), callOptions{}, func(r *roleJSON) string { return r.ID })
-	if err != nil {
-		return nil, err
-	}
-	roles := convert(raw, (*roleJSON).toRole)
+	roles, err := list(ctx, c, "listRoles", "role", filter{}.set("name", name), func(r *roleJSON) string { return r.ID }, (*roleJSON).toRole)
 	if name != "" {
 		// The server's filter also finds names that contain this one.
 		roles = slices.DeleteFunc(roles, func(r Role) bool { return !strings.EqualFold(r.Name, name) })
 	}
-	return roles, nil
+	return roles, err
 }
 
 // CreateRole makes a role of a type (Admin, ResourceAdmin, DomainAdmin, User).
@@ -67,24 +63,10 @@ func created(command, id string) error {
 
 // ListRolePermissions lists a role's rules in the order in which they apply.
 func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]RolePermission, error) {
-	const command = "listRolePermissions"
-	type permissionJSON struct {
-		ID          string `json:"id"`
-		Rule        string `json:"rule"`
-		Permission  string `json:"permission"`
-		Description string `json:"description"`
-	}
-	// This command knows no paging parameters.
-	raw, count, err := listPage[permissionJSON](ctx, c, command, "rolepermission", filter{"roleid": roleID}, callOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if count > len(raw) {
-		return nil, badAnswer(command, "the list is not complete")
-	}
-	return convert(raw, func(p *permissionJSON) RolePermission {
-		return RolePermission{ID: p.ID, Rule: p.Rule, Permission: strings.ToLower(p.Permission), Description: p.Description}
-	}), nil
+	return listWhole(ctx, c, "listRolePermissions", "rolepermission", filter{"roleid": roleID}, func(p *RolePermission) RolePermission {
+		p.Permission = strings.ToLower(p.Permission)
+		return *p
+	})
 }
 
 // CreateRolePermission appends a rule (letters and *) with permission allow or deny to a role.
@@ -104,49 +86,19 @@ func (c *Client) CreateRolePermission(ctx context.Context, roleID, rule, permiss
 
 // ListDomains lists all domains the caller may see.
 func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
-	type domainJSON struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-		Path string `json:"path"`
-	}
-	raw, err := listAll(ctx, c, "listDomains", "domain", filter{"listall": "true"}, callOptions{}, func(d *domainJSON) string { return d.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, func(d *domainJSON) Domain { return Domain{ID: d.ID, Name: d.Name, Path: d.Path} }), nil
-}
-
-type userJSON struct {
-	ID        string `json:"id"`
-	Username  string `json:"username"`
-	Account   string `json:"account"`
-	AccountID string `json:"accountid"`
-	DomainID  string `json:"domainid"`
-	Domain    string `json:"domain"`
-	State     string `json:"state"`
-	RoleID    string `json:"roleid"`
-	RoleName  string `json:"rolename"`
-	RoleType  string `json:"roletype"`
-	APIKey    string `json:"apikey"`
-}
-
-func (u *userJSON) toUser() User {
-	return User{
-		ID: u.ID, Username: u.Username, Account: u.Account, AccountID: u.AccountID, DomainID: u.DomainID, Domain: u.Domain,
-		State: u.State, RoleID: u.RoleID, RoleName: u.RoleName, RoleType: u.RoleType, APIKey: u.APIKey,
-	}
+	return listAll(ctx, c, "listDomains", "domain", filter{"listall": "true"}, callOptions{}, func(d *Domain) string { return d.ID })
 }
 
 type accountJSON struct {
-	ID       string     `json:"id"`
-	Name     string     `json:"name"`
-	DomainID string     `json:"domainid"`
-	Domain   string     `json:"domain"`
-	RoleID   string     `json:"roleid"`
-	RoleName string     `json:"rolename"`
-	State    string     `json:"state"`
-	Type     flexInt    `json:"accounttype"`
-	Users    []userJSON `json:"user"`
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	DomainID string  `json:"domainid"`
+	Domain   string  `json:"domain"`
+	RoleID   string  `json:"roleid"`
+	RoleName string  `json:"rolename"`
+	State    string  `json:"state"`
+	Type     flexInt `json:"accounttype"`
+	Users    []User  `json:"user"`
 
 	VMs       flexInt `json:"vmtotal"`
 	IPs       flexInt `json:"iptotal"`
@@ -175,7 +127,7 @@ func (a *accountJSON) resources() map[string]int {
 func (a *accountJSON) toAccount() Account {
 	return Account{
 		ID: a.ID, Name: a.Name, DomainID: a.DomainID, Domain: a.Domain, RoleID: a.RoleID, RoleName: a.RoleName,
-		State: a.State, Type: int(a.Type), Users: convert(a.Users, (*userJSON).toUser), Resources: a.resources(),
+		State: a.State, Type: int(a.Type), Users: a.Users, Resources: a.resources(),
 	}
 }
 
@@ -186,14 +138,10 @@ func (c *Client) ListAccounts(ctx context.Context, name, domainID string) ([]Acc
 		by = "keyword" // an unknown name in a domain is an error to the server, not an empty list
 	}
 	f := filter{"listall": "true"}.set(by, name).set("domainid", domainID)
-	raw, err := listAll(ctx, c, "listAccounts", "account", f, callOptions{}, func(a *accountJSON) string { return a.ID })
-	if err != nil {
-		return nil, err
-	}
-	accounts := convert(raw, (*accountJSON).toAccount)
+	accounts, err := list(ctx, c, "listAccounts", "account", f, func(a *accountJSON) string { return a.ID }, (*accountJSON).toAccount)
 	return slices.DeleteFunc(accounts, func(a Account) bool {
 		return name != "" && !strings.EqualFold(a.Name, name) || domainID != "" && a.DomainID != domainID
-	}), nil
+	}), err
 }
 
 // CreateAccountRequest makes an account with one user.
@@ -250,7 +198,7 @@ func (c *Client) CreateAccount(ctx context.Context, r CreateAccountRequest) (*Ac
 func (c *Client) CreateUser(ctx context.Context, r CreateUserRequest) (*User, error) {
 	const command = "createUser"
 	var answer struct {
-		User userJSON `json:"user"`
+		User User `json:"user"`
 	}
 	f := filter{"account": r.Account, "username": r.Username, paramPassword: r.Password, "firstname": r.FirstName, "lastname": r.LastName, "email": r.Email}.
 		set("domainid", r.DomainID)
@@ -260,8 +208,7 @@ func (c *Client) CreateUser(ctx context.Context, r CreateUserRequest) (*User, er
 	if err := created(command, answer.User.ID); err != nil {
 		return nil, err
 	}
-	user := answer.User.toUser()
-	return &user, nil
+	return &answer.User, nil
 }
 
 // ListUsers lists users by exact user name, account and domain; "" means any.
@@ -271,16 +218,12 @@ func (c *Client) ListUsers(ctx context.Context, username, account, domainID stri
 	if account == "" {
 		f["listall"] = "true"
 	}
-	raw, err := listAll(ctx, c, "listUsers", "user", f, callOptions{}, func(u *userJSON) string { return u.ID })
-	if err != nil {
-		return nil, err
-	}
-	users := convert(raw, (*userJSON).toUser)
+	users, err := listAll(ctx, c, "listUsers", "user", f, callOptions{}, func(u *User) string { return u.ID })
 	return slices.DeleteFunc(users, func(u User) bool {
 		return username != "" && !strings.EqualFold(u.Username, username) ||
 			account != "" && !strings.EqualFold(u.Account, account) ||
 			domainID != "" && u.DomainID != domainID
-	}), nil
+	}), err
 }
 
 // GetUserKeys reads a user's keys; both are empty when the user never registered any.
@@ -326,7 +269,7 @@ func (c *Client) DeleteRole(ctx context.Context, id string) error {
 
 // DeleteAccount deletes an account with its users and everything that it owns.
 func (c *Client) DeleteAccount(ctx context.Context, id string) (Submitted, error) {
-	return c.submitPlain(ctx, "deleteAccount", filter{"id": id})
+	return c.submit(ctx, "deleteAccount", filter{"id": id})
 }
 
 // succeed sends a command that answers success alone.
@@ -345,14 +288,5 @@ func (c *Client) succeed(ctx context.Context, command, id string) error {
 
 // AddAccountToProject makes an account a member of a project.
 func (c *Client) AddAccountToProject(ctx context.Context, projectID, account string) (Submitted, error) {
-	const command = "addAccountToProject"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.Project.NewAddAccountToProjectParams(projectID)
-		p.SetAccount(account)
-		answer, err := l.sdk.Project.AddAccountToProject(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, "addAccountToProject", filter{"projectid": projectID, "account": account})
 }

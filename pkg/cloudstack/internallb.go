@@ -55,11 +55,7 @@ func (j *internalJSON) toInternal() InternalLoadBalancer {
 // ListInternalLoadBalancers lists internal load balancers of VPC tiers.
 func (c *Client) ListInternalLoadBalancers(ctx context.Context, q InternalLoadBalancerQuery) ([]InternalLoadBalancer, error) {
 	f := filter{"scheme": "Internal"}.set("id", q.ID).set("networkid", q.NetworkID).set("projectid", q.ProjectID)
-	raw, err := listAll(ctx, c, "listLoadBalancers", "loadbalancer", f, callOptions{}, func(j *internalJSON) string { return j.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*internalJSON).toInternal), nil
+	return list(ctx, c, "listLoadBalancers", "loadbalancer", f, func(j *internalJSON) string { return j.ID }, (*internalJSON).toInternal)
 }
 
 // CreateInternalLoadBalancerRequest makes a port of an address of a tier; Address empty takes a free one.
@@ -75,10 +71,10 @@ func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInterna
 		"name": r.Name, "algorithm": r.Algorithm, "networkid": r.NetworkID, "sourceipaddressnetworkid": r.NetworkID, "scheme": "Internal",
 		"sourceport": strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
 	}.set("description", r.Description).set("sourceipaddress", r.Address)
-	return c.submitPlain(ctx, "createLoadBalancer", f)
+	return c.submit(ctx, "createLoadBalancer", f)
 }
 
 // DeleteInternalLoadBalancer deletes one; one that is gone is KindNotFound.
 func (c *Client) DeleteInternalLoadBalancer(ctx context.Context, id string) (Submitted, error) {
-	return c.submitPlain(ctx, "deleteLoadBalancer", filter{"id": id})
+	return c.submit(ctx, "deleteLoadBalancer", filter{"id": id})
 }

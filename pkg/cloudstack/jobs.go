@@ -59,7 +59,7 @@ func (j *jobJSON) state(jobID string, secrets []string) jobState {
 	return s
 }
 
-// ended tells whether the job will not change any more.
+// ended reports whether the job will not change any more.
 func (s *jobState) ended() bool { return s.Status != JobPending }
 
 // err is the failure of an ended job, nil for a success.
@@ -132,24 +132,13 @@ func (c *Client) runningJobs(ctx context.Context, opts callOptions) (map[string]
 	return running, nil
 }
 
-// submittedJSON is the first answer of an asynchronous command.
-type submittedJSON struct {
-	ID    string `json:"id"`
-	JobID string `json:"jobid"`
-}
-
 // submit sends an asynchronous command and checks that the server has answered with a job.
-func (c *Client) submit(ctx context.Context, command string, send func(*lane) (Submitted, error)) (Submitted, error) {
+func (c *Client) submit(ctx context.Context, command string, f filter) (Submitted, error) {
 	var s Submitted
-	err := c.withSDK(ctx, command, callOptions{}, func(l *lane) error {
-		var err error
-		s, err = send(l)
-		return err
-	})
-	switch {
-	case err != nil:
+	if err := c.custom(ctx, command, f, callOptions{}, &s); err != nil {
 		return Submitted{}, err
-	case s.JobID == "":
+	}
+	if s.JobID == "" {
 		return s, &Error{
 			Kind: KindTransient, Command: command, HTTPCode: http.StatusOK,
 			Text: "the answer names no job", MayHaveHappened: true,

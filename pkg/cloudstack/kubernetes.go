@@ -30,15 +30,11 @@ func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) (
 		} `json:"virtualmachines"`
 	}
 	f := filter{}.set("projectid", projectID)
-	raw, err := listAll(ctx, c, "listKubernetesClusters", "kubernetescluster", f, callOptions{}, func(k *clusterJSON) string { return k.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, func(k *clusterJSON) KubernetesCluster {
+	return list(ctx, c, "listKubernetesClusters", "kubernetescluster", f, func(k *clusterJSON) string { return k.ID }, func(k *clusterJSON) KubernetesCluster {
 		out := KubernetesCluster{ID: k.ID, Name: k.Name, State: k.State, Type: k.Type, Version: k.Version, NetworkName: k.Network}
 		for i := range k.VMs {
 			out.VMs = append(out.VMs, k.VMs[i].ID)
 		}
 		return out
-	}), nil
+	})
 }

@@ -57,12 +57,12 @@ func (c *Client) CreateStickinessPolicy(ctx context.Context, ruleID string, p St
 		prefix := "param[" + strconv.Itoa(i) + "]."
 		f[prefix+"name"], f[prefix+"value"] = k, p.Params[k]
 	}
-	return c.submitPlain(ctx, "createLBStickinessPolicy", f)
+	return c.submit(ctx, "createLBStickinessPolicy", f)
 }
 
 // DeleteStickinessPolicy removes a policy; one that is gone is KindNotFound.
 func (c *Client) DeleteStickinessPolicy(ctx context.Context, id string) (Submitted, error) {
-	return c.submitPlain(ctx, "deleteLBStickinessPolicy", filter{"id": id})
+	return c.submit(ctx, "deleteLBStickinessPolicy", filter{"id": id})
 }
 
 // ListCertificatesOfRule lists the ids of the certificates bound to a rule, of which there is at most one.
@@ -79,5 +79,5 @@ func (c *Client) ListCertificatesOfRule(ctx context.Context, ruleID string) ([]s
 
 // AssignCertificate binds a certificate to a rule of protocol ssl, in place of another one if there is.
 func (c *Client) AssignCertificate(ctx context.Context, ruleID, certID string) (Submitted, error) {
-	return c.submitPlain(ctx, "assignCertToLoadBalancer", filter{"lbruleid": ruleID, "certid": certID, "forced": "true"})
+	return c.submit(ctx, "assignCertToLoadBalancer", filter{"lbruleid": ruleID, "certid": certID, "forced": "true"})
 }

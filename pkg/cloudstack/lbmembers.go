@@ -17,13 +17,13 @@ type MemberAddress struct {
 // AssignToLoadBalancerRule adds members. It is all or nothing: one VM that is
 // already a member, or cannot be one, fails the job for all.
 func (c *Client) AssignToLoadBalancerRule(ctx context.Context, ruleID string, members []MemberAddress) (Submitted, error) {
-	return c.submitPlain(ctx, "assignToLoadBalancerRule", memberParameters(ruleID, members))
+	return c.submit(ctx, "assignToLoadBalancerRule", memberParameters(ruleID, members))
 }
 
 // RemoveFromLoadBalancerRule removes members: those without IP with all their addresses. VMs that are no
 // members do no harm, addresses that are none fail the job.
 func (c *Client) RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, members []MemberAddress) (Submitted, error) {
-	return c.submitPlain(ctx, "removeFromLoadBalancerRule", memberParameters(ruleID, members))
+	return c.submit(ctx, "removeFromLoadBalancerRule", memberParameters(ruleID, members))
 }
 
 // memberParameters names members by plain parameters: the SDK writes the keys of vmidipmap so that no server

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,6 +37,36 @@ func listAll[T any](ctx context.Context, c *Client, command, object string, para
 			return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "the list is not complete: " + changed}
 		}
 	}
+}
+
+// list is listAll with the entries converted; an empty list is nil.
+func list[R, T any](ctx context.Context, c *Client, command, object string, f filter, key func(*R) string, to func(*R) T) ([]T, error) {
+	raw, err := listAll(ctx, c, command, object, f, callOptions{}, key)
+	return convert(raw, to), err
+}
+
+// listWhole reads a list of a command that ignores paging and answers with everything.
+func listWhole[R, T any](ctx context.Context, c *Client, command, object string, f filter, to func(*R) T) ([]T, error) {
+	raw, count, err := listPage[R](ctx, c, command, object, f, callOptions{})
+	if err == nil && count > len(raw) {
+		err = badAnswer(command, "the list is not complete")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return convert(raw, to), nil
+}
+
+// convert maps the entries of a list; an empty list is nil.
+func convert[R, T any](raw []R, f func(*R) T) []T {
+	if len(raw) == 0 {
+		return nil
+	}
+	out := make([]T, len(raw))
+	for i := range raw {
+		out[i] = f(&raw[i])
+	}
+	return out
 }
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
@@ -158,16 +189,14 @@ func (f filter) flag(name string, on bool) filter {
 // tags adds tag filters. Releases differ in whether several are and-ed or
 // or-ed, so the answer must be filtered with hasTags as well.
 func (f filter) tags(tags map[string]string) filter {
-	i := 0
-	for _, k := range sortedKeys(tags) {
+	for i, k := range slices.Sorted(maps.Keys(tags)) {
 		prefix := "tags[" + strconv.Itoa(i) + "]."
 		f[prefix+"key"], f[prefix+"value"] = k, tags[k]
-		i++
 	}
 	return f
 }
 
-// hasTags tells whether all of want are among got.
+// hasTags reports whether all of want are among got.
 func hasTags(got, want map[string]string) bool {
 	for k, v := range want {
 		if g, ok := got[k]; !ok || g != v {

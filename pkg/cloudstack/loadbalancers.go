@@ -6,6 +6,7 @@ package cloudstack
 import (
 	"context"
 	"slices"
+	"strconv"
 )
 
 // LoadBalancerRuleQuery filters listLoadBalancerRules. Name is exact, Keyword a
@@ -47,34 +48,21 @@ func (r *ruleJSON) toRule() LoadBalancerRule {
 func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQuery) ([]LoadBalancerRule, error) {
 	f := filter{}.set("id", q.ID).set("name", q.Name).set("keyword", q.Keyword).set("publicipid", q.PublicIPID).
 		set("networkid", q.NetworkID).set("virtualmachineid", q.VMID).set("projectid", q.ProjectID).flag("listall", q.ListAll).tags(q.Tags)
-	raw, err := listAll(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, callOptions{}, func(r *ruleJSON) string { return r.ID })
-	if err != nil {
-		return nil, err
-	}
-	rules := convert(raw, (*ruleJSON).toRule)
-	return slices.DeleteFunc(rules, func(r LoadBalancerRule) bool { return !hasTags(r.Tags, q.Tags) }), nil
+	rules, err := list(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, func(r *ruleJSON) string { return r.ID }, (*ruleJSON).toRule)
+	return slices.DeleteFunc(rules, func(r LoadBalancerRule) bool { return !hasTags(r.Tags, q.Tags) }), err
 }
 
 // ListLoadBalancerMembers lists the VMs behind a rule with the addresses used.
 // Destroyed VMs are not among them, stopped ones are.
 func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
-	const command = "listLoadBalancerRuleInstances"
 	type memberJSON struct {
 		VM        vmJSON   `json:"loadbalancerruleinstance"`
 		Addresses []string `json:"lbvmipaddresses"`
 	}
-	// This command ignores paging and answers with the whole list.
 	f := filter{"id": ruleID, "lbvmips": "true"}
-	raw, count, err := listPage[memberJSON](ctx, c, command, "lbrulevmidip", f, callOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if count > len(raw) {
-		return nil, badAnswer(command, "the list is not complete")
-	}
-	return convert(raw, func(m *memberJSON) LoadBalancerMember {
+	return listWhole(ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip", f, func(m *memberJSON) LoadBalancerMember {
 		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: VMState(m.VM.State), Addresses: m.Addresses}
-	}), nil
+	})
 }
 
 // CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves
@@ -91,31 +79,14 @@ type CreateLoadBalancerRuleRequest struct {
 // CreateLoadBalancerRule makes a rule. Rules of one address should be made one
 // after the other; the server locks them with long sleeps.
 func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
-	const command = "createLoadBalancerRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.LoadBalancer.NewCreateLoadBalancerRuleParams(r.Algorithm, r.Name, r.PrivatePort, r.PublicPort)
-		p.SetOpenfirewall(r.OpenFirewall)
-		if r.PublicIPID != "" {
-			p.SetPublicipid(r.PublicIPID)
-		}
-		if r.NetworkID != "" {
-			p.SetNetworkid(r.NetworkID)
-		}
-		if r.Protocol != "" {
-			p.SetProtocol(r.Protocol)
-		}
-		if r.Description != "" {
-			p.SetDescription(r.Description)
-		}
-		if r.CIDRs != nil {
-			p.SetCidrlist(r.CIDRs)
-		}
-		answer, err := l.sdk.LoadBalancer.CreateLoadBalancerRule(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{ID: answer.Id, JobID: answer.JobID}, nil
-	})
+	f := filter{
+		"algorithm": r.Algorithm, "name": r.Name, "publicport": strconv.Itoa(r.PublicPort), "privateport": strconv.Itoa(r.PrivatePort),
+		"openfirewall": strconv.FormatBool(r.OpenFirewall),
+	}.set("publicipid", r.PublicIPID).set("networkid", r.NetworkID).set("protocol", r.Protocol).set("description", r.Description)
+	if r.CIDRs != nil {
+		f["cidrlist"] = joinIDs(r.CIDRs)
+	}
+	return c.submit(ctx, "createLoadBalancerRule", f)
 }
 
 // UpdateLoadBalancerRuleRequest changes a rule in place. Send Protocol always:
@@ -127,40 +98,14 @@ type UpdateLoadBalancerRuleRequest struct {
 
 // UpdateLoadBalancerRule changes name, algorithm, protocol, description or source ranges.
 func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalancerRuleRequest) (Submitted, error) {
-	const command = "updateLoadBalancerRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.LoadBalancer.NewUpdateLoadBalancerRuleParams(r.ID)
-		if r.Name != "" {
-			p.SetName(r.Name)
-		}
-		if r.Algorithm != "" {
-			p.SetAlgorithm(r.Algorithm)
-		}
-		if r.Protocol != "" {
-			p.SetProtocol(r.Protocol)
-		}
-		if r.Description != "" {
-			p.SetDescription(r.Description)
-		}
-		if r.CIDRs != nil {
-			p.SetCidrlist(*r.CIDRs)
-		}
-		answer, err := l.sdk.LoadBalancer.UpdateLoadBalancerRule(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	f := filter{"id": r.ID}.set("name", r.Name).set("algorithm", r.Algorithm).set("protocol", r.Protocol).set("description", r.Description)
+	if r.CIDRs != nil {
+		f["cidrlist"] = joinIDs(*r.CIDRs)
+	}
+	return c.submit(ctx, "updateLoadBalancerRule", f)
 }
 
 // DeleteLoadBalancerRule deletes a rule; one that is gone is KindNotFound.
 func (c *Client) DeleteLoadBalancerRule(ctx context.Context, id string) (Submitted, error) {
-	const command = "deleteLoadBalancerRule"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		answer, err := l.sdk.LoadBalancer.DeleteLoadBalancerRule(l.sdk.LoadBalancer.NewDeleteLoadBalancerRuleParams(id))
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, "deleteLoadBalancerRule", filter{"id": id})
 }

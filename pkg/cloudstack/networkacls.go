@@ -53,11 +53,7 @@ func (a *aclJSON) toACL() NetworkACL {
 // ListNetworkACLs lists items of network ACL lists.
 func (c *Client) ListNetworkACLs(ctx context.Context, q NetworkACLQuery) ([]NetworkACL, error) {
 	f := filter{}.set("id", q.ID).set("aclid", q.ListID).set("projectid", q.ProjectID)
-	raw, err := listAll(ctx, c, "listNetworkACLs", "networkacl", f, callOptions{}, func(a *aclJSON) string { return a.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*aclJSON).toACL), nil
+	return list(ctx, c, "listNetworkACLs", "networkacl", f, func(a *aclJSON) string { return a.ID }, (*aclJSON).toACL)
 }
 
 // CreateNetworkACLRequest lets sources in. Number decides the order of the items of a list, lowest first; it
@@ -80,19 +76,10 @@ func (c *Client) CreateNetworkACL(ctx context.Context, r CreateNetworkACLRequest
 		"aclid": r.ListID, "protocol": r.Protocol, "startport": strconv.Itoa(r.StartPort), "endport": strconv.Itoa(r.EndPort),
 		"cidrlist": joinIDs(r.CIDRs), "number": strconv.Itoa(r.Number), "traffictype": "Ingress", "action": "Allow",
 	}.set("reason", r.Reason)
-	return c.submitPlain(ctx, command, f)
+	return c.submit(ctx, command, f)
 }
 
 // DeleteNetworkACL deletes an item; one that is gone is KindNotFound.
 func (c *Client) DeleteNetworkACL(ctx context.Context, id string) (Submitted, error) {
-	return c.submitPlain(ctx, "deleteNetworkACL", filter{"id": id})
-}
-
-// submitPlain sends an asynchronous command with plain parameters.
-func (c *Client) submitPlain(ctx context.Context, command string, f filter) (Submitted, error) {
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		var answer submittedJSON
-		err := l.request(command, f, &answer)
-		return Submitted(answer), err
-	})
+	return c.submit(ctx, "deleteNetworkACL", filter{"id": id})
 }

@@ -66,9 +66,5 @@ func (n *networkJSON) toNetwork() Network {
 func (c *Client) ListNetworks(ctx context.Context, q NetworkQuery) ([]Network, error) {
 	f := filter{}.set("id", q.ID).set("zoneid", q.ZoneID).set("projectid", q.ProjectID).
 		set("keyword", q.Keyword).flag("listall", q.ListAll)
-	raw, err := listAll(ctx, c, "listNetworks", "network", f, callOptions{}, func(n *networkJSON) string { return n.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*networkJSON).toNetwork), nil
+	return list(ctx, c, "listNetworks", "network", f, func(n *networkJSON) string { return n.ID }, (*networkJSON).toNetwork)
 }

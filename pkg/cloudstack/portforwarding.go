@@ -39,9 +39,5 @@ func (p *portForwardingJSON) toPortForwarding() PortForwarding {
 // ListPortForwardings lists port forwardings.
 func (c *Client) ListPortForwardings(ctx context.Context, q PortForwardingQuery) ([]PortForwarding, error) {
 	f := filter{}.set("ipaddressid", q.PublicIPID).set("projectid", q.ProjectID)
-	raw, err := listAll(ctx, c, "listPortForwardingRules", "portforwardingrule", f, callOptions{}, func(p *portForwardingJSON) string { return p.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*portForwardingJSON).toPortForwarding), nil
+	return list(ctx, c, "listPortForwardingRules", "portforwardingrule", f, func(p *portForwardingJSON) string { return p.ID }, (*portForwardingJSON).toPortForwarding)
 }

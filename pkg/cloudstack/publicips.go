@@ -52,12 +52,8 @@ func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP
 	if q.AllocatedOnly != nil {
 		f["allocatedonly"] = strconv.FormatBool(*q.AllocatedOnly)
 	}
-	raw, err := listAll(ctx, c, "listPublicIpAddresses", "publicipaddress", f, callOptions{}, func(p *publicIPJSON) string { return p.ID })
-	if err != nil {
-		return nil, err
-	}
-	ips := convert(raw, (*publicIPJSON).toPublicIP)
-	return slices.DeleteFunc(ips, func(p PublicIP) bool { return !hasTags(p.Tags, q.Tags) }), nil
+	ips, err := list(ctx, c, "listPublicIpAddresses", "publicipaddress", f, func(p *publicIPJSON) string { return p.ID }, (*publicIPJSON).toPublicIP)
+	return slices.DeleteFunc(ips, func(p PublicIP) bool { return !hasTags(p.Tags, q.Tags) }), err
 }
 
 // AssociateIPRequest acquires a public IP address for a network or a VPC.
@@ -69,25 +65,11 @@ type AssociateIPRequest struct {
 // AssociateIP acquires a public IP address. Calls of one account should come
 // one after the other; the server locks them with long sleeps.
 func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitted, error) {
-	const command = "associateIpAddress"
-	// By the custom service: the SDK's type has no customjobid.
-	f := filter{}.set("networkid", r.NetworkID).set("vpcid", r.VPCID).set("projectid", r.ProjectID).
-		set("ipaddress", r.Address).set("customjobid", r.CustomJobID)
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		var answer submittedJSON
-		err := l.request(command, f, &answer)
-		return Submitted(answer), err
-	})
+	return c.submit(ctx, "associateIpAddress", filter{}.set("networkid", r.NetworkID).set("vpcid", r.VPCID).set("projectid", r.ProjectID).
+		set("ipaddress", r.Address).set("customjobid", r.CustomJobID))
 }
 
 // DisassociateIP releases an address; its rules and tags go with it.
 func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, error) {
-	const command = "disassociateIpAddress"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		answer, err := l.sdk.Address.DisassociateIpAddress(l.sdk.Address.NewDisassociateIpAddressParams(id))
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, "disassociateIpAddress", filter{"id": id})
 }

@@ -5,21 +5,14 @@ package cloudstack
 
 import (
 	"context"
-	"maps"
 	"slices"
+	"strconv"
 )
 
 // CreateTags tags resources of one type (UserVm, LoadBalancer, PublicIpAddress, FirewallRule ...).
 // A key that a resource already has fails the job for all.
 func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (Submitted, error) {
-	const command = "createTags"
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		answer, err := l.sdk.Resourcetags.CreateTags(l.sdk.Resourcetags.NewCreateTagsParams(ids, resourceType, tags))
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, "createTags", filter{"resourcetype": resourceType, "resourceids": joinIDs(ids)}.tags(tags))
 }
 
 // TagQuery selects tags; empty fields select all.
@@ -48,19 +41,9 @@ func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []stri
 	if len(keys) == 0 {
 		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "tag keys are missing, without which all tags would go"}
 	}
-	tags := make(map[string]string, len(keys))
-	for _, k := range keys {
-		tags[k] = "" // the SDK leaves an empty value out; a missing one matches any
+	f := filter{"resourcetype": resourceType, "resourceids": joinIDs(ids)}
+	for i, k := range slices.Sorted(slices.Values(keys)) {
+		f["tags["+strconv.Itoa(i)+"].key"] = k // without a value, which would have to match
 	}
-	return c.submit(ctx, command, func(l *lane) (Submitted, error) {
-		p := l.sdk.Resourcetags.NewDeleteTagsParams(ids, resourceType)
-		p.SetTags(tags)
-		answer, err := l.sdk.Resourcetags.DeleteTags(p)
-		if err != nil {
-			return Submitted{}, err
-		}
-		return Submitted{JobID: answer.JobID}, nil
-	})
+	return c.submit(ctx, command, f)
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

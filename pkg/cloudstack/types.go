@@ -67,13 +67,18 @@ type NIC struct {
 
 // Zone is an availability zone.
 type Zone struct {
-	ID, Name, NetworkType, AllocationState string
+	ID              string `json:"id"`
+	Name            string `json:"name"`
+	NetworkType     string `json:"networktype"`
+	AllocationState string `json:"allocationstate"`
 }
 
 // Project is a CloudStack project.
 type Project struct {
-	ID, Name, State string
-	DomainID        string
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	DomainID string `json:"domainid"`
 }
 
 // Network is a guest network.
@@ -92,7 +97,7 @@ type Network struct {
 	ServiceProviders map[string][]string
 }
 
-// HasService tells whether the network's offering has the named service.
+// HasService reports whether the network's offering has the named service.
 func (n *Network) HasService(name string) bool { _, ok := n.Services[name]; return ok }
 
 // PublicIP is a public IP address.
@@ -171,7 +176,10 @@ type (
 	}
 	// RolePermission is one rule of a role; Permission is allow or deny.
 	RolePermission struct {
-		ID, Rule, Permission, Description string
+		ID          string `json:"id"`
+		Rule        string `json:"rule"`
+		Permission  string `json:"permission"`
+		Description string `json:"description"`
 	}
 	// Account owns resources; Type is 0 user, 1 root admin, 2 domain admin, 3 resource admin.
 	Account struct {
@@ -183,9 +191,17 @@ type (
 	}
 	// User is one login of an account; APIKey is empty while it has no keys.
 	User struct {
-		ID, Username, Account, AccountID, DomainID, Domain, State string
-		RoleID, RoleName, RoleType                                string
-		APIKey                                                    string
+		ID        string `json:"id"`
+		Username  string `json:"username"`
+		Account   string `json:"account"`
+		AccountID string `json:"accountid"`
+		DomainID  string `json:"domainid"`
+		Domain    string `json:"domain"`
+		State     string `json:"state"`
+		RoleID    string `json:"roleid"`
+		RoleName  string `json:"rolename"`
+		RoleType  string `json:"roletype"`
+		APIKey    string `json:"apikey"`
 	}
 	// UserKeys are secret; they print redacted.
 	UserKeys struct {
@@ -193,15 +209,17 @@ type (
 	}
 	// Domain is a domain of accounts; Path is like ROOT/a/b.
 	Domain struct {
-		ID, Name, Path string
+		ID   string `json:"id"`
+		Name string `json:"name"`
+		Path string `json:"path"`
 	}
 )
 
 // Submitted is the first answer of an asynchronous call. ID is the object's id
 // where the call creates one, JobID the job to wait for.
 type Submitted struct {
-	ID    string
-	JobID string
+	ID    string `json:"id"`
+	JobID string `json:"jobid"`
 }
 
 // JobStatus is the state of an asynchronous job.

@@ -19,7 +19,6 @@ type VMQuery struct {
 	Account, DomainID  string
 	ListAll            bool
 	WithOffering       bool // details=nics,servoff instead of details=nics
-	WithTags           bool // no effect on the call: tags always come
 	WithAffinityGroups bool // adds affgrp to details
 }
 
@@ -116,21 +115,5 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 		set("account", q.Account).set("domainid", q.DomainID).
 		set("zoneid", q.ZoneID).set("projectid", q.ProjectID).set("networkid", q.NetworkID).
 		flag("listall", q.ListAll)
-	raw, err := listAll(ctx, c, "listVirtualMachines", "virtualmachine", f, callOptions{}, func(v *vmJSON) string { return v.ID })
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, (*vmJSON).toVM), nil
-}
-
-// convert maps raw list entries; an empty list is nil.
-func convert[R, T any](raw []R, f func(*R) T) []T {
-	if len(raw) == 0 {
-		return nil
-	}
-	out := make([]T, len(raw))
-	for i := range raw {
-		out[i] = f(&raw[i])
-	}
-	return out
+	return list(ctx, c, "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID }, (*vmJSON).toVM)
 }

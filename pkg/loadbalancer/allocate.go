@@ -181,7 +181,7 @@ func (r *Reconciler) finishAllocation(ctx context.Context, t *task, p annotation
 	if err := r.save(ctx, t); err != nil {
 		return none, err
 	}
-	t.notify(Notice{Reason: ReasonAllocatedAddress, Message: "acquired address " + rec.IP})
+	t.notify(Notice{Reason: ReasonAddressAllocated, Message: "acquired address " + rec.IP})
 	return rec, nil
 }
 
@@ -230,7 +230,7 @@ func (r *Reconciler) tagged(t *task, err error) bool {
 		return true
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		if !r.noTags.Swap(true) {
-			t.notify(Notice{Warning: true, Reason: ReasonTagsRefused, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
+			t.notify(Notice{Warning: true, Reason: ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
 		}
 		return false
 	default:

@@ -176,7 +176,7 @@ func (ap *applier) ended(ctx context.Context, j *pendingJob, err error) error {
 		}
 	case OpenFirewall, OpenACL:
 		if len(j.act.Replaces) > 0 {
-			ap.t.notify(Notice{Reason: ReasonShortGap, Message: portsText(*j.act.Firewall) + " was closed for a moment for " + strings.Join(j.act.Firewall.CIDRs, ",") +
+			ap.t.notify(Notice{Reason: ReasonBriefInterruption, Message: portsText(*j.act.Firewall) + " was closed for a moment for " + strings.Join(j.act.Firewall.CIDRs, ",") +
 				": its old rule let in more than it may now, and CloudStack could not have both"})
 		}
 	default:

@@ -118,7 +118,7 @@ func (t *task) noteTags() {
 		return
 	}
 	if t.mem.untagged++; t.mem.untagged > 1 {
-		t.notify(Notice{Warning: true, Reason: ReasonTagsFailed, Message: fmt.Sprintf(
+		t.notify(Notice{Warning: true, Reason: ReasonTaggingFailed, Message: fmt.Sprintf(
 			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.tagErr)})
 	}
 }

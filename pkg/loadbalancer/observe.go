@@ -316,7 +316,7 @@ func (r *Reconciler) classify(in *cloudstack.LoadBalancerRule, t *task, a *Addre
 			out.Owner = Mine
 		default:
 			out.Owner = Unknown
-			t.notify(Notice{Warning: true, Reason: ReasonUnprovenRule, Message: fmt.Sprintf(
+			t.notify(Notice{Warning: true, Reason: ReasonUnverifiedRule, Message: fmt.Sprintf(
 				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it is left alone", in.Name, in.ID, a.IP)})
 		}
 	}

@@ -108,7 +108,7 @@ func (r *Reconciler) proven(t *task, stored annotation.Records) annotation.Recor
 	current, _ := stored.Proven(r.options.Seal, t.clusters[:1], t.Service.UID)
 	t.former = len(current.Addresses) < len(proven.Addresses)
 	if unproven > 0 {
-		t.notify(Notice{Warning: true, Reason: ReasonUnprovenRecord, Message: fmt.Sprintf(
+		t.notify(Notice{Warning: true, Reason: ReasonUnverifiedRecord, Message: fmt.Sprintf(
 			"ignored %s in the annotations %s and %s: not written by this controller with its current keys", counted(unproven, "record"), annotation.Addresses, annotation.Allocation)})
 	}
 	return proven

@@ -18,14 +18,14 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// ConditionReady on a Service says whether its load balancer is as asked for, and if not, why.
+// ConditionReady on a Service reports whether its load balancer is reconciled, and if not, why.
 const ConditionReady = "csccm.io/LoadBalancerReady"
 
 // Reasons of ConditionReady besides those of refusals.
 const (
-	reasonReady   = "AsAskedFor"
-	reasonWaiting = "Waiting"
-	reasonFailed  = "CloudStackError"
+	reasonReconciled = "Reconciled"
+	reasonWaiting    = "Waiting"
+	reasonFailed     = "CloudStackError"
 )
 
 // maxConditionMessage is the API server's limit for a condition's message.
@@ -34,8 +34,8 @@ const maxConditionMessage = 32768
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
 // succeeded; nil when there is no reason.
 func conditions(unserved *loadbalancer.Notice, err error) []metav1.Condition {
-	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReady}
-	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReady}
+	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReconciled}
+	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReconciled}
 	if err == nil {
 		if unserved != nil {
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(unserved.Reason), unserved.Message

@@ -27,6 +27,7 @@ import (
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // cluster runs the framework's own node controllers on a fake API server.
@@ -64,7 +65,7 @@ func startCluster(t *testing.T, p *Provider, nodes ...*corev1.Node) *cluster {
 	if p.client != nil {
 		p.start(kube, ctx.Done()) // Events go to the API server
 	} else {
-		p.events.Store(newNodeEvents(recorder, p.options.Clock))
+		p.events.Store(event.NewNodes(recorder, p.options.Clock))
 	}
 	p.SetInformers(factory)
 
@@ -189,7 +190,7 @@ func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
 			c.status()
 		}
 		for _, e := range drain(c.events) {
-			if strings.Contains(e, ReasonNodeWithoutVM) {
+			if strings.Contains(e, string(event.NodeWithoutVM)) {
 				events = append(events, e)
 			}
 		}

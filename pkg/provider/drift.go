@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
 const (
@@ -140,7 +141,7 @@ func (lb *loadBalancer) publish(ctx context.Context, s *seenService, do reconcil
 	updated := s.service.DeepCopy()
 	updated.Status.LoadBalancer = *status
 	if _, err := servicehelpers.PatchService(lb.deps.Kube.CoreV1(), s.service, updated); err != nil {
-		return lb.ended(s.service, attemptOf(s.service, nodes), fmt.Errorf("change the status of the Service: %w", err), work{})
+		return lb.ended(s.service, backoff.AttemptOf(s.service, nodesKey(nodes)), fmt.Errorf("change the status of the Service: %w", err), backoff.Work{})
 	}
 	lb.mu.Lock()
 	s.service = updated

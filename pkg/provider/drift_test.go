@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 const (
@@ -147,7 +148,7 @@ func TestNamesOfClusters(t *testing.T) {
 	b.lb.driftRound(t.Context())
 	b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 	b.lb.driftRound(t.Context())
-	assert.Contains(t, b.event(ReasonOrphan), `another cluster called "kubernetes"`)
+	assert.Contains(t, b.event(event.Orphan), `another cluster called "kubernetes"`)
 }
 
 func TestOrphans(t *testing.T) {
@@ -173,11 +174,11 @@ func TestOrphans(t *testing.T) {
 			b.restart()
 			b.events()
 			b.lb.driftRound(t.Context())
-			assert.Empty(t, b.event(ReasonOrphan), "one look is no proof")
+			assert.Empty(t, b.event(event.Orphan), "one look is no proof")
 			assert.Equal(t, want, b.dump())
 			b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 			b.lb.driftRound(t.Context())
-			assert.NotEmpty(t, b.event(ReasonOrphan))
+			assert.NotEmpty(t, b.event(event.Orphan))
 			if clean {
 				want = empty
 			}

@@ -95,11 +95,11 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	ip := b.ip()
 	assert.Contains(t, b.get().Annotations[annotation.Addresses], ip)
 	assert.NotContains(t, b.dump(), "address "+ip+" Allocated "+webTags)
-	assert.Empty(t, b.event(loadbalancer.ReasonTagsFailed), "one failure passes")
+	assert.Empty(t, b.event(loadbalancer.ReasonTaggingFailed), "one failure passes")
 	b.restart()
 	b.mustSync("w1", "w2")
 	b.lb.driftRound(t.Context())
-	event := b.event(loadbalancer.ReasonTagsFailed)
+	event := b.event(loadbalancer.ReasonTaggingFailed)
 	assert.Contains(t, event, "Failed by an injected fault")
 	assert.Contains(t, event, "tag address "+ip)
 
@@ -113,5 +113,5 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 			assert.Equal(t, "test", rules[i].Tags[loadbalancer.TagCluster])
 		}
 	}
-	assert.Empty(t, b.event(loadbalancer.ReasonTagsFailed))
+	assert.Empty(t, b.event(loadbalancer.ReasonTaggingFailed))
 }

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,12 +42,7 @@ func (c *recordsCache) strip(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	taken := map[string]string{}
-	for name := range controllerAnnotations {
-		if value, set := svc.Annotations[name]; set {
-			taken[name] = value
-		}
-	}
+	taken := controllerAnnotations(svc)
 	c.mu.Lock()
 	last := c.byUID[svc.UID]
 	if len(taken) == 0 {
@@ -66,7 +62,7 @@ func (c *recordsCache) strip(obj any) (any, error) {
 			svc.Annotations = nil // none are not always the same, and to the framework a difference is a change
 		}
 	}
-	if changed != nil && !sameAnnotations(last, taken) {
+	if changed != nil && !maps.Equal(last, taken) {
 		changed(svc.UID)
 	}
 	return svc, nil
@@ -75,7 +71,7 @@ func (c *recordsCache) strip(obj any) (any, error) {
 // restore returns the Service with the annotations that strip took out. One that has some was not stripped, and is
 // returned unchanged.
 func (c *recordsCache) restore(svc *corev1.Service) *corev1.Service {
-	if c == nil || hasControllerAnnotation(svc) {
+	if c == nil || len(controllerAnnotations(svc)) > 0 {
 		return svc
 	}
 	c.mu.Lock()
@@ -88,9 +84,7 @@ func (c *recordsCache) restore(svc *corev1.Service) *corev1.Service {
 	if svc.Annotations == nil {
 		svc.Annotations = map[string]string{}
 	}
-	for name, value := range kept {
-		svc.Annotations[name] = value
-	}
+	maps.Copy(svc.Annotations, kept)
 	return svc
 }
 
@@ -107,36 +101,15 @@ func (c *recordsCache) onChange(f func(types.UID)) {
 	c.mu.Unlock()
 }
 
-// controllerAnnotations are the names of the annotations that only the controller writes.
-var controllerAnnotations = func() map[string]bool {
-	out := map[string]bool{}
-	for _, row := range annotation.Table() {
-		if row.Writer == annotation.ByController {
-			out[row.Name] = true
+// controllerAnnotations returns the annotations that only the controller writes.
+func controllerAnnotations(svc *corev1.Service) map[string]string {
+	out := map[string]string{}
+	for name, value := range svc.Annotations {
+		if annotation.WrittenByController(name) {
+			out[name] = value
 		}
 	}
 	return out
-}()
-
-func hasControllerAnnotation(svc *corev1.Service) bool {
-	for name := range controllerAnnotations {
-		if _, set := svc.Annotations[name]; set {
-			return true
-		}
-	}
-	return false
-}
-
-func sameAnnotations(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, value := range a {
-		if other, set := b[name]; !set || other != value {
-			return false
-		}
-	}
-	return true
 }
 
 // followServices prepares the framework's Services informer, before it starts. It is called when the service

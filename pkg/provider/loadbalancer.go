@@ -26,6 +26,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/backoff"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -73,7 +75,7 @@ type loadBalancer struct {
 	orphans    map[string]bool                                 // as found in the last round; the drift loop's own
 	swept      time.Time                                       // the last look for tags of deleted rules; the drift loop's own
 	queue      workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints, or the labels of whose nodes, changed
-	backoff    *backoff
+	backoff    *backoff.Backoff
 	retries    workqueue.TypedDelayingInterface[types.UID] // Services whose wait ends before the framework tries them again
 
 	mu       sync.Mutex
@@ -94,7 +96,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 	lb := &loadBalancer{
 		deps: deps, queue: newEndpointQueue(), seen: map[types.UID]*seenService{}, shown: map[types.UID][]metav1.Condition{}, others: map[string]*otherInventory{},
 		synced: map[types.UID]string{}, doubtful: map[types.UID]bool{}, missing: map[types.UID]time.Time{},
-		backoff: newBackoff(deps.Clock), retries: workqueue.NewTypedDelayingQueue[types.UID](),
+		backoff: backoff.New(deps.Clock), retries: workqueue.NewTypedDelayingQueue[types.UID](),
 	}
 	lb.endpoints.changed = lb.endpointsChanged
 	lb.metrics = newLoadBalancerMetrics()
@@ -111,7 +113,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 		Policy:      deps.Policy,
 		LeaveACLs:   deps.LeaveACLs,
 		Clock:       deps.Clock,
-		Released:    func() { lb.freed(helpedByAddress) },
+		Released:    func() { lb.freed(backoff.ByAddress) },
 		Log: func(service, message string) {
 			klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
 		},
@@ -138,7 +140,7 @@ func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *core
 	defer unlock()
 	svc = lb.deps.Records.restore(svc)
 	if goes(svc) {
-		if wait, err := lb.backoff.held(deletionOf(svc)); wait > 0 {
+		if wait, err := lb.backoff.Held(backoff.DeletionOf(svc)); wait > 0 {
 			return nil, false, err // the last attempt to delete it failed, and the next is not due
 		}
 	}
@@ -180,9 +182,9 @@ func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *c
 	}
 	defer unlock()
 	lb.remember(svc, nodes)
-	if lb.backoff.waiting(svc.UID) {
+	if lb.backoff.Waiting(svc.UID) {
 		// Its next attempt has the new nodes. The framework writes no Event for this error and does not retry.
-		wait, _ := lb.backoff.held(attemptOf(lb.deps.Records.restore(svc), nodes))
+		wait, _ := lb.backoff.Held(backoff.AttemptOf(lb.deps.Records.restore(svc), nodesKey(nodes)))
 		lb.retries.AddAfter(svc.UID, wait)
 		return cloudprovider.ImplementedElsewhere
 	}
@@ -213,9 +215,9 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 		return err
 	}
 	defer unlock()
-	attempt := deletionOf(svc)
-	if wait, err := lb.backoff.held(attempt); wait > 0 {
-		return retryAfter(err, wait)
+	attempt := backoff.DeletionOf(svc)
+	if wait, err := lb.backoff.Held(attempt); wait > 0 {
+		return backoff.RetryAfter(err, wait)
 	}
 	svc = lb.deps.Records.restore(svc)
 	spec, _ := annotation.Parse(svc) // what cannot be parsed must still be deleted
@@ -229,7 +231,7 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 	if err == nil {
 		lb.clearCondition(ctx, svc)
 		lb.drop(svc.UID)
-		lb.freed(helpedByPort)
+		lb.freed(backoff.ByPort)
 	}
 	return lb.ended(svc, attempt, err, workOf(result))
 }
@@ -240,11 +242,11 @@ type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result,
 // nothing while the Service waits after a failure that would only repeat itself.
 func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
 	svc = lb.deps.Records.restore(svc)
-	attempt := attemptOf(svc, nodes)
-	if wait, err := lb.backoff.held(attempt); wait > 0 {
-		return nil, retryAfter(err, wait)
+	attempt := backoff.AttemptOf(svc, nodesKey(nodes))
+	if wait, err := lb.backoff.Held(attempt); wait > 0 {
+		return nil, backoff.RetryAfter(err, wait)
 	}
-	var did work
+	var did backoff.Work
 	status, unserved, err := lb.sync(ctx, svc, nodes, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 		result, err := do(ctx, req)
 		did = workOf(result)
@@ -262,14 +264,14 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
 func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *loadbalancer.Notice, _ error) {
-	events := serviceEvents{lb.deps.Recorder, svc}
+	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
 		return nil, nil, &loadbalancer.RefusalError{Reason: loadbalancer.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
-		events.warn(ReasonSettingWithout, w)
+		events.Warn(event.IgnoredSetting, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
 		return nil, nil, err
@@ -288,7 +290,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		}
 	}
 	complete := false
-	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []loadbalancer.Member, err error) {
+	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []loadbalancer.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
 		return members, reach, err
 	}
@@ -298,7 +300,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
 		unserved = &loadbalancer.Notice{Warning: true, Reason: loadbalancer.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
-		events.notice(*unserved)
+		events.Notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
 	if err != nil {
@@ -306,7 +308,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	req.Reach = reach
 	req.Refresh = func(ctx context.Context) ([]loadbalancer.Member, []loadbalancer.Member, error) {
-		return find(ctx, serviceEvents{}, freshVMAge)
+		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
@@ -327,12 +329,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 }
 
 // tellPlan says in an Event what the policy dry-run keeps from being done.
-func (lb *loadBalancer) tellPlan(events serviceEvents, plan []loadbalancer.Action) {
+func (lb *loadBalancer) tellPlan(events event.Service, plan []loadbalancer.Action) {
 	if len(plan) == 0 {
 		return
 	}
 	text := "dry run, not done: " + loadbalancer.ActionsText(len(plan), plan[0].Label)
-	events.notice(loadbalancer.Notice{Reason: ReasonDryRun, Message: text})
+	events.Notice(loadbalancer.Notice{Reason: event.DryRun, Message: text})
 }
 
 // note remembers how a sync ended.
@@ -354,28 +356,30 @@ func (lb *loadBalancer) forget(uid types.UID) {
 	lb.mu.Unlock()
 }
 
-func workOf(r loadbalancer.Result) work { return work{planned: len(r.Plan), done: r.Done} }
+func workOf(r loadbalancer.Result) backoff.Work {
+	return backoff.Work{Planned: len(r.Plan), Done: r.Done}
+}
 
 // ended makes the error of an attempt the framework's, with an Event where the framework's own says too little.
-func (lb *loadBalancer) ended(svc *corev1.Service, a attempt, err error, did work) error {
+func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error, did backoff.Work) error {
 	if err == nil {
-		if next, wait, ok := lb.backoff.succeeded(svc.UID); ok {
+		if next, wait, ok := lb.backoff.Succeeded(svc.UID); ok {
 			lb.retries.AddAfter(next, wait)
 		}
 		return nil
 	}
 	if refusal, ok := errors.AsType[*loadbalancer.RefusalError](err); ok {
-		serviceEvents{lb.deps.Recorder, svc}.warn(refusal.Reason, refusal.Error())
+		event.Service{Recorder: lb.deps.Recorder, Object: svc}.Warn(refusal.Reason, refusal.Error())
 	}
 	if errors.Is(err, context.Canceled) {
 		return err // the process ends
 	}
-	wait := lb.backoff.failed(a, err, did)
+	wait := lb.backoff.Failed(a, err, did)
 	if cloudstack.IsKind(err, cloudstack.KindTransient) {
 		// The framework only warns of an error that says when to try again; csccm doctor looks for errors.
 		klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(svc), "in", wait.Round(time.Second))
 	}
-	return retryAfter(err, wait)
+	return backoff.RetryAfter(err, wait)
 }
 
 func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec annotation.Spec, members []loadbalancer.Member) (loadbalancer.Request, error) {
@@ -388,6 +392,6 @@ func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec a
 		Members: members,
 		Grants:  grants,
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
-		Notify:  serviceEvents{lb.deps.Recorder, svc}.notice,
+		Notify:  event.Service{Recorder: lb.deps.Recorder, Object: svc}.Notice,
 	}, err
 }

@@ -257,7 +257,7 @@ func (b *bed) sync(nodes ...string) error { return b.syncAs("web", nodes...) }
 
 func (b *bed) syncAs(name string, nodes ...string) error {
 	svc := b.getAs(name)
-	b.lb.backoff.forget(svc.UID) // its time has come
+	b.lb.backoff.Forget(svc.UID) // its time has come
 	status, err := b.lb.EnsureLoadBalancer(b.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func (b *bed) remove() error { return b.removeAs("web") }
 
 func (b *bed) removeAs(name string) error {
 	svc := b.getAs(name)
-	b.lb.backoff.forget(svc.UID) // its time has come
+	b.lb.backoff.Forget(svc.UID) // its time has come
 	_, exists, err := b.lb.GetLoadBalancer(b.killer.life(), "kubernetes", svc)
 	if err != nil || !exists {
 		return err

@@ -46,7 +46,7 @@ func TestServiceLifeCycle(t *testing.T) {
 	require.Len(t, records.Addresses, 1)
 	assert.Empty(t, records.Pending)
 	assert.True(t, records.Addresses[0].Allocated && records.Addresses[0].Tagged)
-	assert.Contains(t, b.event(loadbalancer.ReasonAllocatedAddress), ip)
+	assert.Contains(t, b.event(loadbalancer.ReasonAddressAllocated), ip)
 
 	// A port goes, one comes, a node port changes.
 	b.change(func(s *corev1.Service) {
@@ -326,7 +326,7 @@ accounts:
 	before := b.dump()
 	b.service([]int{80})
 	b.mustSync("w1")
-	assert.NotEmpty(t, b.event(loadbalancer.ReasonTagsRefused))
+	assert.NotEmpty(t, b.event(loadbalancer.ReasonTaggingForbidden))
 	b.restart()
 	b.mustSync("w1")
 	assert.Equal(t, "address Allocated []", of(b.dump(), b.ip())[0])

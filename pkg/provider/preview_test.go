@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 func TestPreview(t *testing.T) {
@@ -66,7 +67,7 @@ func TestPolicies(t *testing.T) {
 	b.service([]int{80, 81})
 	b.mustSync("w1")
 	assert.Equal(t, before, b.dump())
-	assert.Contains(t, b.event(ReasonDryRun), "acquire an address")
+	assert.Contains(t, b.event(event.DryRun), "acquire an address")
 	require.NoError(t, b.remove(), "nothing is there")
 
 	b.options = func(d *loadBalancerDeps) { d.Policy = loadbalancer.PolicyNoDelete }

@@ -22,13 +22,7 @@ type recordKeys struct {
 func (k *recordKeys) use(cfg *cloudstack.Config) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	next := []string{seal.DeriveKey(cfg.SecretKey)}
-	for _, key := range append([]string{cfg.PreviousRecordKey}, k.keys...) {
-		if key != "" && !slices.Contains(next, key) {
-			next = append(next, key)
-		}
-	}
-	k.keys = next
+	k.keys = seal.Keys(cfg.SecretKey, append([]string{cfg.PreviousRecordKey}, k.keys...)...)
 }
 
 func (k *recordKeys) list() []string {

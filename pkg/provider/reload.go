@@ -175,8 +175,8 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 			return &strangerError{sees: len(vms), known: last.Len(), scope: p.inventory.Scope().String()}
 		}
 	}
-	for _, name := range needsRestart(p.config, cfg) {
-		klog.InfoS("A changed value of the cloud-config takes effect when the controller starts anew", "key", name)
+	for _, name := range p.config.NeedsRestart(cfg) {
+		klog.InfoS("A changed value of the cloud-config takes effect when the controller restarts", "key", name)
 	}
 	p.client.Adopt(trial)
 	p.recordKeys.use(cfg)
@@ -192,28 +192,6 @@ type strangerError struct {
 
 func (e *strangerError) Error() string {
 	return fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?", e.known, e.scope, e.sees)
-}
-
-// needsRestart are the keys whose values are read at the start alone and differ.
-func needsRestart(old, now *cloudstack.Config) []string {
-	var out []string
-	for _, k := range []struct {
-		name string
-		same bool
-	}{
-		{"project-id", old.ProjectID == now.ProjectID},
-		{"zone", old.Zone == now.Zone},
-		{"region", old.Region == now.Region},
-		{"cluster-id", old.ClusterID == now.ClusterID},
-		{"timeout", old.Timeout == now.Timeout},
-		{"job-timeout", old.JobTimeout == now.JobTimeout},
-		{"rate-limit", old.RateLimit == now.RateLimit && old.RateBurst == now.RateBurst},
-	} {
-		if !k.same {
-			out = append(out, k.name)
-		}
-	}
-	return out
 }
 
 // digestOf is a fingerprint of all that a client is made of. Nothing secret is kept for the comparison.

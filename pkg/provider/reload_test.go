@@ -172,7 +172,7 @@ func TestNeedsRestart(t *testing.T) {
 	a := cloudstack.DefaultConfig()
 	b := a
 	b.APIKey, b.SecretKey, b.APIURL, b.CAFile, b.SSLNoVerify = "x", "y", "z", "c", true
-	assert.Empty(t, needsRestart(&a, &b))
+	assert.Empty(t, a.NeedsRestart(&b))
 	b.ProjectID, b.Zone, b.Region, b.ClusterID, b.Timeout, b.JobTimeout, b.RateBurst = "p", "z", "r", "c", 1, 1, 1
-	assert.Equal(t, []string{"project-id", "zone", "region", "cluster-id", "timeout", "job-timeout", "rate-limit"}, needsRestart(&a, &b))
+	assert.Equal(t, []string{"project-id", "zone", "region", "timeout", "job-timeout", "rate-burst", "cluster-id"}, a.NeedsRestart(&b))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
 const (
@@ -74,7 +75,7 @@ func (lb *loadBalancer) drop(uid types.UID) {
 	delete(lb.doubtful, uid)
 	lb.pruneLocked()
 	lb.mu.Unlock()
-	lb.backoff.forget(uid)
+	lb.backoff.Forget(uid)
 }
 
 // pruneLocked drops what no living Service uses. It is called with lb.mu held.
@@ -93,8 +94,8 @@ func (lb *loadBalancer) pruneLocked() {
 }
 
 // freed tries a Service again that waits for an address, or a port, since one became free.
-func (lb *loadBalancer) freed(kind helpedBy) {
-	for uid, wait := range lb.backoff.freed(kind) {
+func (lb *loadBalancer) freed(trigger backoff.Trigger) {
+	for uid, wait := range lb.backoff.Freed(trigger) {
 		lb.retries.AddAfter(uid, wait)
 	}
 }
@@ -105,7 +106,7 @@ func (lb *loadBalancer) recordsChanged(uid types.UID) {
 		refusal, ok := errors.AsType[*loadbalancer.RefusalError](err)
 		return ok && refusal.Reason == loadbalancer.ReasonInvalidAnnotation
 	}
-	if wait, ok := lb.backoff.wake(uid, unreadable); ok {
+	if wait, ok := lb.backoff.Wake(uid, unreadable); ok {
 		lb.retries.AddAfter(uid, wait)
 	}
 }
@@ -127,7 +128,7 @@ func (lb *loadBalancer) followRetries(ctx context.Context) {
 func (lb *loadBalancer) retry(ctx context.Context, uid types.UID) {
 	ctx, s, unlock := lb.turnOf(ctx, uid)
 	defer unlock()
-	if s == nil || !lb.backoff.waiting(uid) {
+	if s == nil || !lb.backoff.Waiting(uid) {
 		return
 	}
 	if err := lb.publish(ctx, s, lb.reconciler.Ensure); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
 // current returns the Nodes as the framework's cache has them now. The framework hands out Nodes when something
@@ -58,7 +59,7 @@ func (lb *loadBalancer) labelsChanged(was, is map[string]string) {
 		}
 		// One whose last sync failed because of its nodes waits no longer; after other failures the next attempt has
 		// the new labels.
-		if wait, ok := lb.backoff.wake(uid, func(err error) bool { return helps(err) == helpedByNodes }); ok {
+		if wait, ok := lb.backoff.Wake(uid, func(err error) bool { return backoff.TriggerOf(err) == backoff.ByNodes }); ok {
 			lb.retries.AddAfter(uid, wait)
 		} else {
 			lb.queue.AddAfter(uid, endpointPause)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -275,7 +276,7 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 			k := startCluster(t, p, s.nodes(4)...)
 			k.rounds(3, 4)
 			if c.event != "" {
-				k.eventually("an Event", func() bool { return strings.Contains(k.event(ReasonNodeDeletionRefused), c.event) })
+				k.eventually("an Event", func() bool { return strings.Contains(k.event(string(event.NodeDeletionRefused)), c.event) })
 			}
 			list, err := k.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)

@@ -238,8 +238,6 @@ func (b *bubble) remembered() []string {
 	note("synced", len(lb.synced))
 	note("doubtful", len(lb.doubtful))
 	lb.mu.Unlock()
-	lb.backoff.mu.Lock()
-	note("waits", len(lb.backoff.waits))
-	lb.backoff.mu.Unlock()
+	note("waits", lb.backoff.Len())
 	return out
 }

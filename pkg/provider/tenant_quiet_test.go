@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -155,7 +156,7 @@ func TestTenantWaitingServiceGoes(t *testing.T) {
 		b.edit("default", "plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 		time.Sleep(10 * time.Second)
 		b.count()
-		b.p.lb.freed(helpedByAddress)
+		b.p.lb.freed(backoff.ByAddress)
 		time.Sleep(30 * time.Minute)
 		calls, _ := b.count()
 		assert.NotContains(t, calls, "associateIpAddress")

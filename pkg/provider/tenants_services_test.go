@@ -67,7 +67,7 @@ func (e *tenantEnv) sync(key string) error {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return e.remove(key)
 	}
-	e.lb.backoff.forget(svc.UID) // its time has come
+	e.lb.backoff.Forget(svc.UID) // its time has come
 	status, err := e.lb.EnsureLoadBalancer(e.killer.life(), "kubernetes", svc, nodesNamed(e.nodes...))
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *tenantEnv) mustSync(key string) {
 func (e *tenantEnv) remove(key string) error {
 	e.t.Helper()
 	svc := e.get(key)
-	e.lb.backoff.forget(svc.UID) // its time has come
+	e.lb.backoff.Forget(svc.UID) // its time has come
 	_, exists, err := e.lb.GetLoadBalancer(e.killer.life(), "kubernetes", svc)
 	if err == nil && exists {
 		err = e.lb.EnsureLoadBalancerDeleted(e.killer.life(), "kubernetes", svc)

@@ -12,10 +12,23 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 )
 
 // purpose separates this use of the secret key from every other one (RFC 5869, info).
 const purpose = "csccm record signing key v1"
+
+// Keys returns the signing key that belongs to a CloudStack secret key, followed by the keys of earlier ones, which verify
+// only. Empty and repeated keys are left out.
+func Keys(secret string, earlier ...string) []string {
+	keys := []string{DeriveKey(secret)}
+	for _, key := range earlier {
+		if key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
 
 // DeriveKey returns the signing key that belongs to a CloudStack secret key, as base64. It does not reveal the secret.
 func DeriveKey(secret string) string {

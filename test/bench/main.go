@@ -19,9 +19,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/test/bare"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // part is a benchmark that prints one table.
@@ -39,13 +38,13 @@ var parts = []part{
 
 // bench is the configuration of a run.
 type bench struct {
-	programs testbed.Binaries
+	programs testenv.Binaries
 	plane    string
 	profile  string
 }
 
-func (b *bench) newBed(ctx context.Context, vms, nodes int, profile string) (*bare.Bed, error) {
-	return bare.New(ctx, bare.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile})
+func (b *bench) newEnv(ctx context.Context, vms, nodes int, profile string) (*testenv.Env, error) {
+	return testenv.New(ctx, testenv.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile})
 }
 
 func main() {
@@ -78,7 +77,7 @@ func run(ctx context.Context) error {
 	if b.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
 		return err
 	}
-	if b.programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+	if b.programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
 		return err
 	}
 	fmt.Printf("%s, %d CPUs%s, latency profile %s\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), load(), b.profile)

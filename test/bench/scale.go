@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // ticks is the number of clock ticks per second in /proc/PID/stat. It is the same on every Linux architecture that Go
@@ -25,9 +25,9 @@ type used struct {
 	now, peak int // resident memory, MiB
 }
 
-func usage(x *bare.Bed) (used, error) {
+func usage(env *testenv.Env) (used, error) {
 	var u used
-	pid := strconv.Itoa(x.Controller.PID())
+	pid := strconv.Itoa(env.Controller.PID())
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return u, errors.Join(errors.New("CPU and memory are read from /proc, which exists only on Linux"), err)
@@ -64,37 +64,37 @@ func usage(x *bare.Bed) (used, error) {
 // atScale measures the controller alone: CloudStack answers without latency, and the controller has no rate limit.
 func atScale(ctx context.Context, b *bench) error {
 	const vms, nodes, services, ports = 5000, 1000, 500, 1
-	x, err := b.newBed(ctx, vms, nodes, "instant")
+	env, err := b.newEnv(ctx, vms, nodes, "instant")
 	if err != nil {
 		return err
 	}
-	defer x.Stop()
+	defer env.Stop()
 	header("step", "takes", "CPU of the controller", "memory", "peak", "calls", "polls")
 	var last used
 	measure := func(what string, do func() error) error {
-		x.Spent()
+		env.Spent()
 		begun := time.Now()
 		if err := do(); err != nil {
 			return err
 		}
 		took := time.Since(begun)
-		u, err := usage(x)
+		u, err := usage(env)
 		if err != nil {
 			return err
 		}
-		calls, polled := x.Spent()
+		calls, polled := env.Spent()
 		row(what, seconds(took), seconds(u.cpu-last.cpu), fmt.Sprintf("%d MiB", u.now), fmt.Sprintf("%d MiB", u.peak), calls, polled)
 		last = u
 		return nil
 	}
 	const drift = 30 * time.Second
-	start := func() error { last = used{}; return x.Start(ctx, 0, "--drift-period="+drift.String()) }
+	start := func() error { last = used{}; return env.Start(ctx, 0, "--drift-period="+drift.String()) }
 	settle := func(do func() error) func() error {
 		return func() error {
 			if err := do(); err != nil {
 				return err
 			}
-			return x.Idle(ctx)
+			return env.Idle(ctx)
 		}
 	}
 	steps := []struct {
@@ -103,15 +103,15 @@ func atScale(ctx context.Context, b *bench) error {
 	}{
 		{"start, no Service yet", start},
 		{fmt.Sprintf("%d Services are created", services), settle(func() error {
-			if err := x.Services(ctx, 1, services, ports); err != nil {
+			if err := env.Services(ctx, 1, services, ports); err != nil {
 				return err
 			}
-			return x.Served(ctx, services)
+			return env.Served(ctx, services)
 		})},
 		{"two drift periods of 30 s, nothing to do", func() error { return pause(ctx, 2*drift) }},
-		{"a node joins", settle(func() error { return x.Join(ctx, nodes+1, nodes+1) })},
+		{"a node joins", settle(func() error { return env.Join(ctx, nodes+1, nodes+1) })},
 		{"restart with all of it", settle(start)},
-		{"all Services are deleted", settle(func() error { return x.Clear(ctx) })},
+		{"all Services are deleted", settle(func() error { return env.Clear(ctx) })},
 	}
 	for _, s := range steps {
 		if err := measure(s.what, s.do); err != nil {

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,7 +20,7 @@ import (
 	"github.com/csccm/csccm/test/cloud/suite"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // The exit codes.
@@ -81,7 +82,7 @@ func run(ctx context.Context, interrupted func(), args []string, getenv func(str
 // build gets the programs ready.
 func build(ctx context.Context, s *settings, stderr io.Writer) error {
 	var err error
-	s.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
+	s.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: s.binDir, LDFlags: os.Getenv("CSCCM_LDFLAGS"), Building: func(name string) {
 		_, _ = fmt.Fprintln(stderr, "building", name)
 	}})
 	if err != nil {
@@ -117,9 +118,9 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 		err = writePage(s.out, report.Markdown())
 	}
 	if s.junit != "" && err == nil {
-		var text []byte
-		if text, err = report.JUnit(); err == nil {
-			err = os.WriteFile(s.junit, text, 0o644) // #nosec G306 -- for programs of others
+		var text bytes.Buffer
+		if err = report.WriteJUnit(&text); err == nil {
+			err = os.WriteFile(s.junit, text.Bytes(), 0o644) // #nosec G306 -- for programs of others
 		}
 	}
 	if err != nil {

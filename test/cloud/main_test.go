@@ -16,7 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // log takes what the program says, and calls a function when a line has a text.
@@ -97,7 +97,7 @@ func TestOnly(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	built(t)
-	cloud, err := testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
+	cloud, err := testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // demo is a run of the demo.
@@ -33,10 +33,10 @@ type demo struct {
 
 	dir       string // the folder of this run, which is removed at the end
 	home      string // HOME of the commands, so that they write nothing to the user's home
-	binaries  testbed.Binaries
+	binaries  testenv.Binaries
 	plane     string // the control plane's binary
-	simulator *testbed.Simulator
-	cluster   *testbed.Cluster
+	simulator *testenv.Simulator
+	cluster   *testenv.Cluster
 	// legacyName is the name of the old Service's load balancer.
 	legacyName string
 }
@@ -84,7 +84,7 @@ func (d *demo) run(ctx context.Context) error {
 // build builds the product's programs, then the control plane's.
 func (d *demo) build(ctx context.Context) error {
 	var err error
-	d.binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
+	d.binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: d.binDir, LDFlags: d.ldflags, Building: func(name string) {
 		d.printf("  building %s\n", name)
 	}})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -50,7 +50,7 @@ func (d *demo) rules(ctx context.Context, address string) ([]rule, error) {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	list, err := testbed.Rules(ctx, client, address)
+	list, err := testenv.Rules(ctx, client, address)
 	if err != nil {
 		return nil, err
 	}

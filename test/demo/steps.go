@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // Names in the simulator's example world.
@@ -55,7 +55,7 @@ func (d *demo) startCluster(ctx context.Context) error {
 	d.say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
 		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
 	var err error
-	d.cluster, err = testbed.StartCluster(ctx, testbed.ClusterOptions{
+	d.cluster, err = testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Binary: d.plane, Dir: d.dir}, Controller: d.binaries.Controller,
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *demo) startCloudStack(ctx context.Context) error {
 		return err
 	}
 	d.echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
-	d.simulator, err = testbed.StartSimulator(ctx, testbed.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: []string{"--world", world}})
+	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: []string{"--world", world}})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (d *demo) install(ctx context.Context) error {
 
 // showResult shows the nodes and Services of the first steps again, and the rules in CloudStack.
 func (d *demo) showResult(ctx context.Context) error {
-	err := testbed.Wait(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) error {
+	err := testenv.Wait(ctx, stepLimit, "the Service to get its address", func(ctx context.Context) error {
 		s, err := d.cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, service, metav1.GetOptions{})
 		if err != nil {
 			return err

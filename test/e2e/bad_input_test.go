@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // said is what a command said.
@@ -31,13 +30,13 @@ type said struct {
 }
 
 // csccm runs the command line tool on the API server, with the credentials of a cluster admin.
-func (d *direct) csccm(t *testing.T, env []string, args ...string) said {
+func (env *directEnv) csccm(t *testing.T, environ []string, args ...string) said {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
-	cmd.Env = append([]string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir, "PATH=" + os.Getenv("PATH")}, env...)
-	cmd.Dir = d.dir
+	cmd.Env = append([]string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.dir, "PATH=" + os.Getenv("PATH")}, environ...)
+	cmd.Dir = env.dir
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
@@ -49,9 +48,9 @@ func (d *direct) csccm(t *testing.T, env []string, args ...string) said {
 }
 
 // file writes a file that commands read.
-func (d *direct) file(t *testing.T, name, text string) string {
+func (env *directEnv) file(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(d.dir, name)
+	path := filepath.Join(env.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func (d *direct) file(t *testing.T, name, text string) string {
 }
 
 // state is what commands may change: what is in the cluster, by version, and who changed something in CloudStack.
-func (d *direct) state(t *testing.T) []string {
+func (env *directEnv) state(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	add := func(kind string, err error, items ...metav1.ObjectMeta) {
@@ -70,7 +69,7 @@ func (d *direct) state(t *testing.T) []string {
 			out = append(out, fmt.Sprintf("%s %s/%s %s", kind, items[i].Namespace, items[i].Name, items[i].ResourceVersion))
 		}
 	}
-	core, apps := d.client.CoreV1(), d.client.AppsV1()
+	core, apps := env.Client.CoreV1(), env.Client.AppsV1()
 	nodes, err := core.Nodes().List(t.Context(), metav1.ListOptions{})
 	for i := range nodes.Items {
 		add("Node", err, nodes.Items[i].ObjectMeta)
@@ -89,7 +88,7 @@ func (d *direct) state(t *testing.T) []string {
 			add("ConfigMap", err, configMaps.Items[i].ObjectMeta)
 		}
 	}
-	for _, c := range d.cloud.Ledger().Calls() {
+	for _, c := range env.Cloud.Ledger().Calls() {
 		if !strings.HasPrefix(c.Command, "list") && c.Command != "login" && c.Command != "logout" {
 			out = append(out, "CloudStack "+c.Command)
 		}
@@ -134,24 +133,24 @@ func found(t *testing.T, s said, code, what, fix string) {
 // says what is wrong, why, and how to go on, and leaves everything as it was.
 func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one cluster
 	t.Parallel()
-	d := newDirect(t, 2, plane.Options{})
-	d.register(t, 1, 2, nil)
-	good, err := d.cloud.Config("ccm-a")
+	env := newDirectEnv(t, 2)
+	env.register(t, 1, 2, nil)
+	good, err := env.Cloud.Config("ccm-a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := d.file(t, "good", string(good.Render()))
+	file := env.file(t, "good", string(good.Render()))
 	with := func(change func(c *cloudstack.Config)) string {
 		c := *good
 		change(&c)
 		return string(c.Render())
 	}
-	server := httptest.NewTLSServer(d.cloud.Handler())
+	server := httptest.NewTLSServer(env.Cloud.Handler())
 	t.Cleanup(server.Close)
-	before := d.state(t)
+	before := env.state(t)
 	unchanged := func(t *testing.T) {
 		t.Helper()
-		if now := d.state(t); !slices.Equal(before, now) {
+		if now := env.state(t); !slices.Equal(before, now) {
 			t.Errorf("it was\n%s\nand is\n%s", strings.Join(before, "\n"), strings.Join(now, "\n"))
 		}
 	}
@@ -163,22 +162,22 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		t.Helper()
 		for command, args := range everywhere {
 			t.Run(command, func(t *testing.T) {
-				refused(t, d.csccm(t, nil, slices.Concat([]string{command, "--yes"}, args, more)...), code, what, fix)
+				refused(t, env.csccm(t, nil, slices.Concat([]string{command, "--yes"}, args, more)...), code, what, fix)
 			})
 		}
 		unchanged(t)
 	}
 	t.Run("unreachable cluster", func(t *testing.T) {
 		each(t, 1, "Kubernetes API http://127.0.0.1:1: connection refused", "the API server runs", "--server", "http://127.0.0.1:1")
-		found(t, d.csccm(t, nil, "doctor", "--server", "http://127.0.0.1:1"), "K8S-001", "connection refused", "the API server runs")
+		found(t, env.csccm(t, nil, "doctor", "--server", "http://127.0.0.1:1"), "K8S-001", "connection refused", "the API server runs")
 	})
 	t.Run("no permission", func(t *testing.T) {
 		each(t, 1, `User "nobody" cannot`, "cluster administrator", "--as", "nobody")
-		s := d.csccm(t, nil, "doctor", "--as", "nobody", "--fail-on", "warning")
+		s := env.csccm(t, nil, "doctor", "--as", "nobody", "--fail-on", "warning")
 		if s.code != 3 || strings.Count(s.out, "fix: use a kubeconfig of a cluster administrator") < 3 {
 			t.Errorf("doctor ended with %d:\n%s", s.code, s.out)
 		}
-		if s := d.csccm(t, nil, "status", "--as", "nobody"); strings.Contains(s.out, "not installed") || strings.Count(s.out, "could not be read") < 4 {
+		if s := env.csccm(t, nil, "status", "--as", "nobody"); strings.Contains(s.out, "not installed") || strings.Count(s.out, "could not be read") < 4 {
 			t.Errorf("status says what it cannot know:\n%s", s.out)
 		}
 	})
@@ -193,7 +192,7 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 	}{
 		"broken cloud-config": {config: "[Global]\nsecret-key = canary\nflavour = vanilla\n", what: `unknown key "flavour"`, fix: "correct the", code: 2, check: "CS-001", found: "flavour"},
 		"wrong URL": {
-			config: with(func(c *cloudstack.Config) { c.APIURL = strings.TrimSuffix(d.cloud.URL, "/client/api") + "/elsewhere" }),
+			config: with(func(c *cloudstack.Config) { c.APIURL = strings.TrimSuffix(env.Cloud.URL, "/client/api") + "/elsewhere" }),
 			what:   "is api-url right?", fix: "/client/api", code: 1, check: "CS-001", found: "in place of the API",
 		},
 		"nothing listens there": {
@@ -218,7 +217,7 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bad := d.file(t, "bad", c.config)
+			bad := env.file(t, "bad", c.config)
 			what, fix := c.what, c.fix
 			if c.installs != "" {
 				what = c.installs
@@ -226,25 +225,25 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 			if c.installFix != "" {
 				fix = c.installFix
 			}
-			refused(t, d.csccm(t, nil, "install", "--yes", "--cloud-config", bad), c.code, what, fix)
-			found(t, d.csccm(t, nil, "doctor", "--cloud-config", bad), c.check, c.found, "")
+			refused(t, env.csccm(t, nil, "install", "--yes", "--cloud-config", bad), c.code, what, fix)
+			found(t, env.csccm(t, nil, "doctor", "--cloud-config", bad), c.check, c.found, "")
 			if c.what != "" { // the zone matters to neither
 				for _, command := range []string{"migrate-rules", "takeover"} {
-					refused(t, d.csccm(t, nil, command, "--yes", "--cloud-config", bad), c.code, c.what, c.fix)
+					refused(t, env.csccm(t, nil, command, "--yes", "--cloud-config", bad), c.code, c.what, c.fix)
 				}
 			}
 			unchanged(t)
-			if s := d.csccm(t, nil, "support-bundle", "--cloud-config", bad, "--file", filepath.Join(d.dir, c.check+name)); s.code != 0 {
+			if s := env.csccm(t, nil, "support-bundle", "--cloud-config", bad, "--file", filepath.Join(env.dir, c.check+name)); s.code != 0 {
 				t.Errorf("no bundle of a broken cluster: %s", s.errOut)
 			}
 		})
 	}
 	t.Run("disk full", func(t *testing.T) {
 		for command, args := range map[string][]string{"install": {"--cloud-config", file}} {
-			refused(t, d.csccm(t, nil, slices.Concat([]string{command, "--yes", "--journal", "/dev/full"}, args)...), 1, "no space left on device; nothing has been changed", "--journal")
+			refused(t, env.csccm(t, nil, slices.Concat([]string{command, "--yes", "--journal", "/dev/full"}, args)...), 1, "no space left on device; nothing has been changed", "--journal")
 		}
-		refused(t, d.csccm(t, nil, "support-bundle", "--file", "/dev/null/bundle.tar.gz"), 1, "not a directory", "--file")
-		refused(t, d.csccm(t, nil, "support-bundle", "--file", "/dev/full"), 2, "exists already", "--file")
+		refused(t, env.csccm(t, nil, "support-bundle", "--file", "/dev/null/bundle.tar.gz"), 1, "not a directory", "--file")
+		refused(t, env.csccm(t, nil, "support-bundle", "--file", "/dev/full"), 2, "exists already", "--file")
 		unchanged(t)
 	})
 	t.Run("a chart value that is wrong", func(t *testing.T) {
@@ -252,32 +251,32 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 			{"install", "--cloud-config", file, "--yes"}, {"install", "--cloud-config", file, "--dry-run"},
 			{"install", "--cloud-config", file, "--dry-run=server"}, {"install", "--cloud-config", file, "--plan"}, {"template"}, {"images"},
 		} {
-			refused(t, d.csccm(t, nil, append(args, "--set", "replicaCount=many")...), 2, "chart values: replicaCount: ", "values.schema.json")
+			refused(t, env.csccm(t, nil, append(args, "--set", "replicaCount=many")...), 2, "chart values: replicaCount: ", "values.schema.json")
 		}
 		unchanged(t)
 	})
 	t.Run("nodes without VMs", func(t *testing.T) {
 		// There are two VMs. Without the taint: a node that was there before the cloud provider.
-		d.register(t, 3, 3, func(n *corev1.Node) { n.Spec.Taints = nil })
-		before = d.state(t)
-		found(t, d.csccm(t, nil, "doctor", "--cloud-config", file, "--only", "NODE"), "NODE-002", "Node w3: has no VM", "name the VM as the node")
-		refused(t, d.csccm(t, nil, "install", "--yes", "--cloud-config", file), 3, "nothing was installed: NODE-002 failed", "name the VM as the node")
-		refused(t, d.csccm(t, nil, "taint", "--yes", "--cloud-config", file), 3, "", "")
+		env.register(t, 3, 3, func(n *corev1.Node) { n.Spec.Taints = nil })
+		before = env.state(t)
+		found(t, env.csccm(t, nil, "doctor", "--cloud-config", file, "--only", "NODE"), "NODE-002", "Node w3: has no VM", "name the VM as the node")
+		refused(t, env.csccm(t, nil, "install", "--yes", "--cloud-config", file), 3, "nothing was installed: NODE-002 failed", "name the VM as the node")
+		refused(t, env.csccm(t, nil, "taint", "--yes", "--cloud-config", file), 3, "", "")
 		unchanged(t)
-		if err := d.client.CoreV1().Nodes().Delete(t.Context(), "w3", metav1.DeleteOptions{}); err != nil {
+		if err := env.Client.CoreV1().Nodes().Delete(t.Context(), "w3", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("an old provider still running", func(t *testing.T) {
-		d.deploy(t, "apache/cloudstack-kubernetes-provider:v1.2.0")
-		before = d.state(t)
-		found(t, d.csccm(t, nil, "doctor", "--cloud-config", file, "--only", "CCM"), "CCM-003", "apache/cloudstack-kubernetes-provider", "csccm")
+		env.deploy(t, "apache/cloudstack-kubernetes-provider:v1.2.0")
+		before = env.state(t)
+		found(t, env.csccm(t, nil, "doctor", "--cloud-config", file, "--only", "CCM"), "CCM-003", "apache/cloudstack-kubernetes-provider", "csccm")
 		// install takes its place, which TestTakeover shows.
 		unchanged(t)
 	})
 	t.Run("40 columns", func(t *testing.T) {
 		for _, args := range [][]string{{"doctor"}, {"status"}, {"doctor", "-o", "short"}, {"migrate-rules"}, {"plan"}} {
-			s := d.csccm(t, []string{"COLUMNS=40"}, append(args, "--cloud-config", file)...)
+			s := env.csccm(t, []string{"COLUMNS=40"}, append(args, "--cloud-config", file)...)
 			for line := range strings.Lines(s.out) {
 				line = strings.TrimRight(line, "\n")
 				if words := strings.Fields(strings.TrimLeft(line, " ✓✗!?→-:")); len([]rune(line)) > 40 && len(words) > 2 {
@@ -289,14 +288,14 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 }
 
 // deploy makes a Deployment as upstream's manifest does.
-func (d *direct) deploy(t *testing.T, image string) {
+func (env *directEnv) deploy(t *testing.T, image string) {
 	t.Helper()
 	labels := map[string]string{"k8s-app": "cloud-controller-manager"}
 	o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager", Labels: labels}}
 	o.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	o.Spec.Template.Labels = labels
 	o.Spec.Template.Spec.Containers = []corev1.Container{{Name: "ccm", Image: image}}
-	if _, err := d.client.AppsV1().Deployments("kube-system").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Client.AppsV1().Deployments("kube-system").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -29,11 +28,11 @@ import (
 func TestChain(t *testing.T) {
 	t.Parallel()
 	// A node is to be seen to have stopped.
-	b := newBedOn(t, nil, time.Second, plane.Options{Binary: programs.plane, NodeGrace: 20 * time.Second})
-	b.join(t, cp1, worker1, worker2)
-	b.balanced(t, "web", 80, 443)
-	b.secret(t, string(b.config(t).Render()))
-	b.install(t, embedded(t), map[string]any{"replicaCount": 2})
+	env := newClusterEnvOf(t, nil, time.Second, 20*time.Second)
+	env.join(t, cp1, worker1, worker2)
+	env.balanced(t, "web", 80, 443)
+	env.secret(t, string(env.config(t).Render()))
+	env.install(t, embedded(t), map[string]any{"replicaCount": 2})
 
 	step := func(name string, do func(*testing.T)) {
 		t.Helper()
@@ -41,15 +40,15 @@ func TestChain(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	step("nodes are initialised", func(t *testing.T) { testNodes(t, b) })
+	step("nodes are initialised", func(t *testing.T) { testNodes(t, env) })
 	var ip string
 	step("a Service gets its address", func(t *testing.T) {
-		ip = b.address(t, "web")
-		b.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
+		ip = env.address(t, "web")
+		env.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
 	})
 	step("ports change", func(t *testing.T) {
-		services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
-		b.eventually(t, "the Service to take its new ports", func(ctx context.Context) error {
+		services := env.Client.CoreV1().Services(metav1.NamespaceDefault)
+		env.eventually(t, "the Service to take its new ports", func(ctx context.Context) error {
 			s, err := services.Get(ctx, "web", metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -58,22 +57,22 @@ func TestChain(t *testing.T) {
 			_, err = services.Update(ctx, s, metav1.UpdateOptions{})
 			return err
 		})
-		b.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "8080:demo-worker-1,demo-worker-2")
-		if now := b.address(t, "web"); now != ip {
+		env.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "8080:demo-worker-1,demo-worker-2")
+		if now := env.address(t, "web"); now != ip {
 			t.Errorf("the address changed from %s to %s", ip, now)
 		}
 	})
-	step("csccm plan finds nothing to do, and what a change would", func(t *testing.T) { testPlan(t, b) })
-	step("another Pod takes over", func(t *testing.T) { testFailover(t, b) })
-	step("a VM is stopped", func(t *testing.T) { testStopped(t, b, ip) })
-	step("a VM is destroyed", func(t *testing.T) { testDestroyed(t, b, ip) })
+	step("csccm plan finds nothing to do, and what a change would", func(t *testing.T) { testPlan(t, env) })
+	step("another Pod takes over", func(t *testing.T) { testFailover(t, env) })
+	step("a VM is stopped", func(t *testing.T) { testStopped(t, env, ip) })
+	step("a VM is destroyed", func(t *testing.T) { testDestroyed(t, env, ip) })
 	step("the Service is deleted", func(t *testing.T) {
-		b.remove(t, "web")
-		wantOnlyWorldsAddresses(t, b)
+		env.remove(t, "web")
+		wantOnlyWorldsAddresses(t, env)
 	})
-	step("only calls that a User may make", func(t *testing.T) { testPrivileges(t, b) })
+	step("only calls that a User may make", func(t *testing.T) { testPrivileges(t, env) })
 	step("no secret in the logs", func(t *testing.T) {
-		config, logs := b.config(t), b.logs(t.Context())
+		config, logs := env.config(t), env.logs(t.Context())
 		if logs == "" {
 			t.Fatal("no logs to look at")
 		}
@@ -85,9 +84,9 @@ func TestChain(t *testing.T) {
 	})
 }
 
-func testNodes(t *testing.T, b *bed) {
-	b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-	client, err := b.cloud.Client(owner)
+func testNodes(t *testing.T, env *clusterEnv) {
+	env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+	client, err := env.cloud.Client(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +96,7 @@ func testNodes(t *testing.T, b *bed) {
 		t.Fatal(err)
 	}
 	for _, vm := range vms {
-		n, err := b.node(t.Context(), vm.Name)
+		n, err := env.node(t.Context(), vm.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +119,9 @@ func testNodes(t *testing.T, b *bed) {
 }
 
 // testFailover kills the leader without warning.
-func testFailover(t *testing.T, b *bed) {
+func testFailover(t *testing.T, env *clusterEnv) {
 	holder := func(ctx context.Context) (string, error) {
-		l, err := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
+		l, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 		if err != nil || l.Spec.HolderIdentity == nil {
 			return "", errors.Join(err, errors.New("the lease has no holder"))
 		}
@@ -132,13 +131,13 @@ func testFailover(t *testing.T, b *bed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := b.pods(t.Context())
+	pods, err := env.pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	killed := ""
 	for i := range pods {
-		path, ok := b.PodLog(metav1.NamespaceSystem, pods[i].Name)
+		path, ok := env.PodLog(metav1.NamespaceSystem, pods[i].Name)
 		if !ok {
 			continue
 		}
@@ -149,7 +148,7 @@ func testFailover(t *testing.T, b *bed) {
 		if !strings.Contains(string(log), "uccessfully acquired lease") {
 			continue
 		}
-		for _, n := range b.Nodes() {
+		for _, n := range env.Nodes() {
 			if pid, ok := n.PodPID(metav1.NamespaceSystem, pods[i].Name); ok {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
@@ -161,7 +160,7 @@ func testFailover(t *testing.T, b *bed) {
 	if killed == "" {
 		t.Fatalf("no Pod's log says that it leads; the lease is held by %q", first)
 	}
-	b.eventually(t, "another leader", func(ctx context.Context) error {
+	env.eventually(t, "another leader", func(ctx context.Context) error {
 		now, err := holder(ctx)
 		if err != nil {
 			return err
@@ -172,26 +171,26 @@ func testFailover(t *testing.T, b *bed) {
 		return nil
 	})
 	// The new leader works, and the killed container is back.
-	b.balanced(t, "second", 81)
-	ip := b.address(t, "second")
-	b.wantRules(t, ip, "81:demo-worker-1,demo-worker-2")
-	if err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "second", metav1.DeleteOptions{}); err != nil {
+	env.balanced(t, "second", 81)
+	ip := env.address(t, "second")
+	env.wantRules(t, ip, "81:demo-worker-1,demo-worker-2")
+	if err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "second", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "Pod "+killed+" to be restarted", func(ctx context.Context) error {
-		pod, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).Get(ctx, killed, metav1.GetOptions{})
+	env.eventually(t, "Pod "+killed+" to be restarted", func(ctx context.Context) error {
+		pod, err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).Get(ctx, killed, metav1.GetOptions{})
 		if err == nil && pod.Status.ContainerStatuses[0].RestartCount == 0 {
 			err = errors.New("not yet")
 		}
 		return err
 	})
-	b.eventually(t, "both Pods to be ready again", b.rolledOut)
+	env.eventually(t, "both Pods to be ready again", env.rolledOut)
 }
 
 // running finds a node and the ID of its VM.
-func (b *bed) running(t *testing.T, name string) (*processnode.Node, string) {
+func (env *clusterEnv) running(t *testing.T, name string) (*processnode.Node, string) {
 	t.Helper()
-	n, err := b.node(t.Context(), name)
+	n, err := env.node(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,19 +198,19 @@ func (b *bed) running(t *testing.T, name string) (*processnode.Node, string) {
 	if !ok {
 		t.Fatalf("node %s has provider ID %q", name, n.Spec.ProviderID)
 	}
-	all := b.Nodes()
+	all := env.Nodes()
 	i := slices.IndexFunc(all, func(n *processnode.Node) bool { return n.Name() == name })
 	return all[i], id
 }
 
-func testStopped(t *testing.T, b *bed, ip string) {
-	n, vm := b.running(t, worker2.Name)
+func testStopped(t *testing.T, env *clusterEnv, ip string) {
+	n, vm := env.running(t, worker2.Name)
 	n.Stop()
-	if _, err := b.cloud.Admin(t.Context(), "stopVirtualMachine", map[string]string{"id": vm, "forced": "true"}); err != nil {
+	if _, err := env.cloud.Admin(t.Context(), "stopVirtualMachine", map[string]string{"id": vm, "forced": "true"}); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the node of the stopped VM to be tainted", func(ctx context.Context) error {
-		n, err := b.node(ctx, worker2.Name)
+	env.eventually(t, "the node of the stopped VM to be tainted", func(ctx context.Context) error {
+		n, err := env.node(ctx, worker2.Name)
 		if err != nil {
 			return err
 		}
@@ -220,41 +219,41 @@ func testStopped(t *testing.T, b *bed, ip string) {
 		}
 		return nil
 	})
-	if _, err := b.node(t.Context(), worker2.Name); err != nil {
+	if _, err := env.node(t.Context(), worker2.Name); err != nil {
 		t.Errorf("the node of a stopped VM is gone: %v", err)
 	}
 	_ = ip
 }
 
-func testDestroyed(t *testing.T, b *bed, ip string) {
-	_, vm := b.running(t, worker2.Name)
-	if _, err := b.cloud.Admin(t.Context(), "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"}); err != nil {
+func testDestroyed(t *testing.T, env *clusterEnv, ip string) {
+	_, vm := env.running(t, worker2.Name)
+	if _, err := env.cloud.Admin(t.Context(), "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"}); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the node of the destroyed VM to go", func(ctx context.Context) error {
-		_, err := b.node(ctx, worker2.Name)
+	env.eventually(t, "the node of the destroyed VM to go", func(ctx context.Context) error {
+		_, err := env.node(ctx, worker2.Name)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return errors.Join(err, errors.New("still there"))
 	})
-	b.wantRules(t, ip, "443:demo-worker-1", "8080:demo-worker-1")
+	env.wantRules(t, ip, "443:demo-worker-1", "8080:demo-worker-1")
 	for _, name := range []string{cp1.Name, worker1.Name} {
-		if _, err := b.node(t.Context(), name); err != nil {
+		if _, err := env.node(t.Context(), name); err != nil {
 			t.Errorf("a node with a VM is gone: %v", err)
 		}
 	}
 }
 
 // wantOnlyWorldsAddresses checks that nothing of the controller's is left in CloudStack.
-func wantOnlyWorldsAddresses(t *testing.T, b *bed) {
+func wantOnlyWorldsAddresses(t *testing.T, env *clusterEnv) {
 	t.Helper()
-	client, err := b.cloud.Client(owner)
+	client, err := env.cloud.Client(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.CloseIdleConnections()
-	b.eventually(t, "CloudStack to be as it was", func(ctx context.Context) error {
+	env.eventually(t, "CloudStack to be as it was", func(ctx context.Context) error {
 		ips, err := client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})
 		if err != nil {
 			return err
@@ -267,7 +266,7 @@ func wantOnlyWorldsAddresses(t *testing.T, b *bed) {
 		if want := []string{"203.0.113.10", "203.0.113.20"}; !slices.Equal(addresses, want) {
 			return fmt.Errorf("addresses %v, want %v", addresses, want)
 		}
-		got, err := b.rules(ctx, "203.0.113.20")
+		got, err := env.rules(ctx, "203.0.113.20")
 		if err != nil {
 			return err
 		}
@@ -280,9 +279,9 @@ func wantOnlyWorldsAddresses(t *testing.T, b *bed) {
 
 // testPrivileges looks at every call of the whole test: the controller's caller is
 // a plain User, so what is refused or not listed would show here.
-func testPrivileges(t *testing.T, b *bed) {
+func testPrivileges(t *testing.T, env *clusterEnv) {
 	commands := map[string]int{}
-	for _, c := range b.cloud.Ledger().Calls() {
+	for _, c := range env.cloud.Ledger().Calls() {
 		if c.Caller != owner {
 			continue
 		}

@@ -34,7 +34,7 @@ const (
 
 // shelf is an API server without nodes, on which charts are installed to see what it makes of their objects.
 type shelf struct {
-	*bed
+	*clusterEnv
 	objects
 	helm *helm.Client
 
@@ -44,8 +44,8 @@ type shelf struct {
 
 // testChart installs each value set of the chart's ci folder, also over the first chart and over another set, and
 // compares what the API server then has with what was rendered. No Pod runs.
-func testChart(t *testing.T, b *bed) {
-	s := newShelf(t, b)
+func testChart(t *testing.T, env *clusterEnv) {
+	s := newShelf(t, env)
 	s.prepare(t)
 	before := s.inventory(t)
 	today, first := load(t, chartDir), load(t, firstChart)
@@ -126,16 +126,16 @@ func load(t *testing.T, path string) *helm.Chart {
 	return c
 }
 
-func newShelf(t *testing.T, b *bed) *shelf {
+func newShelf(t *testing.T, env *clusterEnv) *shelf {
 	t.Helper()
-	s := &shelf{bed: b, objects: newObjects(t, b.REST)}
-	flags, cache := cluster.NewFlags(), filepath.Join(b.home, "cache-of-the-shelf")
-	flags.KubeConfig, flags.CacheDir = &b.Kubeconfig, &cache
+	s := &shelf{clusterEnv: env, objects: newObjects(t, env.REST)}
+	flags, cache := cluster.NewFlags(), filepath.Join(env.home, "cache-of-the-shelf")
+	flags.KubeConfig, flags.CacheDir = &env.Kubeconfig, &cache
 	// The audit takes requests by csccm's name for those of its commands.
 	tuned := flags.WrapConfigFn
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
 		c = tuned(c)
-		c.UserAgent = b.REST.UserAgent
+		c.UserAgent = env.REST.UserAgent
 		return c
 	}
 	var err error

@@ -24,8 +24,8 @@ const (
 )
 
 // installArgs are a user's flags for the example world and process nodes.
-func installArgs(b *bed, more ...string) []string {
-	return append([]string{"install", "--yes", "--api-url", b.cloud.URL, "--admin-user", "admin", "--admin-password-stdin", "--account", "k8s",
+func installArgs(env *clusterEnv, more ...string) []string {
+	return append([]string{"install", "--yes", "--api-url", env.cloud.URL, "--admin-user", "admin", "--admin-password-stdin", "--account", "k8s",
 		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}, more...)
 }
 
@@ -34,72 +34,72 @@ func installArgs(b *bed, more ...string) []string {
 // and must be tainted to be initialised.
 func TestCSCCM(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, joined(worker1), joined(worker2))
-	b.balanced(t, "web", 80)
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1, joined(worker1), joined(worker2))
+	env.balanced(t, "web", 80)
 
-	out, code := b.csccm(t, adminPassword+"\n", installArgs(b)...)
+	out, code := env.csccm(t, adminPassword+"\n", installArgs(env)...)
 	if code != 0 {
 		t.Fatalf("csccm install ended with %d:\n%s", code, out)
 	}
 	t.Logf("csccm install says:\n%s", out)
-	b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-	ip := b.address(t, "web")
-	b.wantRules(t, ip, "80:demo-worker-1,demo-worker-2")
+	env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+	ip := env.address(t, "web")
+	env.wantRules(t, ip, "80:demo-worker-1,demo-worker-2")
 
-	secret, err := b.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), secretName, metav1.GetOptions{})
+	secret, err := env.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), secretName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	noSecrets(t, b, out, string(secret.Data[secretKey]))
+	noSecrets(t, env, out, string(secret.Data[secretKey]))
 
 	t.Run("again, nothing changes", func(t *testing.T) {
-		before := b.controllerPods(t)
-		out, code := b.csccm(t, "", "install", "--yes", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)")
+		before := env.controllerPods(t)
+		out, code := env.csccm(t, "", "install", "--yes", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)")
 		if code != 0 {
 			t.Fatalf("the second install ended with %d:\n%s", code, out)
 		}
-		if after := b.controllerPods(t); !slices.Equal(before, after) {
+		if after := env.controllerPods(t); !slices.Equal(before, after) {
 			t.Errorf("Pods before %v and after %v", before, after)
 		}
 	})
 	t.Run("doctor", func(t *testing.T) {
-		out, code := b.csccm(t, "", "doctor")
+		out, code := env.csccm(t, "", "doctor")
 		if code != 0 {
 			t.Errorf("doctor ended with %d:\n%s", code, out)
 		}
-		out, code = b.csccm(t, "", "doctor", "-o", "json")
+		out, code = env.csccm(t, "", "doctor", "-o", "json")
 		if code != 0 || !json.Valid([]byte(out)) {
 			t.Errorf("doctor -o json ended with %d:\n%s", code, out)
 		}
-		noSecrets(t, b, out, string(secret.Data[secretKey]))
+		noSecrets(t, env, out, string(secret.Data[secretKey]))
 		for _, code := range []string{"HELM-003", "CS-006", "CCM-004", "NODE-006", "NODE-007"} {
-			if out, _ := b.csccm(t, "", "doctor", "--only", code); !strings.Contains(out, "✓ "+code) {
+			if out, _ := env.csccm(t, "", "doctor", "--only", code); !strings.Contains(out, "✓ "+code) {
 				t.Errorf("%s is not ok on a cluster that is:\n%s", code, out)
 			}
 		}
 	})
-	t.Run("doctor finds drift", func(t *testing.T) { testDrift(t, b) })
+	t.Run("doctor finds drift", func(t *testing.T) { testDrift(t, env) })
 	t.Run("status", func(t *testing.T) {
-		out, code := b.csccm(t, "", "status")
+		out, code := env.csccm(t, "", "status")
 		if code != 0 || !strings.Contains(out, ip) || !strings.Contains(out, worker1.Name) || strings.Count(out, "\n") > 30 {
 			t.Errorf("status ended with %d:\n%s", code, out)
 		}
 		t.Logf("csccm status says:\n%s", out)
-		noSecrets(t, b, out, string(secret.Data[secretKey]))
+		noSecrets(t, env, out, string(secret.Data[secretKey]))
 	})
 	t.Run("support-bundle", func(t *testing.T) {
-		out, code := b.csccm(t, "", "support-bundle", "--file", filepath.Join(b.home, "bundle.tar.gz"))
+		out, code := env.csccm(t, "", "support-bundle", "--file", filepath.Join(env.home, "bundle.tar.gz"))
 		if code != 0 {
 			t.Errorf("support-bundle ended with %d:\n%s", code, out)
 		}
 	})
-	t.Run("migrate-rules", func(t *testing.T) { testMigrate(t, b) })
+	t.Run("migrate-rules", func(t *testing.T) { testMigrate(t, env) })
 }
 
 // testDrift changes by hand what the release made, which a server-side dry run shows, and changes it back.
-func testDrift(t *testing.T, b *bed) {
-	deployments := b.Client.AppsV1().Deployments(metav1.NamespaceSystem)
+func testDrift(t *testing.T, env *clusterEnv) {
+	deployments := env.Client.AppsV1().Deployments(metav1.NamespaceSystem)
 	list, err := deployments.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d Deployments: %v", len(list.Items), err)
@@ -113,45 +113,45 @@ func testDrift(t *testing.T, b *bed) {
 	}
 	was := *d.Spec.RevisionHistoryLimit
 	patch(was + 1)
-	out, _ := b.csccm(t, "", "doctor", "--only", "HELM-003")
+	out, _ := env.csccm(t, "", "doctor", "--only", "HELM-003")
 	if want := fmt.Sprintf("spec.revisionHistoryLimit is %d, the release says %d", was+1, was); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 		t.Errorf("drift is not found:\n%s", out)
 	}
 	patch(was)
 }
 
-func testMigrate(t *testing.T, b *bed) {
+func testMigrate(t *testing.T, env *clusterEnv) {
 	const address = "203.0.113.20"
-	before := ruleNames(t, b, address)
-	if out, code := b.csccm(t, "", "migrate-rules", "--dry-run", "--lb", legacyBalancer); code != 0 || !strings.Contains(out, "rename to "+legacyBalancer+"-tcp-80") {
+	before := ruleNames(t, env, address)
+	if out, code := env.csccm(t, "", "migrate-rules", "--dry-run", "--lb", legacyBalancer); code != 0 || !strings.Contains(out, "rename to "+legacyBalancer+"-tcp-80") {
 		t.Errorf("the dry run ended with %d:\n%s", code, out)
 	}
-	if now := ruleNames(t, b, address); fmt.Sprint(now) != fmt.Sprint(before) {
+	if now := ruleNames(t, env, address); fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("the dry run changed %v to %v", before, now)
 	}
-	journal := filepath.Join(b.home, "journal.jsonl")
-	if out, code := b.csccm(t, "", "migrate-rules", "--yes", "--lb", legacyBalancer, "--journal", journal); code != 0 {
+	journal := filepath.Join(env.home, "journal.jsonl")
+	if out, code := env.csccm(t, "", "migrate-rules", "--yes", "--lb", legacyBalancer, "--journal", journal); code != 0 {
 		t.Errorf("migrate-rules ended with %d:\n%s", code, out)
 	}
-	after := ruleNames(t, b, address)
+	after := ruleNames(t, env, address)
 	for id, old := range before {
 		want := strings.Replace(old, legacyBalancer+"-", legacyBalancer+"-tcp-", 1)
 		if after[id] != want {
 			t.Errorf("rule %s is named %q, want %q", id, after[id], want)
 		}
 	}
-	if out, code := b.csccm(t, "", "migrate-rules", "--yes", "--undo", journal, "--journal", journal+".undo"); code != 0 {
+	if out, code := env.csccm(t, "", "migrate-rules", "--yes", "--undo", journal, "--journal", journal+".undo"); code != 0 {
 		t.Errorf("undo ended with %d:\n%s", code, out)
 	}
-	if now := ruleNames(t, b, address); fmt.Sprint(now) != fmt.Sprint(before) {
+	if now := ruleNames(t, env, address); fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("undo left %v, want %v", now, before)
 	}
 }
 
 // ruleNames are the names of the rules at an address by id.
-func ruleNames(t *testing.T, b *bed, address string) map[string]string {
+func ruleNames(t *testing.T, env *clusterEnv, address string) map[string]string {
 	t.Helper()
-	list, err := b.cloud.Admin(t.Context(), "listLoadBalancerRules", map[string]string{"listall": "true"})
+	list, err := env.cloud.Admin(t.Context(), "listLoadBalancerRules", map[string]string{"listall": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +170,9 @@ func ruleNames(t *testing.T, b *bed, address string) map[string]string {
 }
 
 // controllerPods are the names of the controller's Pods with their restarts.
-func (b *bed) controllerPods(t *testing.T) []string {
+func (env *clusterEnv) controllerPods(t *testing.T) []string {
 	t.Helper()
-	pods, err := b.pods(t.Context())
+	pods, err := env.pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (b *bed) controllerPods(t *testing.T) []string {
 
 // noSecrets looks for the admin's session and the controller's keys where they must
 // not be: the output, the controller's logs, Events, and the release that Helm keeps.
-func noSecrets(t *testing.T, b *bed, out, cloudConfig string) {
+func noSecrets(t *testing.T, env *clusterEnv, out, cloudConfig string) {
 	t.Helper()
 	var keys []string
 	for line := range strings.SplitSeq(cloudConfig, "\n") {
@@ -198,16 +198,16 @@ func noSecrets(t *testing.T, b *bed, out, cloudConfig string) {
 	if len(keys) != 2 {
 		t.Fatalf("%d keys in the cloud-config", len(keys))
 	}
-	events, err := b.Client.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	events, err := env.Client.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := b.helm.Get(t.Context(), release)
+	release, err := env.helm.Get(t.Context(), release)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files strings.Builder
-	err = filepath.WalkDir(b.home, func(path string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(env.home, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -219,7 +219,7 @@ func noSecrets(t *testing.T, b *bed, out, cloudConfig string) {
 		t.Fatal(err)
 	}
 	for where, text := range map[string]string{
-		"the output": out, "the controller's logs": b.logs(t.Context()), "Events": eventTexts(events.Items),
+		"the output": out, "the controller's logs": env.logs(t.Context()), "Events": eventTexts(events.Items),
 		"the Helm release": release.Manifest + fmt.Sprint(release.Values) + release.Notes, "files in HOME": files.String(),
 	} {
 		for _, key := range keys {
@@ -241,23 +241,23 @@ func eventTexts(events []corev1.Event) string {
 // TestInstallRefuses shows that wrong answers are found before anything is written.
 func TestInstallRefuses(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1)
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1)
 	for name, c := range map[string]struct {
 		stdin string
 		args  []string
 		want  []string
 	}{
-		"wrong password":  {"wrong\n", installArgs(b), []string{"admin"}},
-		"unknown account": {adminPassword + "\n", replace(installArgs(b), "k8s", "nobody"), []string{"nobody"}},
-		"unknown project": {adminPassword + "\n", installArgs(b, "--project", "no-such-project"), []string{"no-such-project"}},
-		"unknown zone":    {adminPassword + "\n", installArgs(b, "--zone", "zone-9"), []string{"zone-9"}},
-		"bad URL":         {adminPassword + "\n", replace(installArgs(b), b.cloud.URL, "cloud.example.org"), []string{"--api-url"}},
-		"unknown value":   {adminPassword + "\n", installArgs(b, "--set", "replicas=3"), []string{"replicas"}},
+		"wrong password":  {"wrong\n", installArgs(env), []string{"admin"}},
+		"unknown account": {adminPassword + "\n", replace(installArgs(env), "k8s", "nobody"), []string{"nobody"}},
+		"unknown project": {adminPassword + "\n", installArgs(env, "--project", "no-such-project"), []string{"no-such-project"}},
+		"unknown zone":    {adminPassword + "\n", installArgs(env, "--zone", "zone-9"), []string{"zone-9"}},
+		"bad URL":         {adminPassword + "\n", replace(installArgs(env), env.cloud.URL, "cloud.example.org"), []string{"--api-url"}},
+		"unknown value":   {adminPassword + "\n", installArgs(env, "--set", "replicas=3"), []string{"replicas"}},
 		"no terminal":     {"", []string{"install"}, []string{"--admin-user"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, code := b.csccm(t, c.stdin, c.args...)
+			out, code := env.csccm(t, c.stdin, c.args...)
 			if code == 0 {
 				t.Fatalf("it went through:\n%s", out)
 			}
@@ -269,11 +269,11 @@ func TestInstallRefuses(t *testing.T) { //nolint:tparallel // the parts share on
 		})
 	}
 	if err := func(ctx context.Context) error {
-		list, err := b.Client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		list, err := env.Client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			return fmt.Errorf("%d Deployments", len(list.Items))
 		}
-		secrets, serr := b.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+		secrets, serr := env.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 		if err == nil && serr == nil && len(secrets.Items) > 0 {
 			return fmt.Errorf("%d Secrets, the first is %s", len(secrets.Items), secrets.Items[0].Name)
 		}
@@ -281,9 +281,9 @@ func TestInstallRefuses(t *testing.T) { //nolint:tparallel // the parts share on
 	}(t.Context()); err != nil {
 		t.Errorf("refused installs left behind: %v", err)
 	}
-	b.join(t, joined(worker1))
-	if t.Run("killed at every step, then completed", func(t *testing.T) { testKilled(t, b) }) {
-		t.Run("upgrade, rollback, rotate-keys, uninstall", func(t *testing.T) { testLife(t, b) })
+	env.join(t, joined(worker1))
+	if t.Run("killed at every step, then completed", func(t *testing.T) { testKilled(t, env) }) {
+		t.Run("upgrade, rollback, rotate-keys, uninstall", func(t *testing.T) { testLife(t, env) })
 	}
 }
 

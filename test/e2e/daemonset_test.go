@@ -20,41 +20,41 @@ import (
 // TestDaemonSet installs as a DaemonSet, changes it, and removes it.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, worker1, joined(worker2))
-	b.balanced(t, "web", 80)
-	out, code := b.csccm(t, adminPassword+"\n", installArgs(b, append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...)
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1, worker1, joined(worker2))
+	env.balanced(t, "web", 80)
+	out, code := env.csccm(t, adminPassword+"\n", installArgs(env, append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...)
 	if code != 0 || !strings.Contains(out, "3 running") {
 		t.Fatalf("csccm install ended with %d:\n%s", code, out)
 	}
-	b.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
-	b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-	b.wantRules(t, b.address(t, "web"), "80:demo-worker-1,demo-worker-2")
-	b.content(t, "DaemonSet")
+	env.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
+	env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+	env.wantRules(t, env.address(t, "web"), "80:demo-worker-1,demo-worker-2")
+	env.content(t, "DaemonSet")
 
-	before := b.controllerPods(t)
-	if out, code = b.csccm(t, "", "upgrade", "--yes", "--set", "logVerbosity=4"); code != 0 || !strings.Contains(out, "3 running") {
+	before := env.controllerPods(t)
+	if out, code = env.csccm(t, "", "upgrade", "--yes", "--set", "logVerbosity=4"); code != 0 || !strings.Contains(out, "3 running") {
 		t.Fatalf("csccm upgrade ended with %d:\n%s", code, out)
 	}
-	b.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
-	for _, pod := range b.controllerPods(t) {
+	env.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
+	for _, pod := range env.controllerPods(t) {
 		if slices.Contains(before, pod) {
 			t.Errorf("%s was not replaced", pod)
 		}
 	}
 	// No node is one that it may run on, which is said at once.
-	out, code = b.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label")
+	out, code = env.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label")
 	if code == 0 || !strings.Contains(out, "no node") {
 		t.Errorf("a DaemonSet for no node: csccm upgrade ended with %d:\n%s", code, out)
 	}
-	if out, code = b.csccm(t, "", "rollback", "--yes"); code != 0 {
+	if out, code = env.csccm(t, "", "rollback", "--yes"); code != 0 {
 		t.Errorf("csccm rollback ended with %d:\n%s", code, out)
 	}
-	b.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
-	if out, code = b.csccm(t, "", "uninstall", "--yes", "--orphan-load-balancers"); code != 0 {
+	env.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
+	if out, code = env.csccm(t, "", "uninstall", "--yes", "--orphan-load-balancers"); code != 0 {
 		t.Errorf("csccm uninstall ended with %d:\n%s", code, out)
 	}
-	if pods := b.controllerPods(t); len(pods) > 0 {
+	if pods := env.controllerPods(t); len(pods) > 0 {
 		t.Errorf("uninstalled, and there are %v", pods)
 	}
 }
@@ -64,27 +64,27 @@ var everyNode = []string{"--set-string", `nodeSelector.kubernetes\.io/os=linux`}
 
 // testKinds makes the installed Deployment a DaemonSet and a Deployment again, while one Pod at a time leads and the
 // load balancer stays as it is.
-func testKinds(t *testing.T, b *bed) {
-	ip := b.address(t, "web")
-	before := b.rulesByID(t, ip)
-	reigns := b.reigns(t)
+func testKinds(t *testing.T, env *clusterEnv) {
+	ip := env.address(t, "web")
+	before := env.rulesByID(t, ip)
+	reigns := env.reigns(t)
 	for _, kind := range []string{"DaemonSet", "Deployment"} {
-		out, code := b.csccm(t, "", append([]string{"upgrade", "--yes", "--set", "kind=" + kind}, everyNode...)...)
+		out, code := env.csccm(t, "", append([]string{"upgrade", "--yes", "--set", "kind=" + kind}, everyNode...)...)
 		if code != 0 {
 			t.Fatalf("csccm upgrade to a %s ended with %d:\n%s", kind, code, out)
 		}
-		b.content(t, kind)
+		env.content(t, kind)
 	}
-	b.runs(t, "Deployment")
-	if after := b.rulesByID(t, ip); fmt.Sprint(after) != fmt.Sprint(before) {
+	env.runs(t, "Deployment")
+	if after := env.rulesByID(t, ip); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the rules were\n%v, and are\n%v", before, after)
 	}
 	reigns.check(t)
 }
 
-func (b *bed) rulesByID(t *testing.T, ip string) map[string]string {
+func (env *clusterEnv) rulesByID(t *testing.T, ip string) map[string]string {
 	t.Helper()
-	client, err := b.cloud.Client(owner)
+	client, err := env.cloud.Client(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,26 +97,26 @@ func (b *bed) rulesByID(t *testing.T, ip string) map[string]string {
 }
 
 // content wants status and doctor to find nothing wrong.
-func (b *bed) content(t *testing.T, kind string) {
+func (env *clusterEnv) content(t *testing.T, kind string) {
 	t.Helper()
-	if out, code := b.csccm(t, "", "status"); code != 0 || !strings.Contains(out, " Pods ready, leader ") {
+	if out, code := env.csccm(t, "", "status"); code != 0 || !strings.Contains(out, " Pods ready, leader ") {
 		t.Errorf("status of a %s ended with %d:\n%s", kind, code, out)
 	}
-	if out, code := b.csccm(t, "", "doctor"); code != 0 {
+	if out, code := env.csccm(t, "", "doctor"); code != 0 {
 		t.Errorf("doctor of a %s ended with %d:\n%s", kind, code, out)
 	}
 }
 
 // runs wants the one workload of the release to be of a kind, all its Pods to be ready, and to be on these nodes if any
 // are given.
-func (b *bed) runs(t *testing.T, kind string, nodes ...string) {
+func (env *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
-	b.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) error {
-		deployments, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	env.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) error {
+		deployments, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		sets, err := b.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+		sets, err := env.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (b *bed) runs(t *testing.T, kind string, nodes ...string) {
 			if len(sets.Items) > 0 {
 				return fmt.Errorf("there are %d DaemonSets", len(sets.Items))
 			}
-			return b.rolledOut(ctx)
+			return env.rolledOut(ctx)
 		}
 		if len(deployments.Items) > 0 || len(sets.Items) != 1 {
 			return fmt.Errorf("there are %d Deployments and %d DaemonSets", len(deployments.Items), len(sets.Items))
@@ -132,7 +132,7 @@ func (b *bed) runs(t *testing.T, kind string, nodes ...string) {
 		if err := daemonsReady(&sets.Items[0]); err != nil {
 			return err
 		}
-		pods, err := b.pods(ctx)
+		pods, err := env.pods(ctx)
 		if err != nil {
 			return err
 		}
@@ -171,14 +171,14 @@ type reigns struct {
 }
 
 // reigns watches the lease until check.
-func (b *bed) reigns(t *testing.T) *reigns {
+func (env *clusterEnv) reigns(t *testing.T) *reigns {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &reigns{stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		for ctx.Err() == nil {
-			b.watchLease(ctx, func(holder string) {
+			env.watchLease(ctx, func(holder string) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if n := len(r.all); n == 0 || r.all[n-1].holder != holder {
@@ -188,7 +188,7 @@ func (b *bed) reigns(t *testing.T) *reigns {
 		}
 	}()
 	t.Cleanup(func() { stop(); <-r.done })
-	b.eventually(t, "the lease to be seen", func(context.Context) error {
+	env.eventually(t, "the lease to be seen", func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(r.all) == 0 {

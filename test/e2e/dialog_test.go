@@ -32,9 +32,9 @@ func shows(t *testing.T, screen string, want ...string) {
 }
 
 // cloudConfig is what the Secret in the cluster holds.
-func (b *bed) cloudConfig(t *testing.T) string {
+func (env *clusterEnv) cloudConfig(t *testing.T) string {
 	t.Helper()
-	s, err := b.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), secretName, metav1.GetOptions{})
+	s, err := env.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), secretName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func (b *bed) cloudConfig(t *testing.T) string {
 // TestInstallOnATerminal installs with nothing but answers: a login, a plan, a confirmation.
 func TestInstallOnATerminal(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, joined(worker1), joined(worker2))
-	script := &transcript{b: b}
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1, joined(worker1), joined(worker2))
+	script := &transcript{b: env}
 	screen, code := script.dialog(t, []answer{
 		{"Credentials for the controller:", enter}, // the first: a login
 		{"URL of the CloudStack API:", "cloud.example.org" + enter},
-		{"URL of the CloudStack API:", "\x15" + b.cloud.URL + enter}, // ^U clears the line
+		{"URL of the CloudStack API:", "\x15" + env.cloud.URL + enter}, // ^U clears the line
 		{"CloudStack administrator:", enter},
 		{"Domain of admin:", enter},
 		{"Password of admin:", adminPassword + enter},
@@ -65,9 +65,9 @@ func TestInstallOnATerminal(t *testing.T) {
 		"To do in CloudStack:", "Do this in CloudStack? Yes", "Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,
 		"Helm install release kube-system/"+release, "Node demo-worker-1 is initialised by a taint", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "runs in namespace kube-system; 3 of 3 nodes initialised.",
-		"The same again: csccm install --api-url "+b.cloud.URL+" --admin-user admin --admin-password-file FILE --account k8s")
-	b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-	noSecrets(t, b, script.text.String(), b.cloudConfig(t))
+		"The same again: csccm install --api-url "+env.cloud.URL+" --admin-user admin --admin-password-file FILE --account k8s")
+	env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+	noSecrets(t, env, script.text.String(), env.cloudConfig(t))
 
 	screen, code = script.dialog(t, []answer{{"Go on?", "n" + enter}}, append([]string{"install"}, processFlags...)...)
 	if code != 2 {
@@ -78,37 +78,37 @@ func TestInstallOnATerminal(t *testing.T) {
 }
 
 // TestInstallTakesOverOnATerminal installs in the place of another provider. A person agrees to what changes of one
-// Service, and keeps what stands of the other.
+// Service, and keeps the current state of the other.
 func TestInstallTakesOverOnATerminal(t *testing.T) {
 	t.Parallel()
-	b := newOccupied(t)
-	mail := b.ips[1]
+	env := newOccupied(t)
+	mail := env.ips[1]
 	var of string
-	for id, r := range b.before {
+	for id, r := range env.before {
 		if r.PublicIP != mail {
 			continue
 		}
 		of = id
-		s, err := b.client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: r.Name, Protocol: r.Protocol, Algorithm: "leastconn"})
+		s, err := env.client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: r.Name, Protocol: r.Protocol, Algorithm: "leastconn"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
+		if _, err := env.client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.before = balancerRules(t, b.client, b.ips...)
-	watch := b.witness(t)
-	script := &transcript{b: b.bed}
+	env.before = balancerRules(t, env.client, env.ips...)
+	watch := env.witness(t)
+	script := &transcript{b: env.clusterEnv}
 	install := append([]string{"install"}, processFlags...)
 
-	documented := answer{"Service default/documented:", enter} // the first choice keeps what stands
+	documented := answer{"Service default/documented:", enter} // the first choice keeps the current state
 	screen, code := script.dialog(t, []answer{documented, {"Service default/mail:", down + down + enter}}, install...)
 	if code != 3 {
 		t.Fatalf("stopped by a person, it ended with %d:\n%s", code, screen)
 	}
 	shows(t, screen, "Service default/mail: stop here", "--accept default/mail")
-	if now := balancerRules(t, b.client, b.ips...); now[of].Algorithm != "leastconn" {
+	if now := balancerRules(t, env.client, env.ips...); now[of].Algorithm != "leastconn" {
 		t.Errorf("the rule has changed to %+v", now[of])
 	}
 	screen, code = script.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on?", enter}}, install...)
@@ -117,39 +117,39 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	}
 	shows(t, screen, "found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
-		"Service default/documented: keep what stands", "Service default/mail: agree to the change", "Go on? Yes",
+		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
 		"Took the place of Deployment kube-system/"+oldName, "--accept default/mail --pin default/documented --yes")
-	b.eventually(t, "the new controller to be alone", b.rolledOut)
-	b.recorded(t)
-	b.kept(t)
-	after := balancerRules(t, b.client, b.ips...)
+	env.eventually(t, "the new controller to be alone", env.rolledOut)
+	env.recorded(t)
+	env.kept(t)
+	after := balancerRules(t, env.client, env.ips...)
 	if after[of].Algorithm != "roundrobin" {
 		t.Errorf("the change that was agreed to is not made: %+v", after[of])
 	}
 	watch.stop()
 	<-watch.done
 	watch.check(t)
-	noSecrets(t, b.bed, script.text.String(), b.cloudConfig(t))
-	script.rules(b.before, after)
+	noSecrets(t, env.clusterEnv, script.text.String(), env.cloudConfig(t))
+	script.rules(env.before, after)
 	script.write(t, "install-takeover.txt")
 }
 
 // TestTaintOnATerminal has csccm ask before it taints nodes, and before it sets them back.
 func TestTaintOnATerminal(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1, joined(worker1), joined(worker2))
-	b.secret(t, string(b.config(t).Render()))
-	if _, err := b.helm.Apply(t.Context(), applyRequest(t)); err != nil {
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1, joined(worker1), joined(worker2))
+	env.secret(t, string(env.config(t).Render()))
+	if _, err := env.helm.Apply(t.Context(), applyRequest(t)); err != nil {
 		t.Fatal(err)
 	}
-	b.initialized(t, cp1.Name)
-	b.eventually(t, "the controller's Pods", b.rolledOut)
+	env.initialized(t, cp1.Name)
+	env.eventually(t, "the controller's Pods", env.rolledOut)
 	labelled := func() []string {
 		var out []string
 		for _, name := range []string{worker1.Name, worker2.Name} {
-			n, err := b.node(t.Context(), name)
+			n, err := env.node(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestTaintOnATerminal(t *testing.T) {
 		}
 		return out
 	}
-	script := &transcript{b: b}
+	script := &transcript{b: env}
 	const question, back = "Taint 2 nodes, demo-worker-1 first and alone?", "Set the labels of the nodes back that csccm tainted?"
 	screen, code := script.dialog(t, []answer{{question, enter}}, "taint") // no is the default
 	if code != report.ExitUsage || len(labelled()) > 0 {

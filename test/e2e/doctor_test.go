@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -41,7 +42,7 @@ networks:
 virtualMachines:
 `)
 	for i := 1; i <= n; i++ {
-		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, nics: [{network: k8s-net, ip: %s}]}\n", i, directIP(i))
+		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, nics: [{network: k8s-net, ip: %s}]}\n", i, testenv.VMAddress(i))
 	}
 	world, err := simulator.LoadWorld(strings.NewReader(w.String()))
 	if err != nil {
@@ -58,16 +59,16 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred nodes: not with -short")
 	}
-	b := newBedOf(t, manyWorld(t, manyNodes), 20*time.Second)
-	b.joinMany(t, manyNodes)
-	b.secret(t, string(b.config(t).Render()))
-	b.install(t, embedded(t), map[string]any{"driftPeriod": "10h"}) // its calls would count as doctor's
+	env := newClusterEnvOf(t, manyWorld(t, manyNodes), 20*time.Second, 2*time.Minute)
+	env.joinMany(t, manyNodes)
+	env.secret(t, string(env.config(t).Render()))
+	env.install(t, embedded(t), map[string]any{"driftPeriod": "10h"}) // its calls would count as doctor's
 	for i := range manyServices {
-		b.balanced(t, fmt.Sprintf("web-%d", i), 80)
+		env.balanced(t, fmt.Sprintf("web-%d", i), 80)
 	}
-	b.eventually(t, "all nodes and Services to be ready", func(ctx context.Context) error {
-		nodes, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		services, serr := b.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	env.eventually(t, "all nodes and Services to be ready", func(ctx context.Context) error {
+		nodes, err := env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		services, serr := env.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 		if err := errors.Join(err, serr); err != nil {
 			return err
 		}
@@ -88,9 +89,9 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 		return nil
 	})
 
-	b.cloud.Ledger().Reset()
+	env.cloud.Ledger().Reset()
 	begun := time.Now()
-	out, code := b.csccm(t, "", "doctor", "-o", "json")
+	out, code := env.csccm(t, "", "doctor", "-o", "json")
 	took := time.Since(begun)
 	if code != 0 {
 		t.Fatalf("doctor ended with %d:\n%s", code, out)
@@ -99,7 +100,7 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	calls := len(b.cloud.Ledger().Calls())
+	calls := len(env.cloud.Ledger().Calls())
 	// One for each rule; the rest is read once, and the controller may make some of its own meanwhile.
 	if calls > manyServices+20 {
 		t.Errorf("%d calls to CloudStack", calls)
@@ -113,14 +114,14 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 }
 
 // joinMany joins the nodes w1 ... wN, some at once.
-func (b *bed) joinMany(t *testing.T, n int) {
+func (env *clusterEnv) joinMany(t *testing.T, n int) {
 	t.Helper()
 	numbers := make(chan int)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for i := range numbers {
-				if _, err := b.Join(t.Context(), processnode.Options{Name: fmt.Sprintf("w%d", i), Address: directIP(i)}); err != nil {
+				if _, err := env.Join(t.Context(), processnode.Options{Name: fmt.Sprintf("w%d", i), Address: testenv.VMAddress(i)}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // leaseDuration is the framework's; who waits for the lease looks at it every 2 s to 4.4 s.
@@ -58,34 +56,34 @@ func TestFailover(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDirect(t, 6, plane.Options{Audit: true})
-			d.register(t, 1, 3, nil)
-			l := newLink(t, d.url())
-			old := d.controllerAt(t, "ccm-a", l.url())
-			d.leads(t, old)
-			d.initialised(t, 3, limit)
-			first := d.holder(t)
-			next := d.controller(t, "ccm-b")
-			d.waits(t, next)
+			env := newDirectEnv(t, 6)
+			env.register(t, 1, 3, nil)
+			l := newLink(t, env.url())
+			old := env.controllerAt(t, "ccm-a", l.url())
+			env.leads(t, old)
+			env.initialised(t, 3, limit)
+			first := env.holder(t)
+			next := env.controller(t, "ccm-b")
+			env.waits(t, next)
 
-			d.cloud.Ledger().Reset()
+			env.Cloud.Ledger().Reset()
 			begun := time.Now()
 			c.end(t, old, l)
 			took := wait(t, limit, "another leader", func(context.Context) error {
-				if now := d.holder(t); now == first || now == "" {
+				if now := env.holder(t); now == first || now == "" {
 					return fmt.Errorf("the lease is held by %q", now)
 				}
 				return nil
 			})
 			// Work that both would do.
-			d.register(t, 4, 6, nil)
-			d.service(t, "web")
-			d.initialised(t, 6, limit)
+			env.register(t, 4, 6, nil)
+			env.service(t, "web")
+			env.initialised(t, 6, limit)
 			worked := time.Since(begun)
 			if c.name == "paused" {
 				signal(t, old, syscall.SIGCONT)
 			}
-			ip := d.balanced(t, "web")
+			ip := env.balanced(t, "web")
 			select {
 			case <-old.Done():
 				if code := old.ExitCode(); code != c.code {
@@ -94,10 +92,10 @@ func TestFailover(t *testing.T) {
 			case <-time.After(limit):
 				t.Error("the old leader has not ended")
 			}
-			d.takenInTime(t, "ccm-a", "ccm-b", c.over, c.most)
-			d.noOverlap(t, "ccm-a", "ccm-b")
+			env.takenInTime(t, "ccm-a", "ccm-b", c.over, c.most)
+			env.noOverlap(t, "ccm-a", "ccm-b")
 			lists := 0
-			for _, call := range d.cloud.Ledger().Calls() {
+			for _, call := range env.Cloud.Ledger().Calls() {
 				if call.Caller == "ccm-b" && call.Command == "listVirtualMachines" {
 					lists++
 				}
@@ -119,18 +117,18 @@ func signal(t *testing.T, p *child.Process, s syscall.Signal) {
 }
 
 // leads waits until a replica says that it leads.
-func (d *direct) leads(t *testing.T, p *child.Process) {
+func (env *directEnv) leads(t *testing.T, p *child.Process) {
 	t.Helper()
-	d.says(t, p, "uccessfully acquired lease")
+	env.says(t, p, "uccessfully acquired lease")
 }
 
 // waits waits until a replica asks for the lease.
-func (d *direct) waits(t *testing.T, p *child.Process) {
+func (env *directEnv) waits(t *testing.T, p *child.Process) {
 	t.Helper()
-	d.says(t, p, "ttempting to acquire leader lease")
+	env.says(t, p, "ttempting to acquire leader lease")
 }
 
-func (*direct) says(t *testing.T, p *child.Process, what string) {
+func (*directEnv) says(t *testing.T, p *child.Process, what string) {
 	t.Helper()
 	wait(t, limit, p.Name+" to say "+what, func(context.Context) error {
 		log, err := os.ReadFile(p.Log)
@@ -141,9 +139,9 @@ func (*direct) says(t *testing.T, p *child.Process, what string) {
 	})
 }
 
-func (d *direct) holder(t *testing.T) string {
+func (env *directEnv) holder(t *testing.T) string {
 	t.Helper()
-	l, err := d.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
+	l, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,22 +151,22 @@ func (d *direct) holder(t *testing.T) string {
 	return *l.Spec.HolderIdentity
 }
 
-func (d *direct) service(t *testing.T, name string) {
+func (env *directEnv) service(t *testing.T, name string) {
 	t.Helper()
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts([]int32{80, 443})},
 	}
-	if _, err := d.client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // balanced waits for a Service's address.
-func (d *direct) balanced(t *testing.T, name string) (ip string) {
+func (env *directEnv) balanced(t *testing.T, name string) (ip string) {
 	t.Helper()
 	wait(t, limit, "an address", func(ctx context.Context) error {
-		s, err := d.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || len(s.Status.LoadBalancer.Ingress) == 0 {
 			return errors.Join(err, errors.New("not yet"))
 		}
@@ -189,15 +187,15 @@ type request struct {
 }
 
 // requests are those that the API server has answered.
-func (d *direct) requests(t *testing.T) (all []request) {
+func (env *directEnv) requests(t *testing.T) (all []request) {
 	t.Helper()
-	lines, err := auditLines(filepath.Join(d.Dir, "audit.log"))
+	lines, err := env.AuditLog()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range lines {
 		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
@@ -207,11 +205,11 @@ func (d *direct) requests(t *testing.T) (all []request) {
 
 // takenInTime counts how often the winner looked at the lease after it was over, which no machine is too slow for: seconds
 // are. It notices a renewal when it looks next, and goes by its own clock from there.
-func (d *direct) takenInTime(t *testing.T, loser, winner string, over time.Duration, most int) {
+func (env *directEnv) takenInTime(t *testing.T, loser, winner string, over time.Duration, most int) {
 	t.Helper()
 	var looks []request
 	var renewed, taken request // the loser's last, and the winner's first
-	for _, r := range d.requests(t) {
+	for _, r := range env.requests(t) {
 		if r.ObjectRef.Resource != "leases" || r.ObjectRef.Name != lease || r.Status.Code >= http.StatusMultipleChoices {
 			continue
 		}
@@ -244,7 +242,7 @@ func (d *direct) takenInTime(t *testing.T, loser, winner string, over time.Durat
 	if n > most {
 		t.Errorf("%s took the lease at its look number %d after the lease was over, at most %d are due", winner, n, most)
 	}
-	l, err := d.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
+	l, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
 	if err != nil || *l.Spec.LeaseDurationSeconds != int32(leaseDuration/time.Second) {
 		t.Errorf("want a lease for %s: %v, %v", leaseDuration, err, l.Spec)
 	}
@@ -252,10 +250,10 @@ func (d *direct) takenInTime(t *testing.T, loser, winner string, over time.Durat
 
 // noOverlap looks for writes of the loser after the winner's first, in both APIs. Attempts to take the lease
 // are not counted: they are how the loser learns that it has lost, and they fail.
-func (d *direct) noOverlap(t *testing.T, loser, winner string) {
+func (env *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	t.Helper()
 	var all []request
-	for _, w := range d.requests(t) {
+	for _, w := range env.requests(t) {
 		election := w.ObjectRef.Resource == "leases" || w.ObjectRef.Resource == "events"
 		if !election && slices.Contains([]string{"create", "update", "patch", "delete"}, w.Verb) {
 			all = append(all, w)
@@ -277,7 +275,7 @@ func (d *direct) noOverlap(t *testing.T, loser, winner string) {
 			t.Errorf("%s wrote %+v after %s had begun at %s", loser, w, winner, begun)
 		}
 	}
-	for _, c := range d.cloud.Ledger().Calls() { // since the end of the old leader's time
+	for _, c := range env.Cloud.Ledger().Calls() { // since the end of the old leader's time
 		if c.Caller == loser && !strings.HasPrefix(c.Command, "list") && !strings.HasPrefix(c.Command, "query") {
 			t.Errorf("%s sent %s to CloudStack", loser, c.Command)
 		}

@@ -36,18 +36,18 @@ func loopbackWorld() *simulator.World {
 }
 
 // nodePorts leads node ports to Pods, as kube-proxy does on real nodes.
-func (b *bed) nodePorts(t *testing.T, members *datapath.Members) {
+func (env *clusterEnv) nodePorts(t *testing.T, members *datapath.Members) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-ended })
 	follow := func() error {
 		to := map[string]string{}
-		services, err := b.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+		services, err := env.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		nodes, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		nodes, err := env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (b *bed) nodePorts(t *testing.T, members *datapath.Members) {
 			if !strings.HasPrefix(s.Namespace, testedNamespaces) {
 				continue
 			}
-			pods, err := b.Client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: s.Spec.Selector})})
+			pods, err := env.Client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: s.Spec.Selector})})
 			if err != nil {
 				return err
 			}
@@ -88,25 +88,25 @@ func (b *bed) nodePorts(t *testing.T, members *datapath.Members) {
 }
 
 // testable is a cluster with the controller, in which a load balancer carries traffic.
-func testable(t *testing.T) *bed {
+func testable(t *testing.T) *clusterEnv {
 	t.Helper()
-	b := newBed(t, loopbackWorld())
+	env := newClusterEnv(t, loopbackWorld())
 	members := &datapath.Members{}
-	path, err := datapath.Start(t.Context(), b.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Members: members})
+	path, err := datapath.Start(t.Context(), env.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Members: members})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(path.Close)
-	b.join(t, cp1, worker1, worker2)
-	b.secret(t, string(b.config(t).Render()))
+	env.join(t, cp1, worker1, worker2)
+	env.secret(t, string(env.config(t).Render()))
 	chart, err := helm.Embedded()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.install(t, chart, nil)
-	b.eventually(t, "nodes are initialised", func(ctx context.Context) error {
+	env.install(t, chart, nil)
+	env.eventually(t, "nodes are initialised", func(ctx context.Context) error {
 		for _, name := range []string{"demo-worker-1", "demo-worker-2"} {
-			n, err := b.node(ctx, name)
+			n, err := env.node(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -116,14 +116,14 @@ func testable(t *testing.T) *bed {
 		}
 		return nil
 	})
-	b.nodePorts(t, members)
-	return b
+	env.nodePorts(t, members)
+	return env
 }
 
 // nothingLeft looks for what csccm test makes, in the cluster and in CloudStack.
-func (b *bed) nothingLeft(t *testing.T, addresses int) {
+func (env *clusterEnv) nothingLeft(t *testing.T, addresses int) {
 	t.Helper()
-	list, err := b.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	list, err := env.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,14 +132,14 @@ func (b *bed) nothingLeft(t *testing.T, addresses int) {
 			t.Errorf("namespace %s is left", list.Items[i].Name)
 		}
 	}
-	if n := b.publicAddresses(t); n != addresses {
+	if n := env.publicAddresses(t); n != addresses {
 		t.Errorf("%d public addresses, %d before the test", n, addresses)
 	}
 }
 
-func (b *bed) publicAddresses(t *testing.T) int {
+func (env *clusterEnv) publicAddresses(t *testing.T) int {
 	t.Helper()
-	client, err := cloudstack.NewClient(b.config(t))
+	client, err := cloudstack.NewClient(env.config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +154,13 @@ func (b *bed) publicAddresses(t *testing.T) int {
 // protocol, and nothing is left of it.
 func TestLoadBalancerTest(t *testing.T) {
 	t.Parallel()
-	b := testable(t)
-	before := b.publicAddresses(t)
+	env := testable(t)
+	before := env.publicAddresses(t)
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, "test", "--yes", "-o", "json")
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
-	cmd.Dir = b.home
+	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Dir = env.home
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -182,34 +182,34 @@ func TestLoadBalancerTest(t *testing.T) {
 	if !strings.HasPrefix(r.Address, "127.77.0.") || !strings.Contains(r.Steps[4].Text, "PROXY protocol names the client 127.0.0.1:") {
 		t.Errorf("%s: %s", r.Address, r.Steps[4].Text)
 	}
-	b.nothingLeft(t, before)
+	env.nothingLeft(t, before)
 }
 
 // TestLoadBalancerTestEnds takes the way that the Service goes away: the test fails with exit code 3, ^C ends it, and both
 // leave nothing.
 func TestLoadBalancerTestEnds(t *testing.T) {
 	t.Parallel()
-	b := testable(t)
-	before := b.publicAddresses(t)
-	remove := b.cloud.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore})
-	out, code := b.csccm(t, "", "test", "--yes", "--address-timeout", "3s")
+	env := testable(t)
+	before := env.publicAddresses(t)
+	remove := env.cloud.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore})
+	out, code := env.csccm(t, "", "test", "--yes", "--address-timeout", "3s")
 	if code != 3 || !strings.Contains(out, "not within 3s: Service csccm-test-") {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	remove()
-	b.nothingLeft(t, before)
+	env.nothingLeft(t, before)
 
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.CLI, "test", "--yes", "--skip-outside")
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + os.Getenv("PATH")}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the Service is made", func(ctx context.Context) error {
-		list, err := b.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	env.eventually(t, "the Service is made", func(ctx context.Context) error {
+		list, err := env.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -227,5 +227,5 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Fatalf("exit code %d: %s", code, said.String())
 	}
-	b.nothingLeft(t, before)
+	env.nothingLeft(t, before)
 }

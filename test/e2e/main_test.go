@@ -10,19 +10,22 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
-// programs are what every test runs.
+// programs are what every test runs. The tests share the control planes, one at a time each.
 var programs struct {
-	testbed.Binaries
-	plane string
-	skip  string
+	testenv.Binaries
+	plane  string
+	planes *plane.Pool
+	skip   string
 }
 
 func TestMain(m *testing.M) {
@@ -55,15 +58,41 @@ func prepare(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	programs.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	programs.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		return 0, err
 	}
+	// The tests mostly wait for Pods, leases and periods: more of them than processors run at the same time.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides it
+		return 0, err
+	}
+	programs.planes = &plane.Pool{Binary: programs.plane}
 	code := m.Run()
+	if err := programs.planes.Stop(); err != nil {
+		return 0, err
+	}
 	// What a test leaves out nobody uses, so only a whole run can find what is granted in vain.
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
 	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); err != nil && code == 0 {
 		return 0, err
 	}
 	return code, nil
+}
+
+// borrow returns a control plane for the rest of the test.
+func borrow(t *testing.T, o plane.Options) *plane.Plane {
+	t.Helper()
+	if programs.skip != "" {
+		t.Skip(programs.skip)
+	}
+	p, err := programs.planes.Take(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := programs.planes.Return(context.Background(), p); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
 }

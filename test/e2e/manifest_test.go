@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // TestPlainManifest applies what people without Helm get, twice, and removes it.
@@ -20,11 +19,11 @@ func TestPlainManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDirect(t, 1, plane.Options{})
+	env := newDirectEnv(t, 1)
 	kubectl := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), d.Kubectl, args...)
-		cmd.Env = []string{"KUBECONFIG=" + d.Kubeconfig, "HOME=" + d.dir}
+		cmd := exec.CommandContext(t.Context(), env.Kubectl, args...)
+		cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.dir}
 		cmd.Stdin = bytes.NewReader(manifest)
 		out, err := cmd.CombinedOutput()
 		if err != nil {

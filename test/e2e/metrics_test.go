@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
 
@@ -78,20 +77,20 @@ func TestMetrics(t *testing.T) {
 // scrape returns what a controller that has worked serves at /metrics.
 func scrape(t *testing.T) families {
 	t.Helper()
-	d := newDirect(t, 3, plane.Options{})
-	d.register(t, 1, 3, nil)
+	env := newDirectEnv(t, 3)
+	env.register(t, 1, 3, nil)
 	const port = "10258"
 	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile
 	address := net.JoinHostPort(host, port)
-	file := filepath.Join(d.dir, "ccm-a", "kubeconfig")
-	p := d.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+	file := filepath.Join(env.dir, "ccm-a", "kubeconfig")
+	p := env.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
 		"--drift-period=10s")
-	d.leads(t, p)
-	d.initialised(t, 3, limit)
-	d.service(t, "web")
-	d.balanced(t, "web")
+	env.leads(t, p)
+	env.initialised(t, 3, limit)
+	env.service(t, "web")
+	env.balanced(t, "web")
 
-	rest, err := d.ClientConfig("scraper", "system:masters")
+	rest, err := env.ClientConfig("scraper", "system:masters")
 	if err != nil {
 		t.Fatal(err)
 	}

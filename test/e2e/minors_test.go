@@ -45,30 +45,35 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 					t.Fatal(err)
 				}
 			}
-			b := newBedOn(t, nil, time.Second, plane.Options{Minor: minor, Binary: binary})
-			version, err := b.Client.Discovery().ServerVersion()
+			p, err := plane.Start(t.Context(), plane.Options{Minor: minor, Binary: binary, Audit: true, NodeGrace: defaultGrace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Stop)
+			env := newClusterEnvOn(t, p, nil, time.Second)
+			version, err := env.Client.Discovery().ServerVersion()
 			if err != nil || version.GitVersion != minor.Release() {
 				t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
 			}
-			t.Run("chart", func(t *testing.T) { testChart(t, b) }) //nolint:paralleltest // before there are nodes
+			t.Run("chart", func(t *testing.T) { testChart(t, env) }) //nolint:paralleltest // before there are nodes
 			for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
 				o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
-				b.join(t, o)
+				env.join(t, o)
 			}
-			b.balanced(t, "web", 80, 443)
-			out, code := b.csccm(t, adminPassword+"\n", installArgs(b)...)
+			env.balanced(t, "web", 80, 443)
+			out, code := env.csccm(t, adminPassword+"\n", installArgs(env)...)
 			if code != 0 {
 				t.Fatalf("csccm install on %s ended with %d:\n%s", minor.Release(), code, out)
 			}
-			b.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-			b.wantRules(t, b.address(t, "web"), "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
-			if out, code := b.csccm(t, "", "doctor"); code != 0 {
+			env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
+			env.wantRules(t, env.address(t, "web"), "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
+			if out, code := env.csccm(t, "", "doctor"); code != 0 {
 				t.Errorf("doctor on %s ended with %d:\n%s", minor.Release(), code, out)
 			}
-			if out, code := b.csccm(t, "", "status"); code != 0 || !strings.Contains(out, minor.Release()) {
+			if out, code := env.csccm(t, "", "status"); code != 0 || !strings.Contains(out, minor.Release()) {
 				t.Errorf("status on %s ended with %d:\n%s", minor.Release(), code, out)
 			}
-			t.Run("as a DaemonSet and back", func(t *testing.T) { testKinds(t, b) }) //nolint:paralleltest // the cluster is shared
+			t.Run("as a DaemonSet and back", func(t *testing.T) { testKinds(t, env) }) //nolint:paralleltest // the cluster is shared
 			t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
 		})
 	}

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +33,7 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource
 }
 
-// audited is what the API servers of all beds say that the controller and csccm did.
+// audited is what the API servers of all tests recorded that the controller and csccm did.
 type audited struct {
 	mu     sync.Mutex
 	used   map[permission]int // by the controller
@@ -109,33 +108,14 @@ func (e *auditEvent) who() string {
 	}
 }
 
-// auditLines are the whole lines of an audit log, to which an API server may be writing.
-func auditLines(file string) ([][]byte, error) {
-	text, err := os.ReadFile(file) // #nosec G304 -- a log of the test
-	if err != nil {
-		return nil, err
-	}
-	var all [][]byte
-	for line := range bytes.Lines(text) {
-		if bytes.HasSuffix(line, []byte("\n")) {
-			all = append(all, line)
-		}
-	}
-	return all, nil
-}
-
-// auditEvents are those of the controller and of csccm, in the order in which they counted: what takes a right away does so
-// before its answer, what asks for one has asked before.
-func auditEvents(file string) ([]auditEvent, error) {
-	lines, err := auditLines(file)
-	if err != nil {
-		return nil, err
-	}
+// auditEvents returns the requests of the controller and of csccm in the order in which they took effect: a request that
+// withdraws a right does so before its answer, and a request that needs one was sent before its answer.
+func auditEvents(lines []string) ([]auditEvent, error) {
 	var all []auditEvent
 	for _, line := range lines {
 		var e auditEvent
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return nil, fmt.Errorf("audit log: %w", err)
 		}
 		if e.who() == "" || e.ObjectRef == nil {
 			continue
@@ -149,9 +129,9 @@ func auditEvents(file string) ([]auditEvent, error) {
 	return all, nil
 }
 
-// read adds a bed's log.
-func (a *audited) read(file string) error {
-	events, err := auditEvents(file)
+// read adds the audit log of a test.
+func (a *audited) read(lines []string) error {
+	events, err := auditEvents(lines)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
-	"github.com/csccm/csccm/test/plane"
 )
 
 // roundPeriod of the addresses of all Nodes: longer than a list of VMs is used, so that each round needs one.
@@ -45,21 +44,21 @@ func TestScale(t *testing.T) {
 }
 
 func measure(t *testing.T, n int, args []string) {
-	d := newDirect(t, n, plane.Options{})
-	d.register(t, 1, n, nil)
+	env := newDirectEnv(t, n)
+	env.register(t, 1, n, nil)
 	pages := (n + 499) / 500
-	d.cloud.Ledger().Reset()
+	env.Cloud.Ledger().Reset()
 	begun := time.Now()
 	// A list of VMs is used for 30 s; what takes longer needs another.
 	lists := func() int { return pages * (1 + int(time.Since(begun)/(30*time.Second))) }
-	p := d.controller(t, "ccm-a", append([]string{"--leader-elect=false", "--node-status-update-frequency=" + roundPeriod.String()}, args...)...)
-	d.initialised(t, n, 30*time.Minute)
-	row(t, n, "init", time.Since(begun), d.calls())
-	atMost(t, "init", d.calls()["listVirtualMachines"], lists())
+	p := env.controller(t, "ccm-a", append([]string{"--leader-elect=false", "--node-status-update-frequency=" + roundPeriod.String()}, args...)...)
+	env.initialised(t, n, 30*time.Minute)
+	row(t, n, "init", time.Since(begun), env.calls())
+	atMost(t, "init", env.calls()["listVirtualMachines"], lists())
 	rest, peak := memory(t, p)
 
 	rounds := len(roundLines(t, p))
-	d.cloud.Ledger().Reset()
+	env.Cloud.Ledger().Reset()
 	wait(t, 5*roundPeriod, "a round of all nodes", func(context.Context) error {
 		if len(roundLines(t, p)) <= rounds {
 			return errors.New("not yet")
@@ -71,43 +70,43 @@ func measure(t *testing.T, n int, args []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row(t, n, "steady round", took, d.calls())
-	atMost(t, "steady round", d.calls()["listVirtualMachines"], pages)
+	row(t, n, "steady round", took, env.calls())
+	atMost(t, "steady round", env.calls()["listVirtualMachines"], pages)
 
 	stopped, destroyed := fmt.Sprintf("w%d", n), fmt.Sprintf("w%d", n-1)
-	vm := d.vmOf(t, stopped)
-	if _, err := d.cloud.Admin(t.Context(), "stopVirtualMachine", map[string]string{"id": vm, "forced": "true"}); err != nil {
+	vm := env.VM(stopped)
+	if _, err := env.Cloud.Admin(t.Context(), "stopVirtualMachine", map[string]string{"id": vm, "forced": "true"}); err != nil {
 		t.Fatal(err)
 	}
-	d.cloud.Ledger().Reset()
+	env.Cloud.Ledger().Reset()
 	begun = time.Now()
-	d.notReady(t, stopped)
+	env.notReady(t, stopped)
 	took = wait(t, limit, "the taint of a stopped VM", func(ctx context.Context) error {
-		node, err := d.client.CoreV1().Nodes().Get(ctx, stopped, metav1.GetOptions{})
+		node, err := env.Client.CoreV1().Nodes().Get(ctx, stopped, metav1.GetOptions{})
 		if err != nil || !hasTaint(node, shutdown) {
 			return errors.Join(err, errors.New("not yet"))
 		}
 		return nil
 	})
-	row(t, n, "one VM stopped", took, d.calls())
-	atMost(t, "one VM stopped", d.calls()["listVirtualMachines"], max(2*pages, lists()))
+	row(t, n, "one VM stopped", took, env.calls())
+	atMost(t, "one VM stopped", env.calls()["listVirtualMachines"], max(2*pages, lists()))
 
-	vm = d.vmOf(t, destroyed)
-	if _, err := d.cloud.Admin(t.Context(), "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"}); err != nil {
+	vm = env.VM(destroyed)
+	if _, err := env.Cloud.Admin(t.Context(), "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"}); err != nil {
 		t.Fatal(err)
 	}
-	d.cloud.Ledger().Reset()
+	env.Cloud.Ledger().Reset()
 	begun = time.Now()
-	d.notReady(t, destroyed)
+	env.notReady(t, destroyed)
 	took = wait(t, limit, "the Node of a destroyed VM to go", func(ctx context.Context) error {
-		_, err := d.client.CoreV1().Nodes().Get(ctx, destroyed, metav1.GetOptions{})
+		_, err := env.Client.CoreV1().Nodes().Get(ctx, destroyed, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return errors.Join(err, errors.New("not yet"))
 	})
-	row(t, n, "one VM destroyed", took, d.calls())
-	atMost(t, "one VM destroyed", d.calls()["listVirtualMachines"], max(2*pages, lists())+1)
+	row(t, n, "one VM destroyed", took, env.calls())
+	atMost(t, "one VM destroyed", env.calls()["listVirtualMachines"], max(2*pages, lists())+1)
 	t.Logf("SCALE | %d | memory | %d MiB after init, %d MiB at the peak |", n, rest, peak)
 }
 

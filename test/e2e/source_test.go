@@ -27,9 +27,9 @@ import (
 // the controller starts and works.
 func TestInstallFromRepositories(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1)
-	b.secret(t, string(b.config(t).Render()))
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1)
+	env.secret(t, string(env.config(t).Render()))
 	repository, oci := publish(t)
 
 	for i, ref := range []string{repository, oci} {
@@ -40,14 +40,14 @@ func TestInstallFromRepositories(t *testing.T) {
 		if got := chart.Version(); got != "0.0.1" {
 			t.Errorf("%s has version %s", ref, got)
 		}
-		b.install(t, chart, nil)
+		env.install(t, chart, nil)
 		if i == 0 {
-			b.initialized(t, cp1.Name)
-			if err := b.helm.Uninstall(t.Context(), release); err != nil {
+			env.initialized(t, cp1.Name)
+			if err := env.helm.Uninstall(t.Context(), release); err != nil {
 				t.Fatal(err)
 			}
-			b.eventually(t, "the Pods to go", func(ctx context.Context) error {
-				pods, err := b.pods(ctx)
+			env.eventually(t, "the Pods to go", func(ctx context.Context) error {
+				pods, err := env.pods(ctx)
 				if err == nil && len(pods) > 0 {
 					err = fmt.Errorf("%d Pods", len(pods))
 				}
@@ -55,8 +55,8 @@ func TestInstallFromRepositories(t *testing.T) {
 			})
 		}
 	}
-	b.join(t, worker1)
-	b.initialized(t, worker1.Name)
+	env.join(t, worker1)
+	env.initialized(t, worker1.Name)
 }
 
 // publish packages the chart with the release program and serves it twice.

@@ -44,11 +44,11 @@ func (w *watched) String() string { w.mu.Lock(); defer w.mu.Unlock(); return w.t
 
 // killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
 // without it: the run before was killed a step later than it was meant to be.
-func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) {
+func (env *clusterEnv) killedAt(t *testing.T, text string, args ...string) (killed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), programs.CLI, args...)
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
-	cmd.Dir = b.home
+	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Dir = env.home
 	w := &watched{want: text, seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = w, w
 	if err := cmd.Start(); err != nil {
@@ -88,11 +88,11 @@ func (b *bed) killedAt(t *testing.T, text string, args ...string) (killed bool) 
 }
 
 // killedInTurn kills csccm after each of these texts, one run after the other, at least so many times.
-func (b *bed) killedInTurn(t *testing.T, least int, texts, args []string) {
+func (env *clusterEnv) killedInTurn(t *testing.T, least int, texts, args []string) {
 	t.Helper()
 	n := 0
 	for _, text := range texts {
-		if !b.killedAt(t, text, args...) {
+		if !env.killedAt(t, text, args...) {
 			break // nothing is left
 		}
 		n++
@@ -104,7 +104,7 @@ func (b *bed) killedInTurn(t *testing.T, least int, texts, args []string) {
 
 // What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
 var (
-	beforeChart = []string{"Record of what was: ", "Annotations that keep what stands"}
+	beforeChart = []string{"Record of what was: ", "Annotations that keep the current state"}
 	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName, "Rules to change in place: "}
 	afterSwap   = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3", "deleted ClusterRole system:" + oldName}
 )
@@ -113,66 +113,66 @@ var (
 // last run completes. Rules and addresses are those that were, and two controllers never lead.
 func TestInstallKilledWhileItTakesOver(t *testing.T) {
 	t.Parallel()
-	b := newOccupied(t)
-	watch := b.witness(t)
+	env := newOccupied(t)
+	watch := env.witness(t)
 	install := append([]string{"install", "--yes", "--pin", "all"}, processFlags...)
-	if out, code := b.csccm(t, "", append([]string{"install", "--yes"}, processFlags...)...); code != 3 || !strings.Contains(out, "--pin default/documented") {
+	if out, code := env.csccm(t, "", append([]string{"install", "--yes"}, processFlags...)...); code != 3 || !strings.Contains(out, "--pin default/documented") {
 		t.Fatalf("unattended, without consent, it ended with %d:\n%s", code, out)
 	}
 	said := append(append([]string{}, beforeChart...), "Secret kube-system/", "Helm release kube-system/", "Waiting for the controller's Pods: ", "The controller's self-test in the cluster: passed")
-	b.killedInTurn(t, 1+len(said), append(append(said, swapping...), afterSwap...), install)
-	out, code := b.csccm(t, "", install...)
+	env.killedInTurn(t, 1+len(said), append(append(said, swapping...), afterSwap...), install)
+	out, code := env.csccm(t, "", install...)
 	if code != 0 {
 		t.Fatalf("the install after all the kills ended with %d:\n%s", code, out)
 	}
-	b.complete(t, watch)
-	noSecrets(t, b.bed, out, string(b.config(t).Render()))
+	env.complete(t, watch)
+	noSecrets(t, env.clusterEnv, out, string(env.config(t).Render()))
 }
 
 // TestTakeoverKilled does the same to csccm takeover, beside a chart that was installed for it.
 func TestTakeoverKilled(t *testing.T) {
 	t.Parallel()
-	b := newOccupied(t)
-	watch := b.witness(t)
+	env := newOccupied(t)
+	watch := env.witness(t)
 	takeover := []string{"takeover", "--yes", "--pin", "all"}
 	for _, text := range beforeChart {
-		b.killedAt(t, text, takeover...)
+		env.killedAt(t, text, takeover...)
 	}
 	r := applyRequest(t)
 	r.Values["instanceTypeFormat"] = "upstream"
-	if _, err := b.helm.Apply(t.Context(), r); err != nil {
+	if _, err := env.helm.Apply(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the new controller to stand by", b.standsBy)
-	b.killedInTurn(t, 1, append(append([]string{}, swapping...), afterSwap...), takeover)
-	out, code := b.csccm(t, "", takeover...)
+	env.eventually(t, "the new controller to stand by", env.standsBy)
+	env.killedInTurn(t, 1, append(append([]string{}, swapping...), afterSwap...), takeover)
+	out, code := env.csccm(t, "", takeover...)
 	if code != 0 {
 		t.Fatalf("the takeover after all the kills ended with %d:\n%s", code, out)
 	}
-	b.complete(t, watch)
+	env.complete(t, watch)
 }
 
 // complete tells that a takeover is done, and that nobody noticed it.
-func (b *occupied) complete(t *testing.T, watch *witness) {
+func (env *occupied) complete(t *testing.T, watch *witness) {
 	t.Helper()
-	b.eventually(t, "the new controller to be alone", b.rolledOut)
-	b.recorded(t)
-	b.kept(t)
+	env.eventually(t, "the new controller to be alone", env.rolledOut)
+	env.recorded(t)
+	env.kept(t)
 	watch.stop()
 	<-watch.done
 	watch.check(t)
-	n, err := b.node(t.Context(), worker1.Name)
+	n, err := env.node(t.Context(), worker1.Name)
 	if err != nil || n.Labels["node.kubernetes.io/instance-type"] != "SmallInstance" {
 		t.Errorf("%v, labels %v", err, n.Labels)
 	}
-	s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
+	s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
 	if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol"] != "false" {
 		t.Errorf("%v, annotations %v", err, s.Annotations)
 	}
-	if pods, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm-self-test"}); err != nil || len(pods.Items) > 0 {
+	if pods, err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm-self-test"}); err != nil || len(pods.Items) > 0 {
 		t.Errorf("%d Pods of self-tests are left: %v", len(pods.Items), err)
 	}
-	for _, call := range b.cloud.Ledger().Calls() {
+	for _, call := range env.cloud.Ledger().Calls() {
 		switch call.Command {
 		case "deleteLoadBalancerRule", "disassociateIpAddress", "removeFromLoadBalancerRule":
 			t.Errorf("somebody called %s", call.Command)
@@ -181,8 +181,8 @@ func (b *occupied) complete(t *testing.T, watch *witness) {
 }
 
 // standsBy tells whether a Pod of the new controller is ready, beside the old one.
-func (b *occupied) standsBy(ctx context.Context) error {
-	pods, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
+func (env *occupied) standsBy(ctx context.Context) error {
+	pods, err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
 	if err != nil {
 		return err
 	}

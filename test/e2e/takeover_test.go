@@ -25,30 +25,30 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
-const oldName = testbed.PredecessorName
+const oldName = testenv.PredecessorName
 
 // predecessorOf runs under the names of Apache's manifest, with an image of its own: process nodes run no program but ours,
 // and an image that they do not know never runs.
-func (b *bed) predecessorOf(t *testing.T, image, provider string) {
+func (env *clusterEnv) predecessorOf(t *testing.T, image, provider string) {
 	t.Helper()
-	b.precededBy(t, testbed.Predecessor{Image: image, Provider: provider})
+	env.precededBy(t, testenv.Predecessor{Image: image, Provider: provider})
 }
 
-func (b *bed) precededBy(t *testing.T, p testbed.Predecessor) {
+func (env *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
 	t.Helper()
 	p.Secret, p.Port = secretName, "10258"
-	if err := p.Create(t.Context(), b.Client); err != nil {
+	if err := p.Create(t.Context(), env.Client); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // balancerRules are a user's rules by id: address, port, name, protocol and members.
-func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testbed.Rule {
+func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testenv.Rule {
 	t.Helper()
-	rules, err := testbed.RulesByID(t.Context(), client, ips...)
+	rules, err := testenv.RulesByID(t.Context(), client, ips...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +71,14 @@ const cksCommand = "kubectl get pods -A | grep cloud-controller-manager"
 // unanswered is what kubectl says when it has no list of Pods.
 var unanswered = regexp.MustCompile(`(?m)^(error: |Error from server|Unable to connect)`)
 
-func (b *bed) cksLooks(ctx context.Context) (string, error) {
+func (env *clusterEnv) cksLooks(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", cksCommand) // #nosec G204 -- a constant
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + filepath.Dir(b.Kubectl) + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + filepath.Dir(env.Kubectl) + ":" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (b *bed) witness(t *testing.T) *witness {
+func (env *clusterEnv) witness(t *testing.T) *witness {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &witness{stop: stop, done: make(chan struct{})}
@@ -86,14 +86,14 @@ func (b *bed) witness(t *testing.T) *witness {
 	go func() {
 		defer close(watched)
 		for ctx.Err() == nil {
-			w.watch(ctx, b)
+			w.watch(ctx, env)
 		}
 	}()
 	go func() {
 		defer close(w.done)
 		defer func() { <-watched }()
 		for ctx.Err() == nil {
-			out, err := b.cksLooks(ctx)
+			out, err := env.cksLooks(ctx)
 			if ctx.Err() != nil {
 				return
 			}
@@ -113,8 +113,8 @@ func (b *bed) witness(t *testing.T) *witness {
 }
 
 // watch sees each holder of the lease, however short it holds it.
-func (w *witness) watch(ctx context.Context, b *bed) {
-	b.watchLease(ctx, func(holder string) {
+func (w *witness) watch(ctx context.Context, env *clusterEnv) {
+	env.watchLease(ctx, func(holder string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := len(w.holders); n == 0 || w.holders[n-1] != holder {
@@ -125,8 +125,8 @@ func (w *witness) watch(ctx context.Context, b *bed) {
 
 // watchLease calls seen with the holder at each write of the lease; "" is a lease that was given back. It ends with ctx, and
 // whenever the API server ends the watch.
-func (b *bed) watchLease(ctx context.Context, seen func(holder string)) {
-	events, err := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
+func (env *clusterEnv) watchLease(ctx context.Context, seen func(holder string)) {
+	events, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
 	if err != nil {
 		return
 	}
@@ -140,68 +140,68 @@ func (b *bed) watchLease(ctx context.Context, seen func(holder string)) {
 
 // occupied is a cluster in which another provider runs, with three Services.
 type occupied struct {
-	*bed
+	*clusterEnv
 	client *cloudstack.Client
 	ips    []string
-	before map[string]testbed.Rule // by id, as the other provider left them
+	before map[string]testenv.Rule // by id, as the other provider left them
 	apps   []string                // Pods of a workload
 }
 
 // newOccupied has cp1, worker1 and others for nodes.
 func newOccupied(t *testing.T, others ...processnode.Options) *occupied {
 	t.Helper()
-	return newOccupiedBy(t, testbed.Predecessor{}, others...)
+	return newOccupiedBy(t, testenv.Predecessor{}, others...)
 }
 
 // newOccupiedBy is newOccupied with a predecessor of another kind.
-func newOccupiedBy(t *testing.T, p testbed.Predecessor, others ...processnode.Options) *occupied {
+func newOccupiedBy(t *testing.T, p testenv.Predecessor, others ...processnode.Options) *occupied {
 	t.Helper()
-	b := &occupied{bed: newBed(t, nil)}
-	b.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
+	env := &occupied{clusterEnv: newClusterEnv(t, nil)}
+	env.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
 	members := worker1.Name
 	for _, o := range others {
 		members += "," + o.Name
 	}
-	b.secret(t, string(b.config(t).Render()))
-	p.Image = testbed.ControllerImage + ":old"
-	b.precededBy(t, p)
-	b.initialized(t, cp1.Name, worker1.Name)
-	b.balanced(t, "web", 80)
-	b.balanced(t, "mail", 25)
+	env.secret(t, string(env.config(t).Render()))
+	p.Image = testenv.ControllerImage + ":old"
+	env.precededBy(t, p)
+	env.initialized(t, cp1.Name, worker1.Name)
+	env.balanced(t, "web", 80)
+	env.balanced(t, "mail", 25)
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "documented", Annotations: map[string]string{"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol": "enabled"}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts([]int32{8080})},
 	}
-	if _, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.workload(t)
-	b.ips = []string{b.address(t, "web"), b.address(t, "mail"), b.address(t, "documented")}
+	env.workload(t)
+	env.ips = []string{env.address(t, "web"), env.address(t, "mail"), env.address(t, "documented")}
 	for i, port := range []int{80, 25, 8080} {
-		b.wantRules(t, b.ips[i], fmt.Sprintf("%d:%s", port, members))
+		env.wantRules(t, env.ips[i], fmt.Sprintf("%d:%s", port, members))
 	}
 	var err error
-	if b.client, err = b.cloud.Client(owner); err != nil {
+	if env.client, err = env.cloud.Client(owner); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.client.CloseIdleConnections)
-	if err := testbed.RulesOfOld(t.Context(), b.client, balancerRules(t, b.client, b.ips...)); err != nil {
+	t.Cleanup(env.client.CloseIdleConnections)
+	if err := testenv.RulesOfOld(t.Context(), env.client, balancerRules(t, env.client, env.ips...)); err != nil {
 		t.Fatal(err)
 	}
-	b.before = balancerRules(t, b.client, b.ips...)
-	b.apps = b.appPods(t)
-	return b
+	env.before = balancerRules(t, env.client, env.ips...)
+	env.apps = env.appPods(t)
+	return env
 }
 
 // kept compares the rules with those that were: ids, addresses, protocols and members are the same, and
 // the names are the new controller's.
-func (b *occupied) kept(t *testing.T) {
+func (env *occupied) kept(t *testing.T) {
 	t.Helper()
-	after := balancerRules(t, b.client, b.ips...)
-	if len(after) != len(b.before) {
-		t.Errorf("there were %d rules and are %d", len(b.before), len(after))
+	after := balancerRules(t, env.client, env.ips...)
+	if len(after) != len(env.before) {
+		t.Errorf("there were %d rules and are %d", len(env.before), len(after))
 	}
-	for id, was := range b.before {
+	for id, was := range env.before {
 		now := after[id]
 		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
 			t.Errorf("rule %s was %+v and is %+v", id, was, now)
@@ -210,20 +210,20 @@ func (b *occupied) kept(t *testing.T) {
 			t.Errorf("rule %s is still named %s", id, now.Name)
 		}
 	}
-	if d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if d, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the old Deployment is still there: %v %v", d, err)
 	}
-	if now := b.appPods(t); !slices.Equal(now, b.apps) {
-		t.Errorf("Pods before %v and after %v", b.apps, now)
+	if now := env.appPods(t); !slices.Equal(now, env.apps) {
+		t.Errorf("Pods before %v and after %v", env.apps, now)
 	}
 }
 
 // recorded waits until the new controller has taken the addresses into its records.
-func (b *occupied) recorded(t *testing.T) {
+func (env *occupied) recorded(t *testing.T) {
 	t.Helper()
-	b.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
+	env.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
 		for _, name := range []string{"web", "mail", "documented"} {
-			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
 				return errors.Join(err, fmt.Errorf("service %s has no record", name))
 			}
@@ -236,10 +236,10 @@ func (b *occupied) recorded(t *testing.T) {
 // controllers never lead, and no Pod is moved.
 func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
-	b := newOccupied(t, joined(worker2))
-	script := &transcript{b: b.bed}
+	env := newOccupied(t, joined(worker2))
+	script := &transcript{b: env.clusterEnv}
 
-	watch := b.witness(t)
+	watch := env.witness(t)
 	process := []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
 	out, code := script.run(t, "takeover", "--yes")
 	if code != 3 || !strings.Contains(out, "--pin default/documented") {
@@ -257,16 +257,16 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 	if code != 0 || !strings.Contains(out, "There is no other controller") {
 		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
 	}
-	script.rules(b.before, balancerRules(t, b.client, b.ips...))
+	script.rules(env.before, balancerRules(t, env.client, env.ips...))
 
-	b.recorded(t)
-	b.kept(t)
-	t.Run("existing node", func(t *testing.T) { testTaint(t, b.bed, script) })
+	env.recorded(t)
+	env.kept(t)
+	t.Run("existing node", func(t *testing.T) { testTaint(t, env.clusterEnv, script) })
 	watch.stop()
 	<-watch.done
 	watch.check(t)
-	secret := string(b.config(t).Render())
-	noSecrets(t, b.bed, script.text.String(), secret)
+	secret := string(env.config(t).Render())
+	noSecrets(t, env.clusterEnv, script.text.String(), secret)
 	script.write(t, "takeover.txt")
 }
 
@@ -283,8 +283,8 @@ func (w *witness) check(t *testing.T) {
 }
 
 // testTaint has a node initialised that was there before any provider, and sets it back.
-func testTaint(t *testing.T, b *bed, script *transcript) {
-	before, err := b.node(t.Context(), worker2.Name)
+func testTaint(t *testing.T, env *clusterEnv, script *transcript) {
+	before, err := env.node(t.Context(), worker2.Name)
 	if err != nil || before.Spec.ProviderID != "" {
 		t.Fatalf("%v, provider ID %q", err, before.Spec.ProviderID)
 	}
@@ -294,24 +294,24 @@ func testTaint(t *testing.T, b *bed, script *transcript) {
 	if out, code := script.run(t, "taint", "--yes"); code != 0 {
 		t.Fatalf("taint ended with %d:\n%s", code, out)
 	}
-	n, err := b.node(t.Context(), worker2.Name)
+	n, err := env.node(t.Context(), worker2.Name)
 	if err != nil || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
 		t.Errorf("%v, provider ID %q, taints %v, labels %v", err, n.Spec.ProviderID, n.Spec.Taints, n.Labels)
 	}
 	if out, code := script.run(t, "taint", "--undo", "--yes"); code != 0 {
 		t.Fatalf("the undo ended with %d:\n%s", code, out)
 	}
-	back, err := b.node(t.Context(), worker2.Name)
+	back, err := env.node(t.Context(), worker2.Name)
 	if err != nil || back.Labels[corev1.LabelTopologyZone] != before.Labels[corev1.LabelTopologyZone] || back.Spec.ProviderID != n.Spec.ProviderID {
 		t.Errorf("%v, provider ID %q, labels %v", err, back.Spec.ProviderID, back.Labels)
 	}
 }
 
 // workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
-func (b *bed) workload(t *testing.T) {
+func (env *clusterEnv) workload(t *testing.T) {
 	t.Helper()
 	labels, replicas := map[string]string{"app": "app"}, int32(4)
-	_, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
+	_, err := env.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}},
@@ -320,8 +320,8 @@ func (b *bed) workload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
-		if n := len(b.appPods(t)); n != int(replicas) {
+	env.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
+		if n := len(env.appPods(t)); n != int(replicas) {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -329,9 +329,9 @@ func (b *bed) workload(t *testing.T) {
 }
 
 // appPods are the Pods that are on nodes, with their UIDs and nodes.
-func (b *bed) appPods(t *testing.T) []string {
+func (env *clusterEnv) appPods(t *testing.T) []string {
 	t.Helper()
-	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	list, err := env.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func (b *bed) appPods(t *testing.T) []string {
 // transcript keeps what csccm was asked and said. With CSCCM_TRANSCRIPTS=1 it becomes a page of
 // docs/transcripts.
 type transcript struct {
-	b    *bed
+	b    *clusterEnv
 	text strings.Builder
 }
 
@@ -364,7 +364,7 @@ func (s *transcript) add(args []string, out string, code int, took time.Duration
 	fmt.Fprintf(&s.text, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(args, " "), out, code, took.Round(100*time.Millisecond))
 }
 
-func (s *transcript) rules(before, after map[string]testbed.Rule) {
+func (s *transcript) rules(before, after map[string]testenv.Rule) {
 	s.text.WriteString("# rules before and after\n")
 	var lines []string
 	for id, was := range before {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -28,20 +28,20 @@ var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/container
 // takes its place again. What the takeover changed is as it was, and csccm's controller ends before the old one starts.
 func TestTakeoverUndo(t *testing.T) {
 	t.Parallel()
-	b := newOccupied(t)
+	env := newOccupied(t)
 	install := append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)
-	if out, code := b.csccm(t, "", install...); code != 0 {
+	if out, code := env.csccm(t, "", install...); code != 0 {
 		t.Fatalf("the install in the old one's place ended with %d:\n%s", code, out)
 	}
-	b.recorded(t)
-	if after := balancerRules(t, b.client, b.ips...); reflect.DeepEqual(after, b.before) {
+	env.recorded(t)
+	if after := balancerRules(t, env.client, env.ips...); reflect.DeepEqual(after, env.before) {
 		t.Fatalf("no rule was renamed: %v", after)
 	}
-	if _, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
+	if _, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
-	out, code := b.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json")
+	out, code := env.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json")
 	var plan struct {
 		State       string           `json:"state"`
 		Ours        []string         `json:"ours"`
@@ -53,51 +53,51 @@ func TestTakeoverUndo(t *testing.T) {
 		len(plan.Annotations) != 1 || len(plan.Problems) != 0 {
 		t.Fatalf("the dry run ended with %d, %v:\n%s", code, err, out)
 	}
-	w := b.witness(t)
+	w := env.witness(t)
 	undo := []string{"takeover", "--undo", "--yes"}
 	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.
-	b.killedInTurn(t, 2, []string{
+	env.killedInTurn(t, 2, []string{
 		"Holding lease kube-system/" + lease, "Ending csccm's controller", "Rules to change in place: 1", "Starting Deployment kube-system/" + oldName,
 	}, undo)
-	if out, code = b.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
+	if out, code = env.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
 		t.Fatalf("the undo after all the kills ended with %d:\n%s", code, out)
 	}
 	w.stop()
 	<-w.done
-	old, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
+	old, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
 	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations[keptAnnotation]) > 0 {
 		t.Errorf("%v, the old Deployment: %+v", err, old)
 	}
-	b.isBack(t, w)
+	env.isBack(t, w)
 
-	if out, code = b.csccm(t, "", "takeover", "--undo"); code != 1 || !strings.Contains(out, "holds no record of a takeover") {
+	if out, code = env.csccm(t, "", "takeover", "--undo"); code != 1 || !strings.Contains(out, "holds no record of a takeover") {
 		t.Errorf("with nothing left to undo it ended with %d:\n%s", code, out)
 	}
-	if out, code = b.csccm(t, "", install...); code != 0 || !strings.Contains(out, "Stopping Deployment kube-system/"+oldName) {
+	if out, code = env.csccm(t, "", install...); code != 0 || !strings.Contains(out, "Stopping Deployment kube-system/"+oldName) {
 		t.Fatalf("the second takeover ended with %d:\n%s", code, out)
 	}
 	if !strings.Contains(out, "Back to it:  csccm takeover --undo\n") {
 		t.Errorf("the way back is not named:\n%s", out)
 	}
-	b.eventually(t, "the new controller to be there again", b.standsBy)
-	noSecrets(t, b.bed, out, string(b.config(t).Render()))
+	env.eventually(t, "the new controller to be there again", env.standsBy)
+	noSecrets(t, env.clusterEnv, out, string(env.config(t).Render()))
 }
 
 // TestTakeoverUndoOfADaemonSet does the same where the old controller is a DaemonSet, which is stopped by a selector of
 // nodes beside its own.
 func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	t.Parallel()
-	b := newOccupiedBy(t, testbed.Predecessor{DaemonOn: worker1.Name})
-	sets := b.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
+	env := newOccupiedBy(t, testenv.Predecessor{DaemonOn: worker1.Name})
+	sets := env.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
 	was, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, code := b.csccm(t, "", append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)...)
+	out, code := env.csccm(t, "", append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)...)
 	if code != 0 || !strings.Contains(out, "Stopping DaemonSet kube-system/"+oldName) {
 		t.Fatalf("the install in the old one's place ended with %d:\n%s", code, out)
 	}
-	b.recorded(t)
+	env.recorded(t)
 	kept, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
 	if err != nil || kept.Status.CurrentNumberScheduled != 0 || kept.Annotations[keptAnnotation] == "" {
 		t.Fatalf("%v, the kept DaemonSet: %+v", err, kept)
@@ -105,10 +105,10 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	if _, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w := b.witness(t)
+	w := env.witness(t)
 	undo := []string{"takeover", "--undo", "--yes"}
-	b.killedInTurn(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName}, undo)
-	if out, code = b.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
+	env.killedInTurn(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName}, undo)
+	if out, code = env.csccm(t, "", undo...); code != 0 || !strings.Contains(out, "The old controller works again") {
 		t.Fatalf("the undo after the kills ended with %d:\n%s", code, out)
 	}
 	w.stop()
@@ -117,25 +117,25 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	if err != nil || now.Status.NumberReady != 1 || now.Annotations[keptAnnotation] != "" || !reflect.DeepEqual(now.Spec.Template.Spec.NodeSelector, was.Spec.Template.Spec.NodeSelector) {
 		t.Errorf("%v, the old DaemonSet: %+v", err, now)
 	}
-	b.isBack(t, w)
+	env.isBack(t, w)
 }
 
 // isBack compares with what was before the takeover.
-func (b *occupied) isBack(t *testing.T, w *witness) {
+func (env *occupied) isBack(t *testing.T, w *witness) {
 	t.Helper()
-	if now := balancerRules(t, b.client, b.ips...); !reflect.DeepEqual(now, b.before) {
-		t.Errorf("the rules were %v and are %v", b.before, now)
+	if now := balancerRules(t, env.client, env.ips...); !reflect.DeepEqual(now, env.before) {
+		t.Errorf("the rules were %v and are %v", env.before, now)
 	}
-	pods, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
+	pods, err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
 	if err != nil || len(pods.Items) > 0 {
 		t.Errorf("%v, %d Pods of csccm's controller are left", err, len(pods.Items))
 	}
-	s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
+	s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
 	if err != nil || s.Annotations[proxyProtocol] != "enabled" {
 		t.Errorf("%v, annotations %v", err, s.Annotations)
 	}
-	if now := b.appPods(t); !reflect.DeepEqual(now, b.apps) {
-		t.Errorf("Pods before %v and after %v", b.apps, now)
+	if now := env.appPods(t); !reflect.DeepEqual(now, env.apps) {
+		t.Errorf("Pods before %v and after %v", env.apps, now)
 	}
 	// By the lease: ours, csccm, the old one.
 	led := ""

@@ -92,15 +92,7 @@ func TestTenantsAreRefused(t *testing.T) {
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	if programs.skip != "" {
-		t.Skip(programs.skip)
-	}
-	s := &tenants{dir: t.TempDir()}
-	var err error
-	if s.Plane, err = plane.Start(t.Context(), plane.Options{Binary: programs.plane}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
+	s := &tenants{Plane: borrow(t, plane.Options{}), dir: t.TempDir()}
 	config, err := s.AdminConfig()
 	if err != nil {
 		t.Fatal(err)

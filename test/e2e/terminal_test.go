@@ -19,7 +19,7 @@ import (
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // The keys of a person's answers. A list begins at its first choice.
@@ -112,7 +112,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 		if _, err = x.end.WriteString(keys); err != nil {
 			break
 		}
-		err = testbed.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
+		err = testenv.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
 			if x.screen.String() == before {
 				return errors.New("it has not")
 			}
@@ -125,10 +125,10 @@ func (x *terminal) press(t *testing.T, keys string) {
 	t.Fatalf("%v:\n%s", err, x.text())
 }
 
-// dialog is onTerminal on the bed's cluster.
-func (b *bed) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
+// dialog is onTerminal on the test's cluster.
+func (env *clusterEnv) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
 	t.Helper()
-	return onTerminal(t, b.Kubeconfig, b.home, answers, args...)
+	return onTerminal(t, env.Kubeconfig, env.home, answers, args...)
 }
 
 // onTerminal runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in
@@ -143,7 +143,7 @@ func onTerminal(t *testing.T, kubeconfig, home string, answers []answer, args ..
 	x := newTerminal(t, cmd)
 	for _, a := range answers {
 		var ended bool
-		err := testbed.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
+		err := testenv.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
 			select {
 			case <-x.closed:
 				ended = true

@@ -21,13 +21,13 @@ import (
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 	"github.com/csccm/csccm/test/traffic"
 )
 
 // stream is traffic through the Services of a cluster that another provider has left behind.
 type stream struct {
-	*bed
+	*clusterEnv
 	path   *datapath.Path
 	client *traffic.Client
 }
@@ -41,7 +41,7 @@ var unreachable = map[string]bool{"restricted": true, "cidrs": true}
 // newStream starts the recorded state with a backend for every node, and requests to all Services that let this machine in.
 func newStream(t *testing.T, recorded, image, provider string) *stream {
 	t.Helper()
-	s := &stream{bed: newBed(t, nil)}
+	s := &stream{clusterEnv: newClusterEnv(t, nil)}
 	state := s.leave(t, recorded)
 	s.predecessorOf(t, image, provider)
 	s.standIn(t)
@@ -96,38 +96,38 @@ func newStream(t *testing.T, recorded, image, provider string) *stream {
 }
 
 // leave makes cluster and CloudStack as a provider left them. Names that hold a Service's UID get the new one.
-func (b *bed) leave(t *testing.T, recorded string) *leftby.State {
+func (env *clusterEnv) leave(t *testing.T, recorded string) *leftby.State {
 	t.Helper()
 	state, err := leftby.Load(recorded)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range state.Kubernetes.Services {
-		b.recreate(t, state, &state.Kubernetes.Services[i])
+		env.recreate(t, state, &state.Kubernetes.Services[i])
 	}
 	world, err := state.World()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.cloud, err = testbed.StartCloudStack(world); err != nil {
+	if env.cloud, err = testenv.StartCloudStack(world); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.cloud.Stop)
+	t.Cleanup(env.cloud.Stop)
 	for i := range state.Kubernetes.Nodes {
 		n := &state.Kubernetes.Nodes[i]
 		o := joined(worker1)
 		o.Name, o.Address, o.ProviderID, o.Labels = n.Name, n.Status.Addresses[0].Address, n.Spec.ProviderID, n.Labels
-		b.join(t, o)
+		env.join(t, o)
 	}
-	config, err := b.cloud.Config(leftby.Account)
+	config, err := env.cloud.Config(leftby.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.secret(t, string(config.Render()))
+	env.secret(t, string(config.Render()))
 	for i := range state.Kubernetes.Leases {
 		l := state.Kubernetes.Leases[i]
 		l.ObjectMeta = metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}
-		if _, err := b.Client.CoordinationV1().Leases(l.Namespace).Create(t.Context(), &l, metav1.CreateOptions{}); err != nil {
+		if _, err := env.Client.CoordinationV1().Leases(l.Namespace).Create(t.Context(), &l, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,16 +136,16 @@ func (b *bed) leave(t *testing.T, recorded string) *leftby.State {
 
 // standIn holds the lease as the old controller does, until its Deployment has no replicas any more.
 // That is all that one does with nothing to do.
-func (b *bed) standIn(t *testing.T) {
+func (env *clusterEnv) standIn(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	renew := func() bool {
-		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, oldName, metav1.GetOptions{})
+		d, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, oldName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && *d.Spec.Replicas == 0 {
 			return false
 		}
-		leases := b.Client.CoordinationV1().Leases(metav1.NamespaceSystem)
+		leases := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem)
 		if l, err := leases.Get(ctx, lease, metav1.GetOptions{}); err == nil {
 			now := metav1.NowMicro()
 			l.Spec.RenewTime = &now
@@ -170,17 +170,17 @@ func (b *bed) standIn(t *testing.T) {
 }
 
 // recreate makes a Service with its ports and its status, and renames its rules after the new UID.
-func (b *bed) recreate(t *testing.T, state *leftby.State, s *corev1.Service) {
+func (env *clusterEnv) recreate(t *testing.T, state *leftby.State, s *corev1.Service) {
 	t.Helper()
 	old := "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31]
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace, Annotations: s.Annotations, Finalizers: s.Finalizers}, Spec: *s.Spec.DeepCopy()}
 	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil
-	made, err := b.Client.CoreV1().Services(s.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+	made, err := env.Client.CoreV1().Services(s.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Status = s.Status
-	if _, err := b.Client.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+	if _, err := env.Client.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range state.CloudStack.LoadBalancerRule {
@@ -365,7 +365,7 @@ func (s *stream) outage(t *testing.T) {
 	if _, err := services.Update(t.Context(), web, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = testbed.Wait(t.Context(), 5*time.Minute, "the port that was added meanwhile to be served", func(context.Context) error {
+	err = testenv.Wait(t.Context(), 5*time.Minute, "the port that was added meanwhile to be served", func(context.Context) error {
 		if _, ok := s.path.Listen(net.JoinHostPort(web.Status.LoadBalancer.Ingress[0].IP, "8888")); !ok {
 			return errors.New("no rule")
 		}

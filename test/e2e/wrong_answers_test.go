@@ -21,9 +21,9 @@ func TestInstallAsksAgainOnATerminal(t *testing.T) {
 	world.Domains = append(world.Domains, simulator.Domain{Path: "ROOT/tenants"})
 	world.Zones = append(world.Zones, simulator.Zone{Name: "zone-2", PublicRanges: []string{"198.51.100.10-198.51.100.19"}})
 	world.Accounts = append(world.Accounts, simulator.Account{Name: "plain", Role: "User", Users: []simulator.User{{Name: "plain", Password: "plain-word"}}})
-	b := newBed(t, world)
-	b.join(t, cp1, joined(worker1), joined(worker2))
-	script := &transcript{b: b}
+	env := newClusterEnv(t, world)
+	env.join(t, cp1, joined(worker1), joined(worker2))
+	script := &transcript{b: env}
 	const (
 		url, admin = "URL of the CloudStack API:", "CloudStack administrator:"
 		domain     = "Domain of the account that owns the cluster's VMs:"
@@ -34,8 +34,8 @@ func TestInstallAsksAgainOnATerminal(t *testing.T) {
 	screen, code := script.dialog(t, []answer{
 		{"Credentials for the controller:", enter},
 		{url, "http://127.0.0.1:1/client/api" + enter},
-		{url, clearLine + b.cloud.URL + "/elsewhere" + enter},
-		{url, clearLine + b.cloud.URL + enter},
+		{url, clearLine + env.cloud.URL + "/elsewhere" + enter},
+		{url, clearLine + env.cloud.URL + enter},
 		{admin, enter}, {"Domain of admin:", enter}, {"Password of admin:", "wrong-word" + enter},
 		{admin, "plain" + enter}, {"Domain of plain:", enter}, {"Password of plain:", "plain-word" + enter},
 		{admin, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
@@ -49,12 +49,12 @@ func TestInstallAsksAgainOnATerminal(t *testing.T) {
 		t.Errorf("declined, it ended with %d:\n%s", code, screen)
 	}
 	// A prompt shows why it refuses the last answer, in place of the one before.
-	shows(t, screen, "no CloudStack API answers at "+b.cloud.URL+"/elsewhere",
+	shows(t, screen, "no CloudStack API answers at "+env.cloud.URL+"/elsewhere",
 		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
 		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: type ROOT/k8s)`, "Do this in CloudStack? Yes", "Go on? No",
 		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
 		"csccm uninstall --delete-user")
-	made, err := b.cloud.Config("kubeadmin")
+	made, err := env.cloud.Config("kubeadmin")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,31 +44,31 @@ virtualMachines:
 // that none keeps the others from their work.
 func TestWrongNodesAndServices(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, wrongWorld(t))
-	b.join(t,
+	env := newClusterEnv(t, wrongWorld(t))
+	env.join(t,
 		processnode.Options{Name: "ghost", Address: "10.1.1.99"},
 		processnode.Options{Name: "twin", Address: "10.1.1.22"},
 		processnode.Options{Name: "good", Address: "10.1.1.21"})
-	b.balanced(t, "web", 80)
-	b.secret(t, string(b.config(t).Render()))
-	b.install(t, embedded(t), nil)
+	env.balanced(t, "web", 80)
+	env.secret(t, string(env.config(t).Render()))
+	env.install(t, embedded(t), nil)
 
-	b.initialized(t, "good")
+	env.initialized(t, "good")
 	for _, c := range []struct{ node, reason, want string }{
 		{"ghost", "NodeWithoutVM", "ghost"},
 		{"twin", "AmbiguousVM", "twin"},
 	} {
-		text := b.event(t, "Node", c.node, c.reason)
+		text := env.event(t, "Node", c.node, c.reason)
 		t.Logf("node %s: %s", c.node, text)
 		if !strings.Contains(text, c.want) {
 			t.Errorf("the Event on node %s does not name it: %s", c.node, text)
 		}
-		n, err := b.node(t.Context(), c.node)
+		n, err := env.node(t.Context(), c.node)
 		if err != nil || n.Spec.ProviderID != "" || !hasTaint(n, taint) {
 			t.Errorf("node %s: %v, provider ID %q, taints %v", c.node, err, n.Spec.ProviderID, n.Spec.Taints)
 		}
 	}
-	text := b.event(t, "Service", "web", "UnsupportedNetwork")
+	text := env.event(t, "Service", "web", "UnsupportedNetwork")
 	t.Logf("service web: %s", text)
 	if !strings.Contains(text, "flat-net") {
 		t.Errorf("the Event does not name the network: %s", text)
@@ -80,16 +80,16 @@ func TestWrongNodesAndServices(t *testing.T) {
 // Secret is corrected.
 func TestWrongConfig(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
-	b := newBed(t, nil)
-	b.join(t, cp1)
-	good := string(b.config(t).Render())
-	wrongKey := *b.config(t)
+	env := newClusterEnv(t, nil)
+	env.join(t, cp1)
+	good := string(env.config(t).Render())
+	wrongKey := *env.config(t)
 	wrongKey.SecretKey = strings.Repeat("x", len(wrongKey.SecretKey))
-	noProject := *b.config(t)
+	noProject := *env.config(t)
 	noProject.ProjectID = "no-such-project"
 
-	b.secret(t, good+"\nflavour = vanilla\n")
-	if _, err := b.helm.Apply(t.Context(), applyRequest(t)); err != nil {
+	env.secret(t, good+"\nflavour = vanilla\n")
+	if _, err := env.helm.Apply(t.Context(), applyRequest(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, config, want string }{
@@ -100,11 +100,11 @@ func TestWrongConfig(t *testing.T) { //nolint:tparallel // the parts share one c
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			if c.config != "" {
-				b.secret(t, c.config)
-				b.restart(t)
+				env.secret(t, c.config)
+				env.restart(t)
 			}
-			b.eventually(t, "a line in the log with "+c.want, func(ctx context.Context) error {
-				for line := range strings.SplitSeq(b.logs(ctx), "\n") {
+			env.eventually(t, "a line in the log with "+c.want, func(ctx context.Context) error {
+				for line := range strings.SplitSeq(env.logs(ctx), "\n") {
 					if strings.Contains(line, c.want) {
 						t.Log(line)
 						return nil
@@ -112,27 +112,27 @@ func TestWrongConfig(t *testing.T) { //nolint:tparallel // the parts share one c
 				}
 				return errors.New("there is none")
 			})
-			if n, err := b.node(t.Context(), cp1.Name); err != nil || !hasTaint(n, taint) {
+			if n, err := env.node(t.Context(), cp1.Name); err != nil || !hasTaint(n, taint) {
 				t.Errorf("the node is initialised with a wrong config: %v", err)
 			}
 		}) {
 			t.FailNow()
 		}
 	}
-	b.secret(t, good)
-	b.restart(t)
-	b.initialized(t, cp1.Name)
+	env.secret(t, good)
+	env.restart(t)
+	env.initialized(t, cp1.Name)
 }
 
 // restart deletes the controller's Pods, so that the next ones read the Secret anew.
-func (b *bed) restart(t *testing.T) {
+func (env *clusterEnv) restart(t *testing.T) {
 	t.Helper()
-	pods, err := b.pods(t.Context())
+	pods, err := env.pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range pods {
-		if err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).Delete(t.Context(), pods[i].Name, metav1.DeleteOptions{}); err != nil {
+		if err := env.Client.CoreV1().Pods(metav1.NamespaceSystem).Delete(t.Context(), pods[i].Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

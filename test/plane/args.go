@@ -68,7 +68,8 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		args = append(args, "--advertise-address="+p.Host)
 	}
 	if o.Audit {
-		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"))
+		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"),
+			"--audit-log-maxsize=100000") // MB: one file, which many tests read
 	}
 	return append(args, o.APIServerArgs...)
 }

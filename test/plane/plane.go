@@ -14,9 +14,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +70,10 @@ type Plane struct {
 	pki    *pki
 	egress *egress
 	binary string
+
+	// Of a pool's control planes: what the API server held at first, and the size of the audit log when the plane was lent.
+	baseline *baseline
+	audited  int64
 
 	mu       sync.Mutex
 	children []*child.Process // in order of start
@@ -172,14 +179,53 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 		return nil, err
 	}
 	if !o.APIOnly {
-		if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...); err != nil {
-			return nil, err
-		}
-		if err := p.run(ctx, "kube-scheduler", p.schedulerArgs()...); err != nil {
+		if err := p.startControllers(ctx, o); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// apiComponents is the number of components that an API server needs: etcd and itself.
+const apiComponents = 2
+
+// startControllers starts the controller manager and the scheduler.
+func (p *Plane) startControllers(ctx context.Context, o Options) error {
+	if err := p.run(ctx, "kube-controller-manager", p.controllerManagerArgs(o)...); err != nil {
+		return err
+	}
+	return p.run(ctx, "kube-scheduler", p.schedulerArgs()...)
+}
+
+// stopControllers kills the controller manager and the scheduler.
+func (p *Plane) stopControllers() {
+	p.mu.Lock()
+	controllers := p.children[apiComponents:]
+	p.children = p.children[:apiComponents:apiComponents]
+	p.mu.Unlock()
+	for _, c := range controllers {
+		c.Stop(0)
+	}
+}
+
+// AuditLog returns the complete lines of the audit log, to which the API server may be writing. Of a pool's control plane it
+// returns those since the plane was lent.
+func (p *Plane) AuditLog() ([]string, error) {
+	f, err := os.Open(p.file("audit.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.NewSectionReader(f, p.audited, math.MaxInt64-p.audited))
+	if err != nil {
+		return nil, err
+	}
+	return wholeLines(string(text)), nil
+}
+
+// wholeLines returns the lines of a text, without a last one that has no end.
+func wholeLines(text string) []string {
+	return slices.Collect(strings.Lines(text[:strings.LastIndexByte(text, '\n')+1]))
 }
 
 // Stop ends all processes and removes the state folder.

@@ -6,19 +6,23 @@ package plane
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -190,6 +194,95 @@ func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.In
 		t.Errorf("answer %q, %v", body, err)
 	}
 	remove()
+}
+
+func TestWholeLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{"": nil, "a": nil, "a\n": {"a\n"}, "a\nb\nc": {"a\n", "b\n"}} {
+		if got := wholeLines(text); !slices.Equal(got, want) {
+			t.Errorf("lines of %q are %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A control plane that a pool lends again holds nothing of the test before, not even an admission policy or the audit log.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), &Pool{Binary: binary(t)}
+	p, err := pool.Take(ctx, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := p.baseline.client
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	denied := &corev1.ConfigMap{ObjectMeta: meta("denied")}
+	create := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta("shop")}, metav1.CreateOptions{})
+	create(err)
+	_, err = client.CoreV1().ConfigMaps("shop").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept", Finalizers: []string{"csccm.io/test"}}}, metav1.CreateOptions{})
+	create(err)
+	_, err = client.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"service.kubernetes.io/load-balancer-cleanup"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}},
+	}, metav1.CreateOptions{})
+	create(err)
+	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: meta("deny"), Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "object.metadata.name != 'denied'"}},
+		},
+	}, metav1.CreateOptions{})
+	create(err)
+	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: meta("deny"), Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "deny", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}, metav1.CreateOptions{})
+	create(err)
+	eventually(t, func() error {
+		_, err := client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("the policy is not applied")
+		}
+		return nil
+	})
+	if err := pool.Return(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+
+	again, err := pool.Take(ctx, Options{APIOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again != p || len(again.children) != apiComponents {
+		t.Errorf("the second control plane has %d components, and is the first one: %t", len(again.children), again == p)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a policy of the test before applies: %v", err)
+	}
+	if list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 4 {
+		t.Errorf("there are %d namespaces: %v", len(list.Items), err)
+	}
+	lines, err := again.AuditLog()
+	if err != nil || len(lines) == 0 || strings.Contains(strings.Join(lines, ""), "shop") {
+		t.Errorf("the audit log has %d lines, or names an object of the test before: %v", len(lines), err)
+	}
+	// What was there before the tests must stay as it was.
+	if _, err := client.CoreV1().Namespaces().Patch(ctx, "default", types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Return(ctx, again); err == nil || !strings.Contains(err.Error(), "namespaces /default has changed") {
+		t.Errorf("err = %v, want the changed namespace", err)
+	}
+	if err := pool.Stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestStartReportsFailure(t *testing.T) {

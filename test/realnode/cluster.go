@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 func arch() string { return runtime.GOARCH }
@@ -123,7 +123,7 @@ const readyLimit = 5 * time.Minute
 // WaitReady waits until nodes are ready.
 func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		err := testbed.Wait(ctx, readyLimit, "node "+name+" to be ready", func(ctx context.Context) error {
+		err := testenv.Wait(ctx, readyLimit, "node "+name+" to be ready", func(ctx context.Context) error {
 			node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err

@@ -28,7 +28,7 @@ import (
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const limit = 10 * time.Minute
@@ -93,39 +93,39 @@ func pull(t *testing.T, reference string) (program string) {
 
 // env is a test environment: a cluster with two nodes and the controller's Secret, and a simulated CloudStack.
 type env struct {
-	*testbed.Cluster
-	cloud *testbed.CloudStack
+	*testenv.Cluster
+	cloud *testenv.CloudStack
 	cli   string
 }
 
 func newEnv(t *testing.T, images map[string]string) *env {
 	t.Helper()
-	b := &env{}
-	programs, err := testbed.Build(t.Context(), testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	e := &env{}
+	programs, err := testenv.Build(t.Context(), testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cli = programs.CLI
-	if b.cloud, err = testbed.StartCloudStack(nil); err != nil {
+	e.cli = programs.CLI
+	if e.cloud, err = testenv.StartCloudStack(nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.cloud.Stop)
-	b.Cluster, err = testbed.StartCluster(t.Context(), testbed.ClusterOptions{
+	t.Cleanup(e.cloud.Stop)
+	e.Cluster, err = testenv.StartCluster(t.Context(), testenv.ClusterOptions{
 		Plane: plane.Options{Progress: plane.Print(os.Stderr)}, Controller: programs.Controller, Images: images, Heartbeat: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.Stop)
+	t.Cleanup(e.Stop)
 	for _, o := range []processnode.Options{
 		{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: ""}},
 		{Name: "demo-worker-1", Address: "10.1.1.21"},
 	} {
-		if _, err := b.Join(t.Context(), o); err != nil {
+		if _, err := e.Join(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	config, err := b.cloud.Config("k8s-owner")
+	config, err := e.cloud.Config("k8s-owner")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,24 +133,24 @@ func newEnv(t *testing.T, images map[string]string) *env {
 		ObjectMeta: metav1.ObjectMeta{Name: "cloudstack-secret"},
 		StringData: map[string]string{"cloud-config": fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", config.APIURL, config.APIKey, config.SecretKey)},
 	}
-	if _, err := b.Client.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return e
 }
 
-func (b *env) eventually(t *testing.T, what string, try func(context.Context) error) {
+func (e *env) eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
-	if err := testbed.Wait(t.Context(), limit, what, try); err != nil {
+	if err := testenv.Wait(t.Context(), limit, what, try); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // runs waits until the controller has exactly one Pod, which is ready and has an image.
-func (b *env) runs(t *testing.T, image string) {
+func (e *env) runs(t *testing.T, image string) {
 	t.Helper()
-	b.eventually(t, "the controller of image "+image, func(ctx context.Context) error {
-		list, err := b.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	e.eventually(t, "the controller of image "+image, func(ctx context.Context) error {
+		list, err := e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 		if err != nil {
 			return err
 		}
@@ -170,11 +170,11 @@ func (b *env) runs(t *testing.T, image string) {
 }
 
 // initialized waits until the controller has initialised nodes.
-func (b *env) initialized(t *testing.T, nodes ...string) {
+func (e *env) initialized(t *testing.T, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
-		b.eventually(t, "node "+node+" to be initialised", func(ctx context.Context) error {
-			n, err := b.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		e.eventually(t, "node "+node+" to be initialised", func(ctx context.Context) error {
+			n, err := e.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 			if err == nil && !strings.HasPrefix(n.Spec.ProviderID, "external-cloudstack://") {
 				err = fmt.Errorf("provider ID %q", n.Spec.ProviderID)
 			}

@@ -21,7 +21,7 @@ import (
 
 	ocireg "github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // private is a private registry, with a TLS certificate of its own CA and a login.
@@ -96,7 +96,7 @@ func TestPrivateRegistry(t *testing.T) {
 	s.env = []string{"DOCKER_CONFIG=" + p.docker, "SSL_CERT_FILE=" + p.ca}
 	said := s.release("publish", "--dir", dist, "--key", s.key, "--registry", p.host+"/csccm")
 
-	programs, err := testbed.Build(t.Context(), testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	programs, err := testenv.Build(t.Context(), testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		t.Fatal(err)
 	}

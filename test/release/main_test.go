@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 var update = flag.Bool("update", false, "regenerate docs/transcripts/release.txt")
@@ -38,6 +38,6 @@ func prepare() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	var err error
-	tools.helm, err = testbed.Helm(ctx, func() { fmt.Fprintln(os.Stderr, "Building helm, which takes some minutes. The result is cached.") })
+	tools.helm, err = testenv.Helm(ctx, func() { fmt.Fprintln(os.Stderr, "Building helm, which takes some minutes. The result is cached.") })
 	return err
 }

@@ -38,11 +38,11 @@ func TestReleaseIntoACluster(t *testing.T) {
 	}
 	image := func(version string) string { return host + "/csccm/" + name + ":v" + version + "@" + digests[version] }
 
-	b := newEnv(t, map[string]string{
+	e := newEnv(t, map[string]string{
 		image(candidate): pull(t, image(candidate)),
 		image(final):     pull(t, image(final)),
 	})
-	u := &user{t: t, env: b, home: t.TempDir(), host: host}
+	u := &user{t: t, env: e, home: t.TempDir(), host: host}
 	values := filepath.Join(u.home, "values.yaml")
 	text := "# Process nodes have no network of their own.\nhostNetwork: false\nbindAddress: $(POD_IP)\nreplicaCount: 1\n" +
 		"image: {repository: " + host + "/csccm/" + name + "}\n"
@@ -53,7 +53,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	u.copy(s.public, "cosign.pub")
 	install := []string{"--namespace", "kube-system", "--values", "values.yaml", "--wait", "--timeout", "10m"}
 	verified := append([]string{"--verify", "--keyring", "chart.gpg"}, install...)
-	running := func(version string) { t.Helper(); b.runs(t, image(version)) }
+	running := func(version string) { t.Helper(); e.runs(t, image(version)) }
 
 	u.say("A chart repository: the pre-release is there for those who ask for it.")
 	u.helm("repo", "add", "csccm", "http://"+host+"/charts")
@@ -65,7 +65,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	u.fails("openpgp: signature made by unknown entity", "install", name, "csccm/"+name, "--version", candidate, "--verify", "--keyring", "stranger.gpg", "--namespace", "kube-system")
 	u.helm(append([]string{"install", name, "csccm/" + name, "--version", candidate}, verified...)...)
 	running(candidate)
-	b.initialized(t, "demo-cp-1", "demo-worker-1")
+	e.initialized(t, "demo-cp-1", "demo-worker-1")
 	u.say("What runs is the image of the release, by digest.")
 	u.kubectl("-n", "kube-system", "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
 	u.say("The controller proves from inside that it has what it needs.")

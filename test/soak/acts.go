@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // annotations is the prefix of the controller's annotations.
@@ -104,7 +104,7 @@ func (r *run) create(ctx context.Context) (bool, error) {
 	}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	s.write(svc)
-	if _, err := r.bed.Kube.CoreV1().Services(bare.Namespace).Create(ctx, svc, metav1.CreateOptions{}); err != nil {
+	if _, err := r.env.Client.CoreV1().Services(testenv.Namespace).Create(ctx, svc, metav1.CreateOptions{}); err != nil {
 		return false, err
 	}
 	r.services[name] = s
@@ -134,7 +134,7 @@ func (r *run) placeEndpoints(ctx context.Context, name string) error {
 			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
 		})
 	}
-	slices := r.bed.Kube.DiscoveryV1().EndpointSlices(bare.Namespace)
+	slices := r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace)
 	_, err := slices.Update(ctx, slice, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = slices.Create(ctx, slice, metav1.CreateOptions{})
@@ -148,10 +148,10 @@ func (r *run) remove(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	delete(r.services, name)
-	if err := r.bed.Kube.DiscoveryV1().EndpointSlices(bare.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return false, err
 	}
-	return true, r.bed.Kube.CoreV1().Services(bare.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	return true, r.env.Client.CoreV1().Services(testenv.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 // any chooses a Service. It sorts the names: with the random order of a map, runs with the same seed would differ.
@@ -169,7 +169,7 @@ func (r *run) edit(ctx context.Context, change func(*service) bool) (bool, error
 	if !ok || !change(r.services[name]) {
 		return false, nil
 	}
-	services := r.bed.Kube.CoreV1().Services(bare.Namespace)
+	services := r.env.Client.CoreV1().Services(testenv.Namespace)
 	for { // the controller writes Services as well
 		svc, err := services.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -266,7 +266,7 @@ func (r *run) join(ctx context.Context) (bool, error) {
 	name := r.spare[0]
 	r.spare = r.spare[1:]
 	r.nodes[name] = true
-	return true, r.bed.JoinVM(ctx, name)
+	return true, r.env.JoinVM(ctx, name)
 }
 
 // removableNode chooses a node to remove. At least fewestNodes remain, and so do w1 and w2, the members of foreign
@@ -287,7 +287,7 @@ func (r *run) leave(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	r.spare = append(r.spare, name)
-	return true, r.bed.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	return true, r.env.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 // destroy destroys a node's VM, as its owner can, and deploys a new one.
@@ -296,23 +296,23 @@ func (r *run) destroy(ctx context.Context) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if err := r.bed.Destroy(ctx, name); err != nil {
+	if err := r.env.Destroy(ctx, name); err != nil {
 		return false, err
 	}
 	r.vmsMade++
 	fresh := fmt.Sprintf("n%d", r.vmsMade)
 	r.spare = append(r.spare, fresh)
-	return true, r.bed.Deploy(ctx, fresh)
+	return true, r.env.Deploy(ctx, fresh)
 }
 
 func (r *run) restart(context.Context) (bool, error) {
-	r.bed.Cloud.Restart(managementUp)
+	r.env.Cloud.Restart(managementUp)
 	return true, nil
 }
 
 // kill kills the controller, whatever it is doing, and starts another.
 func (r *run) kill(ctx context.Context) (bool, error) {
-	r.bed.Kill()
+	r.env.Kill()
 	r.gauges.restarted()
 	return true, r.start(ctx)
 }

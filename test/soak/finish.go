@@ -16,8 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/simulator/datapath"
-	"github.com/csccm/csccm/test/bare"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // finish removes the faults, waits until CloudStack's state matches the Services,
@@ -26,34 +25,34 @@ func (r *run) finish(ctx context.Context) error {
 	for _, disarm := range r.disarm {
 		disarm()
 	}
-	err := testbed.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
+	err := testenv.Wait(ctx, settle, "CloudStack's rules to match the Services", func(ctx context.Context) error {
 		return errors.Join(r.nodesAgree(ctx), r.converged(ctx))
 	})
 	if err != nil {
 		return err
 	}
 	r.watch.check(ctx)
-	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	r.served = len(r.services)
 	for i := range list.Items {
 		if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			if err := r.bed.Kube.CoreV1().Services(bare.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+			if err := r.env.Client.CoreV1().Services(testenv.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
 				return err
 			}
 		}
 	}
 	r.services = map[string]*service{}
-	return testbed.Wait(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) error {
+	return testenv.Wait(ctx, settle, "CloudStack to return to its initial state", func(ctx context.Context) error {
 		return errors.Join(r.converged(ctx), r.nothingLeft(ctx))
 	})
 }
 
 // nodesAgree returns an error until the Nodes are the expected ones: those of destroyed VMs are deleted.
 func (r *run) nodesAgree(ctx context.Context) error {
-	list, err := r.bed.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := r.env.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func (r *run) nodesAgree(ctx context.Context) error {
 
 // converged compares the rules on the virtual routers with the Services.
 func (r *run) converged(ctx context.Context) error {
-	list, err := r.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (r *run) converged(ctx context.Context) error {
 			want[at] = fmt.Sprintf("%s to %d of %v, PROXY header %v, for %v", wanted.balance(), p.NodePort, members, wanted.proxy, admitted(wanted.wanted()))
 		}
 	}
-	listeners, refused := datapath.Desired(r.bed.Cloud.Router())
+	listeners, refused := datapath.Desired(r.env.Cloud.Router())
 	if len(refused) > 0 {
 		return fmt.Errorf("HAProxy would refuse its configuration: %+v", refused)
 	}
@@ -169,7 +168,7 @@ func (r *run) nothingLeft(ctx context.Context) error {
 		return err
 	}
 	for _, state := range []string{"Allocating", "Releasing"} {
-		list, err := r.bed.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"})
+		list, err := r.env.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"})
 		if err != nil {
 			return err
 		}

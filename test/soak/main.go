@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 func main() {
@@ -47,7 +47,7 @@ func command(ctx context.Context) error {
 	if o.Plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
 		return err
 	}
-	if o.Programs, err = testbed.Build(ctx, testbed.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+	if o.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
 		return err
 	}
 	return soak(ctx, o)

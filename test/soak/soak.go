@@ -13,14 +13,13 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
-	"github.com/csccm/csccm/test/bare"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // options configures a run.
 type options struct {
-	Programs       testbed.Binaries
+	Programs       testenv.Binaries
 	Plane          string
 	Duration, Pace time.Duration
 	Seed           int64
@@ -35,7 +34,7 @@ const (
 	firstNodes   = 5
 	fewestNodes  = 3
 	settle       = 10 * time.Minute
-	controller   = "ccm"
+	controller   = testenv.User
 	managementUp = 2 * time.Second
 	metricsPort  = 10258
 )
@@ -60,7 +59,7 @@ publicIPs:
 // run is the state of a soak test.
 type run struct {
 	options
-	bed    *bare.Bed
+	env    *testenv.Env
 	random *rand.Rand
 	host   string // the address of the controller's metrics, used by nothing else, so that its port stays free between two processes
 
@@ -82,12 +81,12 @@ func soak(ctx context.Context, o options) (err error) {
 	r := &run{options: o, services: map[string]*service{}, nodes: map[string]bool{}, done: map[string]int{}}
 	r.random = rand.New(rand.NewPCG(uint64(o.Seed), 1)) // #nosec G115 G404 -- the same seed must give the same changes
 	_, _ = fmt.Fprintf(o.Out, "soak: seed %d, %s, %.0f %% faults\n", o.Seed, o.Duration, 100*o.Faults)
-	if r.bed, err = bare.New(ctx, bare.Options{
+	if r.env, err = testenv.New(ctx, testenv.Options{
 		Programs: o.Programs, Plane: o.Plane, VMs: vms, Nodes: firstNodes, Profile: o.Profile, Extra: foreign, Seed: uint64(o.Seed), // #nosec G115 -- any number is a valid seed
 	}); err != nil {
 		return err
 	}
-	defer r.bed.Stop()
+	defer r.env.Stop()
 	for i := 1; i <= vms; i++ {
 		if name := fmt.Sprintf("w%d", i); i <= firstNodes {
 			r.nodes[name] = true
@@ -95,7 +94,7 @@ func soak(ctx context.Context, o options) (err error) {
 			r.spare = append(r.spare, name)
 		}
 	}
-	if r.watch, err = newWatch(ctx, r.bed); err != nil {
+	if r.watch, err = newWatch(ctx, r.env); err != nil {
 		return err
 	}
 	r.host = processnode.NewPodIP(ctx)
@@ -113,7 +112,7 @@ func soak(ctx context.Context, o options) (err error) {
 // start starts the controller, also after a kill. --node-deletion-window, which guards against mistaken deletions of
 // Nodes, is short because this test destroys VMs all the time.
 func (r *run) start(ctx context.Context) error {
-	return r.bed.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host, fmt.Sprintf("--secure-port=%d", metricsPort),
+	return r.env.Spawn(ctx, 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host, fmt.Sprintf("--secure-port=%d", metricsPort),
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez")
 }
 
@@ -126,7 +125,7 @@ func (r *run) arm() error {
 			return err
 		}
 		f.Caller, f.Probability = controller, r.Faults/float64(len(kinds))
-		r.disarm = append(r.disarm, r.bed.Cloud.Inject(f))
+		r.disarm = append(r.disarm, r.env.Cloud.Inject(f))
 	}
 	return nil
 }

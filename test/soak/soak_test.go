@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // TestSoak runs a minute of changes with a fixed seed.
@@ -24,7 +24,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("it takes two minutes, and needs the control plane: run make plane")
 	}
 	o.Plane = path
-	if o.Programs, err = testbed.Build(t.Context(), testbed.BuildOptions{}); err != nil {
+	if o.Programs, err = testenv.Build(t.Context(), testenv.BuildOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder

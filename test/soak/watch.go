@@ -19,12 +19,12 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
-	"github.com/csccm/csccm/test/bare"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // watch checks invariants: states that must never occur, whatever fails.
 type watch struct {
-	bed     *bare.Bed
+	env     *testenv.Env
 	caller  string // the controller's CloudStack user
 	client  *cloudstack.Client
 	foreign map[string]string // descriptions of foreign objects, by ID
@@ -45,10 +45,10 @@ type cloud struct {
 	firewall []cloudstack.FirewallRule
 }
 
-func newWatch(ctx context.Context, bed *bare.Bed) (*watch, error) {
-	w := &watch{bed: bed, caller: controller, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
+func newWatch(ctx context.Context, env *testenv.Env) (*watch, error) {
+	w := &watch{env: env, caller: controller, foreign: map[string]string{}, addresses: map[types.UID]string{}, calls: map[string]int{}, broken: map[string]int{}}
 	var err error
-	if w.client, err = bed.Cloud.Client("inspector"); err != nil {
+	if w.client, err = env.Cloud.Client("inspector"); err != nil {
 		return nil, err
 	}
 	c, err := w.read(ctx)
@@ -124,7 +124,7 @@ func (w *watch) run(ctx context.Context, period time.Duration) {
 func (w *watch) check(ctx context.Context) {
 	w.count()
 	// The Services are read before CloudStack: what their status says must already be true in CloudStack.
-	list, err := w.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := w.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (w *watch) check(ctx context.Context) {
 		return
 	}
 	// A second list shows which Services were deleted meanwhile: those have released their address, not lost it.
-	after, err := w.bed.Kube.CoreV1().Services(bare.Namespace).List(ctx, metav1.ListOptions{})
+	after, err := w.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
@@ -221,7 +221,7 @@ func (w *watch) lost(before, after []corev1.Service, c cloud) {
 
 // count counts the controller's calls in the simulator's ledger and records those that would change foreign objects.
 func (w *watch) count() {
-	ledger := w.bed.Cloud.Ledger()
+	ledger := w.env.Cloud.Ledger()
 	calls := ledger.Find("", w.caller)
 	ledger.Reset()
 	w.mu.Lock()

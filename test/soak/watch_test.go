@@ -13,8 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
-	"github.com/csccm/csccm/test/bare"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 func served(uid, ip string) corev1.Service {
@@ -68,7 +67,7 @@ func TestBrokenInvariantsAreSeen(t *testing.T) {
 // TestForeignCallsAreSeen deletes a foreign rule as the controller's user.
 func TestForeignCallsAreSeen(t *testing.T) {
 	t.Parallel()
-	c, err := testbed.StartCloudStack(simulator.ExampleWorld())
+	c, err := testenv.StartCloudStack(simulator.ExampleWorld())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func TestForeignCallsAreSeen(t *testing.T) {
 	if err != nil || len(rules) == 0 {
 		t.Fatal(err)
 	}
-	w := &watch{bed: &bare.Bed{Cloud: c}, caller: "k8s-owner", foreign: map[string]string{rules[0].ID: "a rule"}, calls: map[string]int{}, broken: map[string]int{}}
+	w := &watch{env: &testenv.Env{Cloud: c}, caller: "k8s-owner", foreign: map[string]string{rules[0].ID: "a rule"}, calls: map[string]int{}, broken: map[string]int{}}
 	w.count()
 	if err := w.err(); err != nil || w.calls["listLoadBalancerRules"] == 0 {
 		t.Errorf("reading is allowed: %v, %v", err, w.calls)

@@ -19,9 +19,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/csccm/csccm/test/bare"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 func main() {
@@ -41,16 +40,16 @@ func run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	programs, err := testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
+	programs, err := testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})
 	if err != nil {
 		return err
 	}
-	x, err := bare.New(ctx, bare.Options{Programs: programs, Plane: control, VMs: 3, Nodes: 2, Profile: "simulator"})
+	env, err := testenv.New(ctx, testenv.Options{Programs: programs, Plane: control, VMs: 3, Nodes: 2, Profile: "simulator"})
 	if err != nil {
 		return err
 	}
-	defer x.Stop()
-	t := &transcript{bed: x, cli: programs.CLI}
+	defer env.Stop()
+	t := &transcript{env: env, cli: programs.CLI}
 	err = t.story(ctx)
 	if file == "" {
 		_, werr := os.Stdout.Write(t.text.Bytes())
@@ -68,7 +67,7 @@ func run(ctx context.Context, file string) error {
 
 // transcript is a session and its output so far.
 type transcript struct {
-	bed  *bare.Bed
+	env  *testenv.Env
 	cli  string
 	text bytes.Buffer
 }
@@ -80,14 +79,14 @@ func (t *transcript) say(text string) {
 
 // kubectl runs a kubectl command and writes it with its output.
 func (t *transcript) kubectl(ctx context.Context, stdin string, args ...string) error {
-	out, _, err := t.exec(ctx, t.bed.Kubectl, stdin, args...)
+	out, _, err := t.exec(ctx, t.env.Kubectl, stdin, args...)
 	t.show("kubectl", stdin, args, out)
 	return err
 }
 
 // csccm runs a csccm command and writes it with its output and exit code, which must be want.
 func (t *transcript) csccm(ctx context.Context, want int, args ...string) error {
-	out, code, err := t.exec(ctx, t.cli, "", append(args, "--cloud-config", t.bed.CloudConfig)...)
+	out, code, err := t.exec(ctx, t.cli, "", append(args, "--cloud-config", t.env.CloudConfig)...)
 	t.show("csccm", "", append(args, "--cloud-config", "cloud-config"), out)
 	fmt.Fprintf(&t.text, "$ echo $?\n%d\n", code)
 	if code != want {
@@ -98,7 +97,7 @@ func (t *transcript) csccm(ctx context.Context, want int, args ...string) error 
 
 func (t *transcript) exec(ctx context.Context, program, stdin string, args ...string) (out string, code int, err error) {
 	cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- programs of the test environment
-	cmd.Env = []string{"KUBECONFIG=" + t.bed.Kubeconfig, "HOME=" + t.bed.Dir}
+	cmd.Env = []string{"KUBECONFIG=" + t.env.Kubeconfig, "HOME=" + t.env.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
 	text, err := cmd.CombinedOutput()
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/bare"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const head = `# Load balancers, from creation to deletion. Written by ` + "`make transcript`" + `: a real kube-apiserver with two Nodes, w1
@@ -60,10 +59,10 @@ func (t *transcript) story(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	if err := t.bed.Start(ctx, 20); err != nil {
+	if err := t.env.Start(ctx, 20); err != nil {
 		return err
 	}
-	if err := t.bed.Served(ctx, 1); err != nil {
+	if err := t.env.Served(ctx, 1); err != nil {
 		return err
 	}
 	ip, err := t.address(ctx, "web")
@@ -101,7 +100,7 @@ func (t *transcript) story(ctx context.Context) error {
 	if err := t.kubectl(ctx, service("mail", "loadBalancerIP: "+ip, 25), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if err := t.bed.Served(ctx, 2); err != nil {
+	if err := t.env.Served(ctx, 2); err != nil {
 		return err
 	}
 	if err := t.settle(ctx); err != nil {
@@ -137,7 +136,7 @@ func (t *transcript) story(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	if err := t.bed.Served(ctx, 1); err != nil {
+	if err := t.env.Served(ctx, 1); err != nil {
 		return err
 	}
 	if err := errors.Join(t.settle(ctx), get()); err != nil {
@@ -148,7 +147,7 @@ func (t *transcript) story(ctx context.Context) error {
 	if err := t.kubectl(ctx, service("api", "", 81), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if err := t.bed.Served(ctx, 2); err != nil {
+	if err := t.env.Served(ctx, 2); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -158,10 +157,10 @@ func (t *transcript) story(ctx context.Context) error {
 }
 
 // settle waits until the controller is idle.
-func (t *transcript) settle(ctx context.Context) error { return t.bed.Idle(ctx) }
+func (t *transcript) settle(ctx context.Context) error { return t.env.Idle(ctx) }
 
 func (t *transcript) address(ctx context.Context, name string) (string, error) {
-	svc, err := t.bed.Kube.CoreV1().Services(bare.Namespace).Get(ctx, name, metav1.GetOptions{})
+	svc, err := t.env.Client.CoreV1().Services(testenv.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +179,7 @@ func (t *transcript) curl(query string, lines []string) {
 }
 
 func (t *transcript) inspect(ctx context.Context, ip string) (*cloudstack.Client, string, error) {
-	client, err := t.bed.Cloud.Client("inspector")
+	client, err := t.env.Cloud.Client("inspector")
 	if err != nil {
 		return nil, "", err
 	}
@@ -196,11 +195,11 @@ func (t *transcript) rules(ctx context.Context, ip string) error {
 	if err != nil {
 		return err
 	}
-	rules, err := testbed.Rules(ctx, client, ip)
+	rules, err := testenv.Rules(ctx, client, ip)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rules, func(a, b testbed.Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
+	slices.SortFunc(rules, func(a, b testenv.Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
 	var lines []string
 	for _, r := range rules {
 		lines = append(lines, fmt.Sprintf("{name: %s, publicport: %d, privateport: %d, protocol: %s, algorithm: %s, cidrlist: %q, members: %v}",
@@ -230,7 +229,7 @@ func (t *transcript) firewall(ctx context.Context, ip string) error {
 }
 
 func (t *transcript) addresses(ctx context.Context) error {
-	client, err := t.bed.Cloud.Client("inspector")
+	client, err := t.env.Cloud.Client("inspector")
 	if err != nil {
 		return err
 	}

@@ -17,37 +17,37 @@ import (
 )
 
 // install runs csccm install with flags, as an admin of CloudStack would.
-func install(ctx context.Context, b *env) (string, error) {
-	return installWith(ctx, b, "--account", account)
+func install(ctx context.Context, e *env) (string, error) {
+	return installWith(ctx, e, "--account", account)
 }
 
-func installWith(ctx context.Context, b *env, args ...string) (string, error) {
-	_, err := b.run(ctx, adminWord+"\n", b.programs.Binaries.CLI, append([]string{
-		"install", "--yes", "--api-url", b.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
+func installWith(ctx context.Context, e *env, args ...string) (string, error) {
+	_, err := e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
+		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
 	if err != nil {
 		return "", err
 	}
-	return b.installed(ctx)
+	return e.installed(ctx)
 }
 
 // names returns the names of the nodes that the cluster started with.
-func (b *env) names() []string {
+func (e *env) names() []string {
 	var names []string
-	for _, n := range b.place.nodes {
+	for _, n := range e.place.nodes {
 		names = append(names, n.Name)
 	}
 	return names
 }
 
 // installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
-func (b *env) installed(ctx context.Context) (string, error) {
-	names := b.names()
-	if err := b.initialized(ctx, names...); err != nil {
+func (e *env) installed(ctx context.Context) (string, error) {
+	names := e.names()
+	if err := e.initialized(ctx, names...); err != nil {
 		return "", err
 	}
 	on := map[string]bool{}
-	err := b.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
-		list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+	err := e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
+		list, err := e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
 		if err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ func (b *env) installed(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d nodes initialised, controller on %d of them", len(names), len(on)), err
 }
 
-func tcp(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "tcp", nil)
+func tcp(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "tcp", nil)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +83,7 @@ func tcp(ctx context.Context, b *env) (string, error) {
 	if len(pods) != replicas {
 		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
 	}
-	if err := b.deleteService(ctx, "tcp"); err != nil {
+	if err := e.deleteService(ctx, "tcp"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, to); err == nil {
@@ -93,8 +93,8 @@ func tcp(ctx context.Context, b *env) (string, error) {
 }
 
 // proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
-func proxyProtocol(ctx context.Context, b *env) (string, error) {
-	to, a, err := b.served(ctx, "proxied", func(s *corev1.Service) {
+func proxyProtocol(ctx context.Context, e *env) (string, error) {
+	to, a, err := e.served(ctx, "proxied", func(s *corev1.Service) {
 		s.Annotations[prefix+"proxy-protocol"] = "true"
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
 	})
@@ -107,19 +107,19 @@ func proxyProtocol(ctx context.Context, b *env) (string, error) {
 	if a, err = ask(ctx, client2, to); err != nil || a.Client != client2.String() {
 		return "", fmt.Errorf("the Pod sees %s (%w), the client is %s", a.Client, err, client2)
 	}
-	return "the Pod sees " + a.Client, b.deleteService(ctx, "proxied")
+	return "the Pod sees " + a.Client, e.deleteService(ctx, "proxied")
 }
 
 // sourceRanges allows one client and refuses another, then the reverse.
-func sourceRanges(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
+func sourceRanges(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
 	if err != nil {
 		return "", err
 	}
 	if a, err := ask(ctx, client2, to); err == nil {
 		return "", fmt.Errorf("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
 	}
-	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	s, err := services.Get(ctx, "ranges", metav1.GetOptions{})
 	if err != nil {
 		return "", err
@@ -128,10 +128,10 @@ func sourceRanges(ctx context.Context, b *env) (string, error) {
 	if _, err := services.Update(ctx, s, metav1.UpdateOptions{}); err != nil {
 		return "", err
 	}
-	if _, err := b.answers(ctx, client2, to); err != nil {
+	if _, err := e.answers(ctx, client2, to); err != nil {
 		return "", err
 	}
-	err = b.until(ctx, "the first client to be refused", func(ctx context.Context) error {
+	err = e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
 		if _, err := ask(ctx, client1, to); err == nil {
 			return errors.New("it still gets answers")
 		}
@@ -140,12 +140,12 @@ func sourceRanges(ctx context.Context, b *env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "allowed answered, others refused, also after a change", b.deleteService(ctx, "ranges")
+	return "allowed answered, others refused, also after a change", e.deleteService(ctx, "ranges")
 }
 
 // affinity checks that all requests of a client reach the same Pod.
-func affinity(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+func affinity(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 	if err != nil {
 		return "", err
 	}
@@ -168,21 +168,21 @@ func affinity(ctx context.Context, b *env) (string, error) {
 			}
 		}
 	}
-	return "12 clients, each with one Pod", b.deleteService(ctx, "affine")
+	return "12 clients, each with one Pod", e.deleteService(ctx, "affine")
 }
 
 // restart replaces all Pods of echo.
-func restart(ctx context.Context, b *env) error {
-	_, err := b.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
+func restart(ctx context.Context, e *env) error {
+	_, err := e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
 	if err != nil {
 		return err
 	}
-	return b.workloadReady(ctx, replicas)
+	return e.workloadReady(ctx, replicas)
 }
 
 // doctor checks that csccm doctor finds no error.
-func doctor(ctx context.Context, b *env) (string, error) {
-	out, err := b.csccm(ctx, "doctor", "-o", "short")
+func doctor(ctx context.Context, e *env) (string, error) {
+	out, err := e.csccm(ctx, "doctor", "-o", "short")
 	if err != nil {
 		return "", err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/simulator"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // chapters returns all chapters; in each, the first scenario installs the controller for the others.
@@ -88,8 +88,8 @@ func project() *place {
 	return p
 }
 
-func installProject(ctx context.Context, b *env) (string, error) {
-	return installWith(ctx, b, "--project", projectName)
+func installProject(ctx context.Context, e *env) (string, error) {
+	return installWith(ctx, e, "--project", projectName)
 }
 
 const (
@@ -98,24 +98,24 @@ const (
 )
 
 // secret creates the Secret that the chart requires.
-func (b *env) secret(ctx context.Context) error {
-	config, err := b.cloud.Config(b.place.owner)
+func (e *env) secret(ctx context.Context) error {
+	config, err := e.cloud.Config(e.place.owner)
 	if err != nil {
 		return err
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
-	_, err = b.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
+	_, err = e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
 	return err
 }
 
 // chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
-func chartAlone(ctx context.Context, b *env) (string, error) {
-	if err := b.secret(ctx); err != nil {
+func chartAlone(ctx context.Context, e *env) (string, error) {
+	if err := e.secret(ctx); err != nil {
 		return "", err
 	}
 	flags := cluster.NewFlags()
-	cache := b.home + "/cache"
-	flags.KubeConfig, flags.CacheDir = &b.Kubeconfig, &cache
+	cache := e.home + "/cache"
+	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
 	client, err := helm.New(flags, namespace, func(string, ...any) {})
 	if err != nil {
 		return "", err
@@ -127,36 +127,36 @@ func chartAlone(ctx context.Context, b *env) (string, error) {
 	if _, err := client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart}); err != nil {
 		return "", err
 	}
-	return b.installed(ctx)
+	return e.installed(ctx)
 }
 
 // oldController starts Apache's provider, which initialises the nodes.
-func oldController(ctx context.Context, b *env) (string, error) {
-	if err := b.secret(ctx); err != nil {
+func oldController(ctx context.Context, e *env) (string, error) {
+	if err := e.secret(ctx); err != nil {
 		return "", err
 	}
-	return b.predecessor(ctx, testbed.Predecessor{Image: testbed.ControllerImage + ":" + imageVersion})
+	return e.predecessor(ctx, testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})
 }
 
 const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 
 // leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
-func leasewebController(ctx context.Context, b *env) (string, error) {
-	if err := b.secret(ctx); err != nil {
+func leasewebController(ctx context.Context, e *env) (string, error) {
+	if err := e.secret(ctx); err != nil {
 		return "", err
 	}
-	return b.predecessor(ctx, testbed.Predecessor{Image: leasewebImage, Provider: "cloudstack",
+	return e.predecessor(ctx, testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
 		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
 }
 
 // predecessor starts another provider and waits until it has initialised the nodes.
-func (b *env) predecessor(ctx context.Context, old testbed.Predecessor) (string, error) {
+func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) (string, error) {
 	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
-	if err := old.Create(ctx, b.Client); err != nil {
+	if err := old.Create(ctx, e.Client); err != nil {
 		return "", err
 	}
-	names := b.names()
-	if err := b.initialized(ctx, names...); err != nil {
+	names := e.names()
+	if err := e.initialized(ctx, names...); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names)), nil

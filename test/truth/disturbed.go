@@ -16,33 +16,33 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // The scenarios in this file run under steady traffic; no request may fail, except in the parts named below.
 
 // undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
 func undisturbed(do func(context.Context, *env) error) func(context.Context, *env) (string, error) {
-	return func(ctx context.Context, b *env) (string, error) {
-		one, _, err := b.served(ctx, "steady-1", nil)
+	return func(ctx context.Context, e *env) (string, error) {
+		one, _, err := e.served(ctx, "steady-1", nil)
 		if err != nil {
 			return "", err
 		}
-		two, _, err := b.served(ctx, "steady-2", nil)
+		two, _, err := e.served(ctx, "steady-2", nil)
 		if err != nil {
 			return "", err
 		}
-		r := b.steady(ctx, "", true, one, two)
-		err = do(ctx, b)
+		r := e.steady(ctx, "", true, one, two)
+		err = do(ctx, e)
 		sum := r.Stop()
-		return brief(sum), errors.Join(err, sum.Err(), b.deleteService(ctx, "steady-1"), b.deleteService(ctx, "steady-2"))
+		return brief(sum), errors.Join(err, sum.Err(), e.deleteService(ctx, "steady-1"), e.deleteService(ctx, "steady-2"))
 	}
 }
 
 // leader returns the host part of the lease's holder identity: the leading Pod's hostname. With hostNetwork, that is
 // the name of its node.
-func (b *env) leader(ctx context.Context) (pod string, err error) {
-	l, err := b.Client.CoordinationV1().Leases(namespace).Get(ctx, testbed.PredecessorName, metav1.GetOptions{})
+func (e *env) leader(ctx context.Context) (pod string, err error) {
+	l, err := e.Client.CoordinationV1().Leases(namespace).Get(ctx, testenv.PredecessorName, metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil {
 		return "", errors.Join(err, errors.New("the lease has no holder"))
 	}
@@ -51,12 +51,12 @@ func (b *env) leader(ctx context.Context) (pod string, err error) {
 }
 
 // leaderKilled deletes the leading Pod without a grace period and waits for another leader.
-func leaderKilled(ctx context.Context, b *env) error {
-	first, err := b.leader(ctx)
+func leaderKilled(ctx context.Context, e *env) error {
+	first, err := e.leader(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := b.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+	list, err := e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func leaderKilled(ctx context.Context, b *env) error {
 			continue
 		}
 		now := int64(0)
-		if err := b.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			return err
 		}
 	}
-	err = b.until(ctx, "another leader", func(ctx context.Context) error {
-		now, err := b.leader(ctx)
+	err = e.until(ctx, "another leader", func(ctx context.Context) error {
+		now, err := e.leader(ctx)
 		if err == nil && now == first {
 			err = fmt.Errorf("the leader is still %s", now)
 		}
@@ -81,39 +81,39 @@ func leaderKilled(ctx context.Context, b *env) error {
 		return err
 	}
 	// The new leader serves a new Service.
-	_, _, err = b.served(ctx, "after-leader", nil)
-	return errors.Join(err, b.deleteService(ctx, "after-leader"))
+	_, _, err = e.served(ctx, "after-leader", nil)
+	return errors.Join(err, e.deleteService(ctx, "after-leader"))
 }
 
 const controllerLabel = "app.kubernetes.io/name=" + controller
 
 // cloudDown makes CloudStack unavailable for a minute and creates a Service meanwhile.
-func cloudDown(ctx context.Context, b *env) error {
+func cloudDown(ctx context.Context, e *env) error {
 	const away = time.Minute
-	b.cloud.Restart(away)
-	if err := b.service(ctx, "meanwhile", nil); err != nil {
+	e.cloud.Restart(away)
+	if err := e.service(ctx, "meanwhile", nil); err != nil {
 		return err
 	}
-	ip, err := b.address(ctx, "meanwhile")
+	ip, err := e.address(ctx, "meanwhile")
 	if err != nil {
 		return err
 	}
-	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
+	if _, err := e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
 		return err
 	}
-	return b.deleteService(ctx, "meanwhile")
+	return e.deleteService(ctx, "meanwhile")
 }
 
 // upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
-func upgradeAndBack(ctx context.Context, b *env) error {
-	if _, err := b.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"); err != nil {
+func upgradeAndBack(ctx context.Context, e *env) error {
+	if _, err := e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"); err != nil {
 		return err
 	}
-	if _, err := b.csccm(ctx, "rollback", "--yes"); err != nil {
+	if _, err := e.csccm(ctx, "rollback", "--yes"); err != nil {
 		return err
 	}
-	_, _, err := b.served(ctx, "after-rollback", nil)
-	return errors.Join(err, b.deleteService(ctx, "after-rollback"))
+	_, _, err := e.served(ctx, "after-rollback", nil)
+	return errors.Join(err, e.deleteService(ctx, "after-rollback"))
 }
 
 // Requests may fail only in these two parts; neither CloudStack nor its controller could prevent that.
@@ -127,35 +127,35 @@ const (
 
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
 // that node are unavoidably lost; no others may be.
-func nodeLost(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "lost", nil)
+func nodeLost(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "lost", nil)
 	if err != nil {
 		return "", err
 	}
 	const name = "worker-3"
-	id, err := b.vmID(ctx, name)
+	id, err := e.vmID(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, partNotReady, false, to)
+	r := e.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
-	b.Node(name).PowerOff()
-	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
+	e.Node(name).PowerOff()
+	if _, err := e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself removes the destroyed VM from the rule
+	if err := e.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself removes the destroyed VM from the rule
 		return "", err
 	}
-	if err := b.waitNodeDeleted(ctx, name); err != nil {
+	if err := e.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
 	r.Next(partTracked)
-	if err := b.workloadReady(ctx, replicas); err != nil {
+	if err := e.workloadReady(ctx, replicas); err != nil {
 		return "", err
 	}
 	for _, other := range []string{"worker-1", "worker-2"} {
-		err := b.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
-			return b.Node(other).Forgot(ctx, b.Node(name))
+		err := e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
+			return e.Node(other).Forgot(ctx, e.Node(name))
 		})
 		if err != nil {
 			return "", err
@@ -171,28 +171,28 @@ func nodeLost(ctx context.Context, b *env) (string, error) {
 	if err := after.Err(); err != nil {
 		return "", fmt.Errorf("after the Node was deleted: %w", err)
 	}
-	return "afterwards " + brief(after), b.deleteService(ctx, "lost")
+	return "afterwards " + brief(after), e.deleteService(ctx, "lost")
 }
 
 // migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.
-func migrated(ctx context.Context, b *env) error {
-	client, err := b.client()
+func migrated(ctx context.Context, e *env) error {
+	client, err := e.client()
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	rules, err := testbed.RulesByID(ctx, client, "")
+	rules, err := testenv.RulesByID(ctx, client, "")
 	if err != nil {
 		return err
 	}
-	if err := testbed.RulesOfOld(ctx, client, rules); err != nil {
+	if err := testenv.RulesOfOld(ctx, client, rules); err != nil {
 		return err
 	}
-	journal := filepath.Join(b.home, "migrate.jsonl")
-	if _, err := b.csccm(ctx, "migrate-rules", "--yes", "--journal", journal); err != nil {
+	journal := filepath.Join(e.home, "migrate.jsonl")
+	if _, err := e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal); err != nil {
 		return err
 	}
-	after, err := testbed.RulesByID(ctx, client, "")
+	after, err := testenv.RulesByID(ctx, client, "")
 	if err != nil {
 		return err
 	}

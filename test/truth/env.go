@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 	"github.com/csccm/csccm/test/traffic"
 )
 
@@ -86,7 +86,7 @@ type env struct {
 	*realnode.Cluster
 	place    *place
 	programs *programs
-	cloud    *testbed.CloudStack
+	cloud    *testenv.CloudStack
 	path     *datapath.Path
 	home     string
 	log      io.Writer
@@ -96,59 +96,59 @@ type env struct {
 
 func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log io.Writer) (_ *env, err error) {
 	dir, _ := realnode.Inside()
-	b := &env{place: at, programs: p, log: log}
-	if b.home, err = os.MkdirTemp(dir, "home-"); err != nil {
+	e := &env{place: at, programs: p, log: log}
+	if e.home, err = os.MkdirTemp(dir, "home-"); err != nil {
 		return nil, err
 	}
 	defer func() { //nolint:contextcheck // also after the end of ctx
 		if err != nil {
-			b.stop()
+			e.stop()
 		}
 	}()
-	b.Cluster, err = realnode.StartCluster(ctx, realnode.ClusterOptions{
+	e.Cluster, err = realnode.StartCluster(ctx, realnode.ClusterOptions{
 		Minor: minor, Binary: p.Planes[minor], Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if b.cloud, err = testbed.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
+	if e.cloud, err = testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
 		return nil, err
 	}
-	if b.path, err = datapath.Start(ctx, b.cloud.Simulator, datapath.Options{Mode: datapath.Direct}); err != nil {
+	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct}); err != nil {
 		return nil, err
 	}
 	var all sync.WaitGroup
 	joined := make([]error, len(at.nodes))
 	for i, o := range at.nodes {
-		all.Go(func() { _, joined[i] = b.Join(ctx, o) })
+		all.Go(func() { _, joined[i] = e.Join(ctx, o) })
 	}
 	all.Wait()
 	if err := errors.Join(joined...); err != nil {
 		return nil, err
 	}
-	if err := b.WaitReady(ctx, b.names()...); err != nil {
+	if err := e.WaitReady(ctx, e.names()...); err != nil {
 		return nil, err
 	}
-	return b, b.workload(ctx)
+	return e, e.workload(ctx)
 }
 
-func (b *env) stop() {
-	if b.path != nil {
-		b.path.Close()
+func (e *env) stop() {
+	if e.path != nil {
+		e.path.Close()
 	}
-	if b.Cluster != nil {
-		b.Stop()
+	if e.Cluster != nil {
+		e.Stop()
 	}
-	if b.cloud != nil {
-		b.cloud.Stop()
+	if e.cloud != nil {
+		e.cloud.Stop()
 	}
 }
 
 // run runs a program with the cluster's kubeconfig and returns its output.
-func (b *env) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
+func (e *env) run(ctx context.Context, stdin, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- ours
-	cmd.Env = []string{"KUBECONFIG=" + b.Kubeconfig, "HOME=" + b.home, "PATH=" + filepath.Dir(b.Kubectl) + ":" + os.Getenv("PATH")}
-	cmd.Dir, cmd.Stdin = b.home, strings.NewReader(stdin)
+	cmd.Env = []string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + filepath.Dir(e.Kubectl) + ":" + os.Getenv("PATH")}
+	cmd.Dir, cmd.Stdin = e.home, strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
@@ -156,24 +156,24 @@ func (b *env) run(ctx context.Context, stdin, path string, args ...string) (stri
 	return string(out), nil
 }
 
-func (b *env) csccm(ctx context.Context, args ...string) (string, error) {
-	return b.run(ctx, "", b.programs.Binaries.CLI, args...)
+func (e *env) csccm(ctx context.Context, args ...string) (string, error) {
+	return e.run(ctx, "", e.programs.Binaries.CLI, args...)
 }
 
-func (b *env) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	return b.run(ctx, stdin, b.Kubectl, args...)
+func (e *env) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return e.run(ctx, stdin, e.Kubectl, args...)
 }
 
 // until polls until try succeeds.
-func (b *env) until(ctx context.Context, what string, try func(context.Context) error) error {
-	return testbed.Wait(ctx, 5*time.Minute, what, try)
+func (e *env) until(ctx context.Context, what string, try func(context.Context) error) error {
+	return testenv.Wait(ctx, 5*time.Minute, what, try)
 }
 
 // client returns a CloudStack client of the VMs' owner.
-func (b *env) client() (*cloudstack.Client, error) { return b.cloud.Client(b.place.owner) }
+func (e *env) client() (*cloudstack.Client, error) { return e.cloud.Client(e.place.owner) }
 
 // explain prints the state of the cluster after a failed scenario.
-func (b *env) explain(ctx context.Context) {
+func (e *env) explain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
@@ -181,14 +181,14 @@ func (b *env) explain(ctx context.Context) {
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 		{"logs", "-n", namespace, "-l", "app.kubernetes.io/name=" + controller, "--tail=30", "--prefix"},
 	} {
-		out, err := b.kubectl(ctx, "", args...)
+		out, err := e.kubectl(ctx, "", args...)
 		if err != nil {
 			out = err.Error()
 		}
-		_, _ = fmt.Fprintf(b.log, "--- kubectl %s\n%s\n", strings.Join(args, " "), tail(out, 40))
+		_, _ = fmt.Fprintf(e.log, "--- kubectl %s\n%s\n", strings.Join(args, " "), tail(out, 40))
 	}
-	for _, r := range b.path.Status().Rules {
-		_, _ = fmt.Fprintf(b.log, "--- rule %+v\n", r)
+	for _, r := range e.path.Status().Rules {
+		_, _ = fmt.Fprintf(e.log, "--- rule %+v\n", r)
 	}
 }
 
@@ -198,10 +198,10 @@ func tail(text string, lines int) string {
 }
 
 // initialized waits until nodes are without the uninitialized taint and have a provider ID and a zone label.
-func (b *env) initialized(ctx context.Context, names ...string) error {
+func (e *env) initialized(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		err := b.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
-			n, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		err := e.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
+			n, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}

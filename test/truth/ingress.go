@@ -28,14 +28,14 @@ var ingresses = []ingress{
 
 // run applies the manifest unchanged and checks that the Pod sees the client's address.
 // The manifest's image contains echo, which listens as the image's arguments say.
-func (i ingress) run(ctx context.Context, b *env) (string, error) {
-	file := filepath.Join(b.programs.Root, i.file)
-	if _, err := b.kubectl(ctx, "", "apply", "-f", file); err != nil {
+func (i ingress) run(ctx context.Context, e *env) (string, error) {
+	file := filepath.Join(e.programs.Root, i.file)
+	if _, err := e.kubectl(ctx, "", "apply", "-f", file); err != nil {
 		return "", err
 	}
 	var ip netip.Addr
-	err := b.until(ctx, i.file+" to be served", func(ctx context.Context) error {
-		s, err := b.Client.CoreV1().Services(i.namespace).Get(ctx, i.service, metav1.GetOptions{})
+	err := e.until(ctx, i.file+" to be served", func(ctx context.Context) error {
+		s, err := e.Client.CoreV1().Services(i.namespace).Get(ctx, i.service, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -53,13 +53,13 @@ func (i ingress) run(ctx context.Context, b *env) (string, error) {
 	}
 	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
 	if i.hostPort != 0 {
-		for _, n := range b.place.nodes {
+		for _, n := range e.place.nodes {
 			at = append(at, netip.AddrPortFrom(n.Address, i.hostPort))
 		}
 	}
 	for _, to := range at {
 		for _, client := range []netip.Addr{client1, client2} {
-			a, err := b.answers(ctx, client, to)
+			a, err := e.answers(ctx, client, to)
 			if err != nil {
 				return "", err
 			}
@@ -68,7 +68,7 @@ func (i ingress) run(ctx context.Context, b *env) (string, error) {
 			}
 		}
 	}
-	if _, err := b.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"); err != nil {
+	if _, err := e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"); err != nil {
 		return "", err
 	}
 	note := "stand-in image; clients' addresses seen through the balancer"

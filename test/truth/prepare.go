@@ -18,13 +18,13 @@ import (
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // programs holds what is built before the sandbox starts: inside it there is no network.
 type programs struct {
 	Planes   map[plane.Minor]string
-	Binaries testbed.Binaries
+	Binaries testenv.Binaries
 	Images   []string
 	// Root is the folder of the checkout.
 	Root string
@@ -50,7 +50,7 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 		}
 	}
 	_, _ = fmt.Fprintln(stderr, "Building the programs and images.")
-	if p.Binaries, err = testbed.Build(ctx, testbed.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
+	if p.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
 		return err
 	}
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")

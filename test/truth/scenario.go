@@ -67,16 +67,16 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 		return result{minor: minor, chapter: c.name, scenario: name, err: err}
 	}
 	start := time.Now()
-	b, err := newEnv(ctx, p, minor, c.world(), log)
+	e, err := newEnv(ctx, p, minor, c.world(), log)
 	if err != nil {
 		return []result{fail("three nodes", err)}
 	}
-	defer b.stop() //nolint:contextcheck // also after the end of ctx
+	defer e.stop() //nolint:contextcheck // also after the end of ctx
 	cluster := time.Since(start)
 	_, _ = fmt.Fprintf(log, "      three nodes are ready (%s)\n", cluster.Round(time.Second))
 	var all []result
 	for i, s := range wanted {
-		r := b.runScenario(ctx, s)
+		r := e.runScenario(ctx, s)
 		r.minor, r.chapter = minor, c.name
 		if i == 0 {
 			r.cluster = cluster
@@ -84,7 +84,7 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 		all = append(all, r)
 		if r.err != nil {
 			_, _ = fmt.Fprintf(log, "FAIL  %s: %v\n", s.name, r.err)
-			b.explain(ctx)
+			e.explain(ctx)
 		} else {
 			_, _ = fmt.Fprintf(log, "ok    %s (%s) %s\n", s.name, r.took.Round(time.Second), r.note)
 		}
@@ -117,14 +117,14 @@ func named(names []string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(quoted, "|") + ")$")
 }
 
-func (b *env) runScenario(ctx context.Context, s scenario) result {
+func (e *env) runScenario(ctx context.Context, s scenario) result {
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
 	defer cancel()
 	start := time.Now()
-	b.clients = nil
-	note, err := s.run(ctx, b)
+	e.clients = nil
+	note, err := s.run(ctx, e)
 	r := result{scenario: s.name, took: time.Since(start), note: note, err: err}
-	for _, c := range b.clients {
+	for _, c := range e.clients {
 		r.traffic = append(r.traffic, c.Reports()...)
 	}
 	return r

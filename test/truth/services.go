@@ -24,8 +24,8 @@ import (
 )
 
 // rule returns the router's rule for an address and port, nil when there is none.
-func (b *env) rule(to netip.AddrPort) *datapath.RuleStatus {
-	rules := b.path.Status().Rules
+func (e *env) rule(to netip.AddrPort) *datapath.RuleStatus {
+	rules := e.path.Status().Rules
 	if i := slices.IndexFunc(rules, func(r datapath.RuleStatus) bool { return r.Public == to.String() }); i >= 0 {
 		return &rules[i]
 	}
@@ -33,10 +33,10 @@ func (b *env) rule(to netip.AddrPort) *datapath.RuleStatus {
 }
 
 // members waits until the members of a rule are exactly these VMs.
-func (b *env) members(ctx context.Context, to netip.AddrPort, want ...string) error {
+func (e *env) members(ctx context.Context, to netip.AddrPort, want ...string) error {
 	slices.Sort(want)
-	return b.until(ctx, fmt.Sprintf("the members of %s to be %v", to, want), func(context.Context) error {
-		r := b.rule(to)
+	return e.until(ctx, fmt.Sprintf("the members of %s to be %v", to, want), func(context.Context) error {
+		r := e.rule(to)
 		if r == nil {
 			return errors.New("there is no rule")
 		}
@@ -54,10 +54,10 @@ func (b *env) members(ctx context.Context, to netip.AddrPort, want ...string) er
 
 // up waits until every member of an address has passed a health check: the router treats a new member as up before its
 // first check.
-func (b *env) up(ctx context.Context, ip netip.Addr) error {
-	return b.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) error {
+func (e *env) up(ctx context.Context, ip netip.Addr) error {
+	return e.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) error {
 		var all, down []string
-		for _, r := range b.path.Status().Rules {
+		for _, r := range e.path.Status().Rules {
 			if at, err := netip.ParseAddrPort(r.Public); err != nil || at.Addr() != ip {
 				continue
 			}
@@ -75,17 +75,17 @@ func (b *env) up(ctx context.Context, ip netip.Addr) error {
 	})
 }
 
-func (b *env) scale(ctx context.Context, n int32) error {
-	if _, err := b.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
+func (e *env) scale(ctx context.Context, n int32) error {
+	if _, err := e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
 		return err
 	}
-	return b.workloadReady(ctx, n)
+	return e.workloadReady(ctx, n)
 }
 
 // ended waits until terminating Pods have ended: the status of a Deployment does not count them.
-func (b *env) ended(ctx context.Context) error {
-	return b.until(ctx, "the old Pods of echo to end", func(ctx context.Context) error {
-		list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+func (e *env) ended(ctx context.Context) error {
+	return e.until(ctx, "the old Pods of echo to end", func(ctx context.Context) error {
+		list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 		if err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (b *env) ended(ctx context.Context) error {
 }
 
 // podNodes returns the nodes with running Pods of echo.
-func (b *env) podNodes(ctx context.Context) ([]string, error) {
-	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+func (e *env) podNodes(ctx context.Context) ([]string, error) {
+	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 	if err != nil {
 		return nil, err
 	}
@@ -115,30 +115,30 @@ func (b *env) podNodes(ctx context.Context) ([]string, error) {
 }
 
 // localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
-func localPolicy(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+func localPolicy(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	if err != nil {
 		return "", err
 	}
-	nodes, err := b.podNodes(ctx)
+	nodes, err := e.podNodes(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, nodes...); err != nil {
+	if err := e.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, "scaled down", false, to)
+	r := e.steady(ctx, "scaled down", false, to)
 	defer r.Stop()
-	if err := b.scale(ctx, 1); err != nil {
+	if err := e.scale(ctx, 1); err != nil {
 		return "", err
 	}
-	if nodes, err = b.podNodes(ctx); err != nil {
+	if nodes, err = e.podNodes(ctx); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, nodes...); err != nil {
+	if err := e.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
-	if err := b.ended(ctx); err != nil {
+	if err := e.ended(ctx); err != nil {
 		return "", err
 	}
 	down := r.Next("scaled up")
@@ -147,37 +147,37 @@ func localPolicy(ctx context.Context, b *env) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if a.Node != nodes[0] || a.Client != b.place.gateway.Addr().String() {
-			return "", fmt.Errorf("a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], b.place.gateway.Addr())
+		if a.Node != nodes[0] || a.Client != e.place.gateway.Addr().String() {
+			return "", fmt.Errorf("a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], e.place.gateway.Addr())
 		}
 	}
-	if err := b.scale(ctx, replicas); err != nil {
+	if err := e.scale(ctx, replicas); err != nil {
 		return "", err
 	}
-	if nodes, err = b.podNodes(ctx); err != nil {
+	if nodes, err = e.podNodes(ctx); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, nodes...); err != nil {
+	if err := e.members(ctx, to, nodes...); err != nil {
 		return "", err
 	}
 	up := r.Stop()
 	if err := errors.Join(down.Err(), up.Err()); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), b.deleteService(ctx, "local")
+	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), e.deleteService(ctx, "local")
 }
 
 // ipMode checks how a Pod's request to the load balancer's address is routed: with
 // ipMode VIP kube-proxy forwards it directly, with ipMode Proxy, which the PROXY
 // protocol needs, it goes through the load balancer.
-func ipMode(ctx context.Context, b *env) (string, error) {
+func ipMode(ctx context.Context, e *env) (string, error) {
 	var seen []string
 	for _, c := range []struct {
 		name  string
 		proxy bool
 		mode  corev1.LoadBalancerIPMode
 	}{{"direct", false, corev1.LoadBalancerIPModeVIP}, {"through", true, corev1.LoadBalancerIPModeProxy}} {
-		to, _, err := b.served(ctx, c.name, func(s *corev1.Service) {
+		to, _, err := e.served(ctx, c.name, func(s *corev1.Service) {
 			if c.proxy {
 				s.Annotations[prefix+"proxy-protocol"] = "true"
 				s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
@@ -186,14 +186,14 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{})
+		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}
 		if got := s.Status.LoadBalancer.Ingress[0].IPMode; got == nil || *got != c.mode {
 			return "", fmt.Errorf("ipMode of %s is %v, want %s", c.name, got, c.mode)
 		}
-		pod, err := b.anyPod(ctx)
+		pod, err := e.anyPod(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -201,12 +201,12 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 		var through int64
 		want := map[bool]int64{true: 1}[c.proxy]
 		// kube-proxy sees the address some time after it is in the Service's status.
-		err = b.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
-			before := b.rule(to).Connections
-			if a, err = get(ctx, b.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
+		err = e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
+			before := e.rule(to).Connections
+			if a, err = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
 				return err
 			}
-			if through = b.rule(to).Connections - before; through != want {
+			if through = e.rule(to).Connections - before; through != want {
 				return fmt.Errorf("it went through %d times", through)
 			}
 			return nil
@@ -218,7 +218,7 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 			return "", fmt.Errorf("for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
 		}
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		if err := b.deleteService(ctx, c.name); err != nil {
+		if err := e.deleteService(ctx, c.name); err != nil {
 			return "", err
 		}
 	}
@@ -226,8 +226,8 @@ func ipMode(ctx context.Context, b *env) (string, error) {
 }
 
 // anyPod returns the address of a Pod of echo.
-func (b *env) anyPod(ctx context.Context) (string, error) {
-	list, err := b.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+func (e *env) anyPod(ctx context.Context) (string, error) {
+	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
 	if err != nil {
 		return "", err
 	}
@@ -243,29 +243,29 @@ func (b *env) anyPod(ctx context.Context) (string, error) {
 const partPowerFailure = "its plug pulled, VM stopped and destroyed"
 
 // nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
-func nodeLife(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "nodes", nil)
+func nodeLife(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "nodes", nil)
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, "joined and drained", false, to)
+	r := e.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
-	n, err := b.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: b.place.nodes[2].Address.Next()})
+	n, err := e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()})
 	if err != nil {
 		return "", err
 	}
-	if err := b.WaitReady(ctx, name); err != nil {
+	if err := e.WaitReady(ctx, name); err != nil {
 		return "", err
 	}
-	if err := b.initialized(ctx, name); err != nil {
+	if err := e.initialized(ctx, name); err != nil {
 		return "", err
 	}
 	all := []string{"worker-1", "worker-2", "worker-3"}
-	if err := b.members(ctx, to, append(all, name)...); err != nil {
+	if err := e.members(ctx, to, append(all, name)...); err != nil {
 		return "", err
 	}
-	if _, err := b.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
+	if _, err := e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
 		return "", err
 	}
 	joined := r.Next(partPowerFailure)
@@ -273,17 +273,17 @@ func nodeLife(ctx context.Context, b *env) (string, error) {
 		return "", err
 	}
 	n.PowerOff()
-	id, err := b.vmID(ctx, name)
+	id, err := e.vmID(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	if _, err := b.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
+	if _, err := e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
 		return "", err
 	}
 	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
 	// keeps requests away from it.
-	err = b.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
-		node, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	err = e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
+		node, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
 			err = fmt.Errorf("its taints are %v", node.Spec.Taints)
 		}
@@ -292,22 +292,22 @@ func nodeLife(ctx context.Context, b *env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := b.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
+	if _, err := e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
 		return "", err
 	}
-	if err := b.waitNodeDeleted(ctx, name); err != nil {
+	if err := e.waitNodeDeleted(ctx, name); err != nil {
 		return "", err
 	}
-	if err := b.members(ctx, to, all...); err != nil {
+	if err := e.members(ctx, to, all...); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), b.deleteService(ctx, "nodes")
+	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), e.deleteService(ctx, "nodes")
 }
 
 // waitNodeDeleted waits until a Node object is deleted.
-func (b *env) waitNodeDeleted(ctx context.Context, name string) error {
-	return b.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) error {
-		_, err := b.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+func (e *env) waitNodeDeleted(ctx context.Context, name string) error {
+	return e.until(ctx, "the Node "+name+" to be deleted", func(ctx context.Context) error {
+		_, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
@@ -320,8 +320,8 @@ func (b *env) waitNodeDeleted(ctx context.Context, name string) error {
 
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
 
-func (b *env) vmID(ctx context.Context, name string) (string, error) {
-	list, err := b.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"})
+func (e *env) vmID(ctx context.Context, name string) (string, error) {
+	list, err := e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"})
 	if err != nil {
 		return "", err
 	}
@@ -336,29 +336,29 @@ func (b *env) vmID(ctx context.Context, name string) (string, error) {
 }
 
 // podsRolled replaces every Pod under traffic.
-func podsRolled(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "rolled", nil)
+func podsRolled(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "rolled", nil)
 	if err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, "", false, to)
+	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
-	if err := errors.Join(restart(ctx, b), b.ended(ctx)); err != nil {
+	if err := errors.Join(restart(ctx, e), e.ended(ctx)); err != nil {
 		return "", err
 	}
 	sum := r.Stop()
-	return brief(sum), errors.Join(sum.Err(), b.deleteService(ctx, "rolled"))
+	return brief(sum), errors.Join(sum.Err(), e.deleteService(ctx, "rolled"))
 }
 
 // addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
 // deleted.
-func addresses(ctx context.Context, b *env) (string, error) {
-	to, _, err := b.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
+func addresses(ctx context.Context, e *env) (string, error) {
+	to, _, err := e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
 	if err != nil {
 		return "", err
 	}
 	ip := to.Addr().String()
-	err = b.service(ctx, "second", func(s *corev1.Service) {
+	err = e.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
 		s.Spec.Ports = s.Spec.Ports[:1] // the first Service uses the other port on this address
 		s.Spec.Ports[0].Port = 8080
@@ -366,24 +366,24 @@ func addresses(ctx context.Context, b *env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := b.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
+	if _, err := e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", err
 	}
-	if err := b.deleteService(ctx, "first"); err != nil {
+	if err := e.deleteService(ctx, "first"); err != nil {
 		return "", err
 	}
 	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", fmt.Errorf("the second Service on the address does not answer after the first was deleted: %w", err)
 	}
-	if err := b.deleteService(ctx, "second"); err != nil {
+	if err := e.deleteService(ctx, "second"); err != nil {
 		return "", err
 	}
-	again, _, err := b.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
+	again, _, err := e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
 	if err != nil {
 		return "", err
 	}
 	if again != to {
 		return "", fmt.Errorf("the third Service asked for the kept address %s and got %s", to, again)
 	}
-	return ip + " shared by two Services, kept, used again", b.deleteService(ctx, "third")
+	return ip + " shared by two Services, kept, used again", e.deleteService(ctx, "third")
 }

@@ -19,8 +19,8 @@ const steadyPort = 81
 // steady starts steady traffic to the steadyPort of Services. part is the name of its first part, empty if it is the
 // only one. With open, connections that stay open are part of the traffic; they are left out where the scenario ends
 // them on purpose.
-func (b *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
-	o := traffic.Options{Rate: b.programs.Rate}
+func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
+	o := traffic.Options{Rate: e.programs.Rate}
 	if !open {
 		o.Open = -1
 	}
@@ -29,6 +29,6 @@ func (b *env) steady(ctx context.Context, part string, open bool, to ...netip.Ad
 		o.Targets = append(o.Targets, traffic.At(at, at))
 	}
 	c := traffic.Start(ctx, part, o)
-	b.clients = append(b.clients, c)
+	e.clients = append(e.clients, c)
 	return c
 }

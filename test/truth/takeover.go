@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // takenOver takes over from Apache's provider in three steps: prepare, install next to it, swap.
-func takenOver(ctx context.Context, b *env) (string, error) {
-	return b.takenOver(ctx, testbed.RulesOfOld, [][]string{
+func takenOver(ctx context.Context, e *env) (string, error) {
+	return e.takenOver(ctx, testenv.RulesOfOld, [][]string{
 		{"takeover", "--yes"},
 		{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"},
 		{"takeover", "--yes"},
@@ -27,13 +27,13 @@ func takenOver(ctx context.Context, b *env) (string, error) {
 }
 
 // leasewebTakenOver takes over from Leaseweb's provider with the one command of docs/migrate.md.
-func leasewebTakenOver(ctx context.Context, b *env) (string, error) {
-	return b.takenOver(ctx, b.leasewebNames, [][]string{{"install", "--yes", "--skip-taint"}})
+func leasewebTakenOver(ctx context.Context, e *env) (string, error) {
+	return e.takenOver(ctx, e.leasewebNames, [][]string{{"install", "--yes", "--skip-taint"}})
 }
 
 // leasewebNames renames rules to the names that Leaseweb's fork uses, which contain the name of the Service.
-func (b *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testbed.Rule) error {
-	services, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testenv.Rule) error {
+	services, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -63,38 +63,38 @@ func (b *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 
 // takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
 // csccm's names. age renames the rules to the names of the old provider first.
-func (b *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testbed.Rule) error, steps [][]string) (string, error) {
-	one, _, err := b.served(ctx, "web", nil)
+func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testenv.Rule) error, steps [][]string) (string, error) {
+	one, _, err := e.served(ctx, "web", nil)
 	if err != nil {
 		return "", err
 	}
-	two, _, err := b.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	two, _, err := e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
 	if err != nil {
 		return "", err
 	}
-	client, err := b.client()
+	client, err := e.client()
 	if err != nil {
 		return "", err
 	}
 	defer client.CloseIdleConnections()
 	ips := []string{one.Addr().String(), two.Addr().String()}
-	rules, err := testbed.RulesByID(ctx, client, ips...)
+	rules, err := testenv.RulesByID(ctx, client, ips...)
 	if err != nil {
 		return "", err
 	}
 	if err := age(ctx, client, rules); err != nil {
 		return "", err
 	}
-	r := b.steady(ctx, "", true, one, two)
+	r := e.steady(ctx, "", true, one, two)
 	defer r.Stop()
 	for _, args := range steps {
-		if out, err := b.csccm(ctx, args...); err != nil {
+		if out, err := e.csccm(ctx, args...); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
 		}
 	}
-	err = b.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
+	err = e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
 		for _, name := range []string{"web", "shop"} {
-			s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || s.Annotations[prefix+"addresses"] == "" {
 				return errors.Join(err, fmt.Errorf("service %s has no annotation %s", name, prefix+"addresses"))
 			}
@@ -104,7 +104,7 @@ func (b *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 	if err != nil {
 		return "", err
 	}
-	after, err := testbed.RulesByID(ctx, client, ips...)
+	after, err := testenv.RulesByID(ctx, client, ips...)
 	if err != nil {
 		return "", err
 	}

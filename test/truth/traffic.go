@@ -31,13 +31,13 @@ const replicas = 3
 
 // workload starts Pods that answer with their name. They tolerate uninitialised nodes,
 // so that they also run before a provider is installed.
-func (b *env) workload(ctx context.Context) error {
+func (e *env) workload(ctx context.Context) error {
 	labels, n := map[string]string{"app": echoName}, int32(replicas)
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	grace, unavailable := int64(40), intstr.FromInt32(0)
-	_, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
+	_, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: echoName}, Spec: appsv1.DeploymentSpec{
 			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}},
@@ -60,12 +60,12 @@ func (b *env) workload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.workloadReady(ctx, n)
+	return e.workloadReady(ctx, n)
 }
 
-func (b *env) workloadReady(ctx context.Context, want int32) error {
-	return b.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
-		d, err := b.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
+func (e *env) workloadReady(ctx context.Context, want int32) error {
+	return e.until(ctx, "the Pods of echo to be ready", func(ctx context.Context) error {
+		d, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, echoName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (b *env) workloadReady(ctx context.Context, want int32) error {
 }
 
 // service creates a Service of type LoadBalancer in front of echo; change may be nil.
-func (b *env) service(ctx context.Context, name string, change func(*corev1.Service)) error {
+func (e *env) service(ctx context.Context, name string, change func(*corev1.Service)) error {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
 		Spec: corev1.ServiceSpec{
@@ -91,18 +91,18 @@ func (b *env) service(ctx context.Context, name string, change func(*corev1.Serv
 	if change != nil {
 		change(s)
 	}
-	_, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, s, metav1.CreateOptions{})
+	_, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, s, metav1.CreateOptions{})
 	return err
 }
 
 // deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
 // controller has deleted the load balancer.
-func (b *env) deleteService(ctx context.Context, name string) error {
-	services := b.Client.CoreV1().Services(metav1.NamespaceDefault)
+func (e *env) deleteService(ctx context.Context, name string) error {
+	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return b.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) error {
+	return e.until(ctx, "Service "+name+" to be deleted", func(ctx context.Context) error {
 		if _, err := services.Get(ctx, name, metav1.GetOptions{}); err == nil {
 			return errors.New("it still exists")
 		}
@@ -111,10 +111,10 @@ func (b *env) deleteService(ctx context.Context, name string) error {
 }
 
 // address waits until a Service has an address and returns it.
-func (b *env) address(ctx context.Context, name string) (netip.Addr, error) {
+func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
 	var ip netip.Addr
-	err := b.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := b.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+	err := e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
+		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -161,9 +161,9 @@ func get(ctx context.Context, from netip.Addr, url string) (answer, error) {
 }
 
 // answers waits until an address answers a client, and returns the answer.
-func (b *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+func (e *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
 	var a answer
-	err := b.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) (err error) {
+	err := e.until(ctx, fmt.Sprintf("%s to answer %s", to, from), func(ctx context.Context) (err error) {
 		a, err = ask(ctx, from, to)
 		return err
 	})
@@ -172,18 +172,18 @@ func (b *env) answers(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 
 // served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
 // before kube-proxy has the Service is down until the next checks succeed.
-func (b *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
-	if err := b.service(ctx, name, change); err != nil {
+func (e *env) served(ctx context.Context, name string, change func(*corev1.Service)) (netip.AddrPort, answer, error) {
+	if err := e.service(ctx, name, change); err != nil {
 		return netip.AddrPort{}, answer{}, err
 	}
-	ip, err := b.address(ctx, name)
+	ip, err := e.address(ctx, name)
 	if err != nil {
 		return netip.AddrPort{}, answer{}, err
 	}
 	to := netip.AddrPortFrom(ip, 80)
-	if err := b.up(ctx, ip); err != nil {
+	if err := e.up(ctx, ip); err != nil {
 		return to, answer{}, err
 	}
-	a, err := b.answers(ctx, client1, to)
+	a, err := e.answers(ctx, client1, to)
 	return to, a, err
 }

@@ -4,7 +4,6 @@
 package credentials
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ini"
 )
 
 // CMKCurrent asks for the profile that the file itself says is in use.
@@ -37,7 +37,7 @@ func (p CMKProfile) GoString() string { return p.String() }
 // Only what is needed is kept; no value is in an error.
 func ReadCMK(path, profile string) (*CMKProfile, error) {
 	fix := "name cmk's configuration with --cmk-config, usually ~/.cmk/config"
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path) // #nosec G304 -- the user names it
 	if err != nil {
 		var perr *os.PathError
 		if errors.As(err, &perr) {
@@ -45,30 +45,21 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 		}
 		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
 	}
-	defer f.Close() //nolint:errcheck // read only
 	sections := map[string]map[string]string{}
 	var section map[string]string
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+	for i, l := range ini.Scan(string(text)) {
 		switch {
-		case line == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, ";"):
-		case strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]"):
-			name := strings.TrimSpace(line[1 : len(line)-1])
-			if sections[name] == nil {
-				sections[name] = map[string]string{}
+		case l.Kind == ini.Blank:
+		case l.Kind == ini.Section:
+			if sections[l.Name] == nil {
+				sections[l.Name] = map[string]string{}
 			}
-			section = sections[name]
+			section = sections[l.Name]
+		case l.Kind == ini.Key && section != nil:
+			section[strings.ToLower(l.Name)] = l.Value // as written: cmk knows no quotes
 		default:
-			key, value, ok := strings.Cut(line, "=")
-			if !ok || section == nil {
-				return nil, &Error{What: fmt.Sprintf("%s line %d is neither [section] nor key = value", path, n), Fix: fix, Code: report.ExitUsage}
-			}
-			section[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
+			return nil, &Error{What: fmt.Sprintf("%s line %d is neither [section] nor key = value", path, i+1), Fix: fix, Code: report.ExitUsage}
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, &Error{What: "reading cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
 	}
 	core := sections["core"]
 	delete(sections, "core")

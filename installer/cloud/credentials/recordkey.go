@@ -17,9 +17,6 @@ func CarryRecordKey(next, was *cloudstack.Config) {
 	case was.SecretKey == next.SecretKey:
 		next.PreviousRecordKey = was.PreviousRecordKey
 	default:
-		next.PreviousRecordKey = recordKeyOf(was.SecretKey)
+		next.PreviousRecordKey = seal.DeriveKey(was.SecretKey)
 	}
 }
-
-// recordKeyOf returns the key that checks records signed with a secret key. It does not reveal the secret key.
-func recordKeyOf(secret string) string { return seal.DeriveKey(secret) }

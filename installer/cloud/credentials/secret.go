@@ -114,7 +114,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		p.Action, p.Differences = SecretOverwrite, []string{s.Problem.Error()}
 		return p, nil
 	}
-	p.Differences = Differences(s.Config, &inPod)
+	p.Differences = s.Config.Differences(&inPod)
 	p.Action = SecretKeep
 	if len(p.Differences) > 0 {
 		p.Action = SecretOverwrite

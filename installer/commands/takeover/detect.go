@@ -48,10 +48,7 @@ type Source struct {
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func Detect(ctx context.Context, s Source) (*Facts, error) {
-	f := &Facts{Own: Own{Lease: DefaultLease}, recordKeys: []string{seal.DeriveKey(s.Config.SecretKey)}}
-	if key := s.Config.PreviousRecordKey; key != "" {
-		f.recordKeys = append(f.recordKeys, key)
-	}
+	f := &Facts{Own: Own{Lease: DefaultLease}, recordKeys: seal.Keys(s.Config.SecretKey, s.Config.PreviousRecordKey)}
 	if err := FindControllers(ctx, s.Kube, s.Release, s.Namespace, f); err != nil {
 		return nil, err
 	}

@@ -49,9 +49,9 @@ func Environment() []string {
 }
 
 // Build builds a main package (./cmd/cloudstack-ccm) of the module in dir for a platform into the file out.
-func Build(ctx context.Context, dir, pkg string, platform Platform, tree source.Tree, out string) error {
+func Build(ctx context.Context, dir, pkg string, platform Platform, tree source.Tree, out string, tags ...string) error {
 	args := append([]string{"build"}, Flags(tree)...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, pkg)...) //nolint:gosec // a build tool runs the compiler
+	cmd := exec.CommandContext(ctx, "go", append(args, "-tags="+strings.Join(tags, ","), "-o", out, pkg)...) //nolint:gosec // a build tool runs the compiler
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), Environment()...), "GOOS="+platform.OS, "GOARCH="+platform.Arch)
 	var said bytes.Buffer

@@ -10,32 +10,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"regexp"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/csccm/csccm/release/internal/pack"
-	"github.com/csccm/csccm/release/internal/source"
 )
 
-// Pages returns the manual pages man/NAME.1 and man/NAME-COMMAND.1 for all commands of the program in file.
-func Pages(ctx context.Context, file, name string, tree source.Tree) ([]pack.File, error) {
-	return pages(ctx, file, []string{name}, tree)
-}
+// Tag is the build tag of programs that write their manual pages into a folder and exit.
+const Tag = "manual"
 
-func pages(ctx context.Context, file string, command []string, tree source.Tree) ([]pack.File, error) {
-	help, err := ask(ctx, file, append(command[1:len(command):len(command)], "--help")...)
+// Pages returns the manual pages of all commands of a program, which file is a build of with Tag.
+func Pages(ctx context.Context, file string, date time.Time) (all []pack.File, err error) {
+	dir, err := os.MkdirTemp("", "manual-*")
 	if err != nil {
 		return nil, err
 	}
-	title := strings.Join(command, "-")
-	all := []pack.File{{Name: "man/" + title + ".1", Mode: 0o644, Data: Page(title, help, tree)}}
-	for _, sub := range commands(help) {
-		more, err := pages(ctx, file, append(command[:len(command):len(command)], sub), tree)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if _, err := output(ctx, file, date, dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, more...)
+		all = append(all, pack.File{Name: "man/" + e.Name(), Mode: 0o644, Data: data})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s wrote no manual page", file)
 	}
 	return all, nil
 }
@@ -52,7 +62,7 @@ var shells = []struct{ name, file string }{
 func Completions(ctx context.Context, file, name string) ([]pack.File, error) {
 	var all []pack.File
 	for _, shell := range shells {
-		script, err := ask(ctx, file, "completion", shell.name)
+		script, err := output(ctx, file, time.Time{}, "completion", shell.name)
 		if err != nil {
 			return nil, err
 		}
@@ -64,10 +74,13 @@ func Completions(ctx context.Context, file, name string) ([]pack.File, error) {
 	return all, nil
 }
 
-func ask(ctx context.Context, file string, args ...string) (string, error) {
+// output runs the program in an environment that does not depend on this machine.
+func output(ctx context.Context, file string, date time.Time, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, file, args...)
-	// The text must not depend on this machine.
-	cmd.Env = []string{"HOME=/home/user", "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "PATH=/usr/bin"}
+	cmd.Env = []string{
+		"HOME=/home/user", "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "PATH=/usr/bin", "TZ=UTC",
+		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(date.Unix(), 10), // the date of the pages
+	}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
 	if err != nil {
@@ -78,71 +91,4 @@ func ask(ctx context.Context, file string, args ...string) (string, error) {
 		return "", fmt.Errorf("%s: %w", strings.Join(append([]string{file}, args...), " "), err)
 	}
 	return string(out), nil
-}
-
-var commandLine = regexp.MustCompile(`^  ([a-z][a-z0-9-]*) +\S`)
-
-// commands returns the names in a help text's list of commands.
-func commands(help string) []string {
-	var names []string
-	listing := false
-	for line := range strings.Lines(help) {
-		line = strings.TrimRight(line, "\r\n")
-		switch {
-		case strings.HasSuffix(line, "Commands:"):
-			listing = true
-		case line == "":
-			listing = false
-		case listing:
-			if match := commandLine.FindStringSubmatch(line); match != nil && match[1] != "help" {
-				names = append(names, match[1])
-			}
-		}
-	}
-	return names
-}
-
-// Page returns a manual page of section 1 with the help text.
-func Page(title, help string, tree source.Tree) []byte {
-	var out strings.Builder
-	fmt.Fprintf(&out, ".TH %q 1 %q %q \"csccm\"\n", strings.ToUpper(title), tree.Time.UTC().Format("2006-01-02"), tree.Tag())
-	description, rest := split(help)
-	short, _, _ := strings.Cut(description, "\n")
-	fmt.Fprintf(&out, ".SH NAME\n%s \\- %s\n", escape(title), escape(strings.TrimSuffix(short, ".")))
-	out.WriteString(".SH DESCRIPTION\n")
-	verbatim(&out, description)
-	out.WriteString(".SH USAGE\n")
-	verbatim(&out, rest)
-	if i := strings.Index(title, "-"); i > 0 && strings.HasPrefix(title, "csccm-") {
-		fmt.Fprintf(&out, ".SH SEE ALSO\n.BR %s (1)\n", title[:i])
-	}
-	return []byte(out.String())
-}
-
-// split splits a help text before "Usage:".
-func split(help string) (description, rest string) {
-	help = strings.TrimSpace(help)
-	i := strings.Index(help, "Usage:")
-	if i < 0 {
-		return help, ""
-	}
-	return strings.TrimSpace(help[:i]), help[i:]
-}
-
-func verbatim(out *strings.Builder, text string) {
-	out.WriteString(".nf\n")
-	for line := range strings.Lines(text) {
-		out.WriteString(escape(strings.TrimRight(line, " \r\n")))
-		out.WriteByte('\n')
-	}
-	out.WriteString(".fi\n")
-}
-
-// escape escapes a line of text for troff.
-func escape(line string) string {
-	line = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(line)
-	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-		line = `\&` + line
-	}
-	return line
 }

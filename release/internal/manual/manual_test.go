@@ -12,57 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/release/internal/source"
+	"github.com/csccm/csccm/release/internal/pack"
 )
 
-var tree = source.Tree{Version: "1.2.3", Time: time.Unix(1700000000, 0).UTC()}
-
-const help = `Does a thing.
-.hidden\n
-
-Usage:
-  csccm [command]
-
-Available Commands:
-  help        Help about any command
-  install     Install it
-
-Additional Commands:
-  two-words-x Both, and the longest
-
-Flags:
-  -h, --help   help for csccm
-`
-
-func TestPage(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, `.TH "CSCCM-X" 1 "2023-11-14" "v1.2.3" "csccm"
-.SH NAME
-csccm\-x \- Does a thing
-.SH DESCRIPTION
-.nf
-Does a thing.
-\&.hidden\en
-.fi
-.SH USAGE
-.nf
-Usage:
-  csccm [command]
-
-Flags:
-  \-h, \-\-help
-.fi
-.SH SEE ALSO
-.BR csccm (1)
-`, string(Page("csccm-x", "Does a thing.\n.hidden\\n\n\nUsage:\n  csccm [command]\n\nFlags:\n  -h, --help\n", tree)))
-}
-
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, []string{"install", "two-words-x"}, commands(help))
-}
-
-// program is a script that answers as the product's programs do.
+// program is a script in the place of a program.
 func program(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "program")
@@ -70,27 +23,16 @@ func program(t *testing.T, text string) string {
 	return file
 }
 
-func TestPagesOfAllCommands(t *testing.T) {
+func TestPages(t *testing.T) {
 	t.Parallel()
-	file := program(t, `case "$*" in
---help) printf 'Root.\n\nUsage:\n  x\n\nAvailable Commands:\n  a   A\n  b   B\n';;
-"a --help") printf 'A.\n\nUsage:\n  x a\n\nAvailable Commands:\n  c   C\n';;
-"a c --help") printf 'C in %s.\n\nUsage:\n  x a c\n' "$HOME";;
-"b --help") printf 'B.\n';;
-*) echo "what: $*" >&2; exit 2;;
-esac
-`)
-	pages, err := Pages(t.Context(), file, "x", tree)
+	pages, err := Pages(t.Context(), program(t, `echo "$HOME" > "$1/x.1"; echo "$SOURCE_DATE_EPOCH" > "$1/x-a.1"`), time.Unix(1700000000, 0))
 	require.NoError(t, err)
-	var names []string
-	for _, p := range pages {
-		names = append(names, p.Name)
-	}
-	assert.Equal(t, []string{"man/x.1", "man/x-a.1", "man/x-a-c.1", "man/x-b.1"}, names)
-	assert.Contains(t, string(pages[2].Data), "C in /home/user.")
+	assert.Equal(t, []pack.File{{Name: "man/x-a.1", Mode: 0o644, Data: []byte("1700000000\n")}, {Name: "man/x.1", Mode: 0o644, Data: []byte("/home/user\n")}}, pages)
 
-	_, err = Completions(t.Context(), file, "x")
-	require.ErrorContains(t, err, "completion bash: exit status 2: what: completion bash")
+	_, err = Pages(t.Context(), program(t, "true"), time.Time{})
+	require.ErrorContains(t, err, "wrote no manual page")
+	_, err = Pages(t.Context(), program(t, "echo what >&2; exit 2"), time.Time{})
+	require.ErrorContains(t, err, "exit status 2: what")
 }
 
 func TestCompletions(t *testing.T) {

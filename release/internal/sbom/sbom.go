@@ -6,12 +6,12 @@
 package sbom
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/uuid"
 
 	"github.com/csccm/csccm/release/internal/gobuild"
@@ -27,71 +28,8 @@ import (
 
 const module = "github.com/csccm/csccm"
 
-// BOM is a software bill of materials (SBOM).
-type BOM struct {
-	Schema       string       `json:"$schema"`
-	Format       string       `json:"bomFormat"`
-	SpecVersion  string       `json:"specVersion"`
-	SerialNumber string       `json:"serialNumber"`
-	Version      int          `json:"version"`
-	Metadata     Metadata     `json:"metadata"`
-	Components   []Component  `json:"components"`
-	Dependencies []Dependency `json:"dependencies"`
-}
-
-// Metadata describes the subject of the SBOM.
-type Metadata struct {
-	Timestamp string    `json:"timestamp"`
-	Tools     Tools     `json:"tools"`
-	Component Component `json:"component"`
-}
-
-// Tools are the programs that generated the SBOM.
-type Tools struct {
-	Components []Component `json:"components"`
-}
-
-// Component is a program, an image or a module.
-type Component struct {
-	Type       string      `json:"type"`
-	Ref        string      `json:"bom-ref,omitempty"`
-	Name       string      `json:"name"`
-	Version    string      `json:"version,omitempty"`
-	Scope      string      `json:"scope,omitempty"`
-	Hashes     []Hash      `json:"hashes,omitempty"`
-	Licenses   []License   `json:"licenses,omitempty"`
-	PURL       string      `json:"purl,omitempty"`
-	Properties []Property  `json:"properties,omitempty"`
-	Components []Component `json:"components,omitempty"`
-}
-
-// Hash is the hash of a component's file, or the SHA-256 of a module in go.sum.
-type Hash struct {
-	Algorithm string `json:"alg"`
-	Content   string `json:"content"`
-}
-
-// License is identified by its SPDX identifier.
-type License struct {
-	License struct {
-		ID string `json:"id"`
-	} `json:"license"`
-}
-
-// Property is data for which CycloneDX has no field.
-type Property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-// Dependency lists what a component depends on.
-type Dependency struct {
-	Ref       string   `json:"ref"`
-	DependsOn []string `json:"dependsOn,omitempty"`
-}
-
 // Binary returns the SBOM of a built program.
-func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*BOM, error) {
+func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*cdx.BOM, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -104,37 +42,60 @@ func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*BO
 	return of(info, name, platform, hex.EncodeToString(sum[:]), tree), nil
 }
 
-func of(info *debug.BuildInfo, name string, platform gobuild.Platform, digest string, tree source.Tree) *BOM {
-	main := Component{
-		Type:     "application",
-		Ref:      fmt.Sprintf("pkg:golang/%s@%s?goos=%s&goarch=%s#cmd/%s", module, tree.Tag(), platform.OS, platform.Arch, name),
+func of(info *debug.BuildInfo, name string, platform gobuild.Platform, digest string, tree source.Tree) *cdx.BOM {
+	main := cdx.Component{
+		Type:     cdx.ComponentTypeApplication,
+		BOMRef:   fmt.Sprintf("pkg:golang/%s@%s?goos=%s&goarch=%s#cmd/%s", module, tree.Tag(), platform.OS, platform.Arch, name),
 		Name:     name,
 		Version:  tree.Tag(),
-		Hashes:   []Hash{{"SHA-256", digest}},
+		Hashes:   sha256Of(digest),
 		Licenses: apache(),
 	}
-	main.PURL = main.Ref
+	main.PackageURL = main.BOMRef
+	var properties []cdx.Property
 	for _, setting := range info.Settings {
 		// Omit the other settings: -ldflags repeats the version, and the rest is not useful to readers.
 		if slices.Contains([]string{"CGO_ENABLED", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "-trimpath", "GOFIPS140"}, setting.Key) {
-			main.Properties = append(main.Properties, Property{"csccm:go:" + setting.Key, setting.Value})
+			properties = append(properties, cdx.Property{Name: "csccm:go:" + setting.Key, Value: setting.Value})
 		}
 	}
-	bom := &BOM{
-		Schema:       "http://cyclonedx.org/schema/bom-1.6.schema.json",
-		Format:       "CycloneDX",
-		SpecVersion:  "1.6",
+	main.Properties = &properties
+	components := modules(info)
+	return &cdx.BOM{
+		JSONSchema:   "http://cyclonedx.org/schema/bom-1.6.schema.json",
+		BOMFormat:    cdx.BOMFormat,
+		SpecVersion:  cdx.SpecVersion1_6,
 		SerialNumber: serial(name, platform.String(), digest),
 		Version:      1,
-		Metadata: Metadata{
+		Metadata: &cdx.Metadata{
 			Timestamp: tree.Time.UTC().Format(time.RFC3339),
-			Tools:     Tools{[]Component{{Type: "application", Name: "csccm-release", Version: tree.Tag()}}},
-			Component: main,
+			Tools:     &cdx.ToolsChoice{Components: &[]cdx.Component{{Type: cdx.ComponentTypeApplication, Name: "csccm-release", Version: tree.Tag()}}},
+			Component: &main,
 		},
-		Components: modules(info),
+		Components: &components,
+		// A binary does not say which module needs which: the program depends on all of them.
+		Dependencies: &[]cdx.Dependency{dependency(main.BOMRef, refsOf(components)...)},
 	}
-	bom.link()
-	return bom
+}
+
+func sha256Of(digest string) *[]cdx.Hash {
+	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: digest}}
+}
+
+func dependency(ref string, on ...string) cdx.Dependency {
+	return cdx.Dependency{Ref: ref, Dependencies: &on}
+}
+
+func refsOf(components []cdx.Component) []string {
+	var refs []string
+	for _, c := range components {
+		refs = append(refs, c.BOMRef)
+	}
+	return refs
+}
+
+func library(purl, name, version string) cdx.Component {
+	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: name, Version: version, Scope: cdx.ScopeRequired, PackageURL: purl}
 }
 
 // serial returns a name-based UUID, so that the same content gives the same serial number.
@@ -142,78 +103,62 @@ func serial(parts ...string) string {
 	return "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://"+module+"#"+strings.Join(parts, "#"))).String()
 }
 
-func apache() []License {
-	var l License
-	l.License.ID = "Apache-2.0"
-	return []License{l}
+func apache() *cdx.Licenses {
+	return &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 }
 
 // modules returns the linked modules and Go's standard library.
-func modules(info *debug.BuildInfo) []Component {
+func modules(info *debug.BuildInfo) []cdx.Component {
 	version := strings.TrimPrefix(info.GoVersion, "go")
 	version, _, _ = strings.Cut(version, " ") // experiments follow
-	all := []Component{{
-		Type: "library", Ref: "pkg:golang/std@" + version, Name: "std", Version: version, Scope: "required", PURL: "pkg:golang/std@" + version,
-	}}
+	all := []cdx.Component{library("pkg:golang/std@"+version, "std", version)}
 	for _, dep := range info.Deps {
 		if dep.Replace != nil {
 			dep = dep.Replace
 		}
 		purl := "pkg:golang/" + dep.Path + "@" + strings.ReplaceAll(dep.Version, "+", "%2B")
-		c := Component{Type: "library", Ref: purl, Name: dep.Path, Version: dep.Version, Scope: "required", PURL: purl}
+		c := library(purl, dep.Path, dep.Version)
 		if sum, ok := strings.CutPrefix(dep.Sum, "h1:"); ok {
 			if raw, err := base64.StdEncoding.DecodeString(sum); err == nil {
-				c.Hashes = []Hash{{"SHA-256", hex.EncodeToString(raw)}}
+				c.Hashes = sha256Of(hex.EncodeToString(raw))
 			}
 		}
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b Component) int { return cmp.Compare(a.Ref, b.Ref) })
+	slices.SortFunc(all, func(a, b cdx.Component) int { return cmp.Compare(a.BOMRef, b.BOMRef) })
 	return all
-}
-
-// link adds a dependency of the subject on every component: a binary does not contain which module needs which.
-func (b *BOM) link() {
-	main := Dependency{Ref: b.Metadata.Component.Ref}
-	for _, c := range b.Components {
-		main.DependsOn = append(main.DependsOn, c.Ref)
-	}
-	b.Dependencies = []Dependency{main}
 }
 
 // Image returns the SBOM of the image for one platform that contains the program with the SBOM binary, and root
 // certificates from the given version of their module. digest is sha256:HEX of the image's manifest.
-func Image(binary *BOM, digest, certificates string) *BOM {
+func Image(binary *cdx.BOM, digest, certificates string) *cdx.BOM {
 	hash := strings.TrimPrefix(digest, "sha256:")
-	program := binary.Metadata.Component
-	image := Component{
-		Type:     "container",
-		Ref:      "pkg:oci/" + program.Name + "@sha256%3A" + hash,
+	program := *binary.Metadata.Component
+	image := cdx.Component{
+		Type:     cdx.ComponentTypeContainer,
+		BOMRef:   "pkg:oci/" + program.Name + "@sha256%3A" + hash,
 		Name:     program.Name,
 		Version:  program.Version,
-		Hashes:   []Hash{{"SHA-256", hash}},
+		Hashes:   sha256Of(hash),
 		Licenses: apache(),
 	}
-	image.PURL = image.Ref
-	bom := *binary
-	bom.SerialNumber = serial("image", digest)
-	bom.Metadata.Component = image
-	roots := "pkg:golang/golang.org/x/crypto/x509roots/fallback@" + certificates
-	bom.Components = append([]Component{program}, binary.Components...)
-	if !slices.ContainsFunc(bom.Components, func(c Component) bool { return c.Ref == roots }) {
-		bom.Components = append(bom.Components, Component{
-			Type: "library", Ref: roots, Name: "golang.org/x/crypto/x509roots/fallback", Version: certificates, Scope: "required", PURL: roots,
-		})
+	image.PackageURL = image.BOMRef
+	const fallback = "golang.org/x/crypto/x509roots/fallback"
+	roots := library("pkg:golang/"+fallback+"@"+certificates, fallback, certificates)
+	components := append([]cdx.Component{program}, *binary.Components...)
+	if !slices.Contains(refsOf(components), roots.BOMRef) {
+		components = append(components, roots)
 	}
-	bom.Dependencies = append([]Dependency{{Ref: image.Ref, DependsOn: []string{program.Ref, roots}}}, binary.Dependencies...)
+	dependencies := append([]cdx.Dependency{dependency(image.BOMRef, program.BOMRef, roots.BOMRef)}, *binary.Dependencies...)
+	bom, metadata := *binary, *binary.Metadata
+	metadata.Component = &image
+	bom.SerialNumber, bom.Metadata, bom.Components, bom.Dependencies = serial("image", digest), &metadata, &components, &dependencies
 	return &bom
 }
 
 // JSON returns the content of the SBOM file.
-func (b *BOM) JSON() ([]byte, error) {
-	out, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return append(out, '\n'), nil
+func JSON(bom *cdx.BOM) ([]byte, error) {
+	var out bytes.Buffer
+	err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	return out.Bytes(), err
 }

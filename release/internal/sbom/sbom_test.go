@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,18 +36,18 @@ func TestOf(t *testing.T) {
 	t.Parallel()
 	bom := of(info, "csccm", platform, "abcd", tree)
 	main := bom.Metadata.Component
-	assert.Equal(t, "pkg:golang/github.com/csccm/csccm@v1.2.3?goos=linux&goarch=arm64#cmd/csccm", main.PURL)
-	assert.Equal(t, []Property{{"csccm:go:GOOS", "linux"}}, main.Properties)
+	assert.Equal(t, "pkg:golang/github.com/csccm/csccm@v1.2.3?goos=linux&goarch=arm64#cmd/csccm", main.PackageURL)
+	assert.Equal(t, &[]cdx.Property{{Name: "csccm:go:GOOS", Value: "linux"}}, main.Properties)
 	assert.Equal(t, "2023-11-14T22:13:20Z", bom.Metadata.Timestamp)
 	var purls []string
-	for _, c := range bom.Components {
-		purls = append(purls, c.PURL)
+	for _, c := range *bom.Components {
+		purls = append(purls, c.PackageURL)
 	}
 	assert.Equal(t, []string{
 		"pkg:golang/example.org/b@v2.0.0", "pkg:golang/example.org/z@v1.0.0%2Bincompatible", "pkg:golang/std@1.26.8",
 	}, purls)
-	assert.Equal(t, []Hash{{"SHA-256", "000000"}}, bom.Components[1].Hashes)
-	assert.Equal(t, []Dependency{{Ref: main.Ref, DependsOn: purls}}, bom.Dependencies)
+	assert.Equal(t, sha256Of("000000"), (*bom.Components)[1].Hashes)
+	assert.Equal(t, &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &purls}}, bom.Dependencies)
 	assert.Equal(t, bom, of(info, "csccm", platform, "abcd", tree))
 	assert.NotEqual(t, bom.SerialNumber, of(info, "csccm", platform, "abce", tree).SerialNumber)
 }
@@ -54,23 +55,23 @@ func TestOf(t *testing.T) {
 func TestImage(t *testing.T) {
 	t.Parallel()
 	binary := of(info, "csccm", platform, "abcd", tree)
-	before, err := binary.JSON()
+	before, err := JSON(binary)
 	require.NoError(t, err)
 	bom := Image(binary, "sha256:ffff", "v0.0.1")
-	assert.Equal(t, "pkg:oci/csccm@sha256%3Affff", bom.Metadata.Component.PURL)
-	require.Len(t, bom.Components, 5)
-	assert.Equal(t, "application", bom.Components[0].Type)
-	refs := map[string]bool{bom.Metadata.Component.Ref: true}
-	for _, c := range bom.Components {
-		assert.False(t, refs[c.Ref], "%s twice", c.Ref)
-		refs[c.Ref] = true
+	assert.Equal(t, "pkg:oci/csccm@sha256%3Affff", bom.Metadata.Component.PackageURL)
+	require.Len(t, *bom.Components, 5)
+	assert.Equal(t, cdx.ComponentTypeApplication, (*bom.Components)[0].Type)
+	refs := map[string]bool{bom.Metadata.Component.BOMRef: true}
+	for _, c := range *bom.Components {
+		assert.False(t, refs[c.BOMRef], "%s twice", c.BOMRef)
+		refs[c.BOMRef] = true
 	}
-	for _, d := range bom.Dependencies {
-		for _, ref := range append(d.DependsOn, d.Ref) {
+	for _, d := range *bom.Dependencies {
+		for _, ref := range append(*d.Dependencies, d.Ref) {
 			assert.True(t, refs[ref], ref)
 		}
 	}
-	after, err := binary.JSON()
+	after, err := JSON(binary)
 	require.NoError(t, err)
 	assert.Equal(t, string(before), string(after), "the SBOM of the binary is unchanged")
 }
@@ -82,9 +83,10 @@ func TestBinaryOfThisTest(t *testing.T) {
 	bom, err := Binary(self, "test", gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, tree)
 	require.NoError(t, err)
 	// A test binary has no list of modules; the tests of package release check that of real binaries.
-	require.NotEmpty(t, bom.Components)
-	assert.Equal(t, "std", bom.Components[len(bom.Components)-1].Name)
-	assert.Contains(t, runtime.Version(), bom.Components[len(bom.Components)-1].Version)
+	require.NotEmpty(t, *bom.Components)
+	last := (*bom.Components)[len(*bom.Components)-1]
+	assert.Equal(t, "std", last.Name)
+	assert.Contains(t, runtime.Version(), last.Version)
 
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("no program"), 0o600))

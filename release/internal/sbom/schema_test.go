@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,13 +59,13 @@ func TestSBOMsAreValidCycloneDX(t *testing.T) {
 		linked.Deps = append(linked.Deps, &full)
 	}
 	binary := of(&linked, "csccm", platform, digest, tree)
-	for name, bom := range map[string]*BOM{
+	for name, bom := range map[string]*cdx.BOM{
 		"program": binary,
 		"image":   Image(binary, "sha256:"+digest, "v0.0.1"),
 		"build metadata in the version": of(&linked, "csccm", platform, digest,
 			source.Tree{Version: "1.2.3+dirty", Time: tree.Time}),
 	} {
-		text, err := bom.JSON()
+		text, err := JSON(bom)
 		require.NoError(t, err)
 		require.NoError(t, validate(t, schema, text), name)
 	}
@@ -85,7 +86,7 @@ func TestSBOMsAreValidCycloneDX(t *testing.T) {
 func TestSchemaFindsMistakes(t *testing.T) {
 	t.Parallel()
 	schema := cycloneDX(t)
-	text, err := of(info, "csccm", platform, "abcd", tree).JSON()
+	text, err := JSON(of(info, "csccm", platform, "abcd", tree))
 	require.NoError(t, err)
 	require.ErrorContains(t, validate(t, schema, text), "abcd", "a hash that is too short")
 

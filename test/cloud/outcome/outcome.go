@@ -5,11 +5,12 @@
 package outcome
 
 import (
-	"encoding/xml"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/installer/engine/junit"
 	"github.com/csccm/csccm/test/cloud/shape"
 )
 
@@ -101,63 +102,27 @@ func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
 }
 
-// xmlSuite, xmlCase and xmlText are JUnit's.
-type (
-	xmlSuite struct {
-		XMLName  xml.Name  `xml:"testsuite"`
-		Name     string    `xml:"name,attr"`
-		Tests    int       `xml:"tests,attr"`
-		Failures int       `xml:"failures,attr"`
-		Skipped  int       `xml:"skipped,attr"`
-		Time     string    `xml:"time,attr"`
-		Cases    []xmlCase `xml:"testcase"`
-	}
-	xmlCase struct {
-		Name    string   `xml:"name,attr"`
-		Class   string   `xml:"classname,attr"`
-		Time    string   `xml:"time,attr"`
-		Failure *xmlText `xml:"failure,omitempty"`
-		Skipped *xmlText `xml:"skipped,omitempty"`
-		Out     string   `xml:"system-out,omitempty"`
-	}
-	xmlText struct {
-		Message string `xml:"message,attr"`
-	}
-)
-
-// JUnit returns the report as JUnit XML. What cannot be done here is skipped; a refused call and leftovers are failures.
-func (r *Report) JUnit() ([]byte, error) {
-	s := xmlSuite{Name: "csccm cloud", Time: seconds(r.Took)}
-	add := func(c xmlCase) {
-		s.Tests++
-		if c.Failure != nil {
-			s.Failures++
-		}
-		if c.Skipped != nil {
-			s.Skipped++
+// WriteJUnit writes the report as JUnit XML. What cannot be done here is skipped; a refused call and leftovers are
+// failures.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	s := junit.Suite{Name: "csccm cloud"}
+	for _, x := range r.Results {
+		c := junit.Case{Name: x.Name, Class: "cloud", Took: junit.Seconds(x.Took)}
+		switch x.Verdict {
+		case Failed:
+			c.Failure = &junit.Failure{Message: x.Seen}
+		case Cannot:
+			c.Skipped = &junit.Skipped{Message: x.Seen}
+		default:
+			c.Output = x.Seen
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	for _, x := range r.Results {
-		c := xmlCase{Name: x.Name, Class: "cloud", Time: seconds(x.Took)}
-		switch x.Verdict {
-		case Failed:
-			c.Failure = &xmlText{x.Seen}
-		case Cannot:
-			c.Skipped = &xmlText{x.Seen}
-		default:
-			c.Out = x.Seen
-		}
-		add(c)
-	}
 	if len(r.Refused) > 0 {
-		add(xmlCase{Name: "guard", Class: "cloud", Time: "0", Failure: &xmlText{strings.Join(r.Refused, "\n")}})
+		s.Cases = append(s.Cases, junit.Case{Name: "guard", Class: "cloud", Failure: &junit.Failure{Message: strings.Join(r.Refused, "\n")}})
 	}
 	if r.Left != nil {
-		add(xmlCase{Name: "everything removed", Class: "cloud", Time: "0", Failure: &xmlText{r.Left.Error()}})
+		s.Cases = append(s.Cases, junit.Case{Name: "everything removed", Class: "cloud", Failure: &junit.Failure{Message: r.Left.Error()}})
 	}
-	text, err := xml.MarshalIndent(s, "", "  ")
-	return append([]byte(xml.Header), append(text, '\n')...), err
+	return junit.Write(w, s.Name, r.Took, []junit.Suite{s})
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }

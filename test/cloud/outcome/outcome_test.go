@@ -4,8 +4,9 @@
 package outcome
 
 import (
-	"encoding/xml"
+	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,13 +33,13 @@ func TestReport(t *testing.T) {
 		if got := c.report.OK(); got != c.ok {
 			t.Errorf("%s: OK is %v", name, got)
 		}
-		text, err := c.report.JUnit()
-		if err != nil {
+		var text bytes.Buffer
+		if err := c.report.WriteJUnit(&text); err != nil {
 			t.Fatal(err)
 		}
-		var s xmlSuite
-		if err := xml.Unmarshal(text, &s); err != nil || s.Skipped != c.skips || s.Failures != c.fails || s.Tests != len(s.Cases) {
-			t.Errorf("%s: %v\n%s", name, err, text)
+		cases := strings.Count(text.String(), "<testcase ")
+		if want := fmt.Sprintf(`tests="%d" failures="%d" skipped="%d"`, cases, c.fails, c.skips); cases < len(c.report.Results) || strings.Count(text.String(), want) != 2 {
+			t.Errorf("%s: want %s twice\n%s", name, want, text.String())
 		}
 		for _, x := range c.report.Results {
 			if !strings.Contains(c.report.Markdown(), "| "+x.Name+" |") {

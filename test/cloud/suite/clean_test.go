@@ -14,12 +14,12 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/world"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // crashed is a cloud in which runs have made things and were killed, and in which others live.
 type crashed struct {
-	cloud *testbed.CloudStack
+	cloud *testenv.CloudStack
 	o     Options
 	log   bytes.Buffer
 	runs  []string
@@ -30,7 +30,7 @@ func newCrashed(t *testing.T, runs int) *crashed {
 	t.Helper()
 	c := &crashed{}
 	var err error
-	if c.cloud, err = testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()}); err != nil {
+	if c.cloud, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.cloud.Stop)
@@ -67,7 +67,7 @@ func (c *crashed) names(t *testing.T) []string {
 }
 
 // namesIn are the names of objects in a cloud, sorted.
-func namesIn(t *testing.T, cloud *testbed.CloudStack) []string {
+func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 	t.Helper()
 	var all []string
 	for _, l := range []struct{ command, object, project string }{

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
@@ -175,7 +175,7 @@ func (p *place) until(ctx context.Context, what string, try func(context.Context
 	if p.simulator != nil {
 		limit = quickLimit
 	}
-	return testbed.Wait(ctx, limit, what, try)
+	return testenv.Wait(ctx, limit, what, try)
 }
 
 // initialized waits until the controller has initialised nodes.

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // The places that a cluster can be in.
@@ -28,7 +28,7 @@ const (
 type place struct {
 	*Run
 	kind    string
-	cluster *testbed.Cluster
+	cluster *testenv.Cluster
 	home    string
 	nodes   map[string]*processnode.Node
 
@@ -82,7 +82,7 @@ func (p *place) make(ctx context.Context) error {
 	if p.home, err = os.MkdirTemp(p.dir, "home-"); err != nil {
 		return err
 	}
-	cluster, err := testbed.StartCluster(ctx, testbed.ClusterOptions{
+	cluster, err := testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *place) make(ctx context.Context) error {
 }
 
 // joinTo starts the node of a VM.
-func (p *place) joinTo(ctx context.Context, cluster *testbed.Cluster, vm world.VM) error {
+func (p *place) joinTo(ctx context.Context, cluster *testenv.Cluster, vm world.VM) error {
 	n, err := cluster.Join(ctx, processnode.Options{Name: vm.Name, Address: vm.Address, Dir: p.dir})
 	p.nodes[vm.Name] = n
 	return err

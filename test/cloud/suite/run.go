@@ -24,12 +24,12 @@ import (
 	"github.com/csccm/csccm/test/cloud/shape"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // Options of a run.
 type Options struct {
-	Programs testbed.Binaries
+	Programs testenv.Binaries
 	Plane    string // the control plane's program
 	// URL of the CloudStack API; empty starts a simulator.
 	URL    string
@@ -58,7 +58,7 @@ type Run struct {
 	started time.Time
 	dir     string
 
-	simulator *testbed.CloudStack
+	simulator *testenv.CloudStack
 	guard     *guard.Guard
 	proxy     *proxy.Proxy
 	world     *world.World
@@ -110,7 +110,7 @@ func (r *Run) startSimulator() error {
 	if err != nil {
 		return err
 	}
-	if r.simulator, err = testbed.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: latency}); err != nil {
+	if r.simulator, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: latency}); err != nil {
 		return err
 	}
 	r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}

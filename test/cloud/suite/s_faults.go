@@ -11,7 +11,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/proxy"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // faultScenarios are about calls that fail and answers that are lost.
@@ -42,7 +42,7 @@ func faults(ctx context.Context, e *env) (string, error) {
 	}
 	for i := range faultServices {
 		name := fmt.Sprintf("web%d", i)
-		if err := testbed.Wait(ctx, faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults", func(ctx context.Context) error {
+		if err := testenv.Wait(ctx, faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults", func(ctx context.Context) error {
 			return e.isServed(ctx, name, "80", "443", "8443")
 		}); err != nil {
 			return "", fmt.Errorf("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit, e.events(ctx, "Service", name))

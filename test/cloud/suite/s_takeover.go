@@ -15,7 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // takeoverScenarios take over from the providers that people run today. What these leave is made by API calls, after states that
@@ -181,12 +181,12 @@ func (e *env) predecessor(ctx context.Context, image, provider string) error {
 	if err := e.clearPredecessor(ctx); err != nil {
 		return err
 	}
-	return testbed.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}.Create(ctx, e.cluster.Client)
+	return testenv.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}.Create(ctx, e.cluster.Client)
 }
 
 // clearPredecessor removes what another predecessor left under the same names.
 func (e *env) clearPredecessor(ctx context.Context) error {
-	name, none := testbed.PredecessorName, metav1.DeleteOptions{}
+	name, none := testenv.PredecessorName, metav1.DeleteOptions{}
 	c := e.cluster.Client
 	for _, err := range []error{
 		c.AppsV1().Deployments(metav1.NamespaceSystem).Delete(ctx, name, none), c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(ctx, name, none),

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/test/cloud/api"
-	"github.com/csccm/csccm/test/testbed"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // TestPlainUser works with the keys of a plain user: in the user's own account, with less coverage, and what was there stays.
 func TestPlainUser(t *testing.T) {
 	t.Parallel()
-	cloud, err := testbed.StartCloudStack(nil) // the example world, in which the user has a network with VMs
+	cloud, err := testenv.StartCloudStack(nil) // the example world, in which the user has a network with VMs
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestPlainUser(t *testing.T) {
 // TestLentVMs: with CLOUD_VMS no VM is made, and what needs VMs of the suite's own cannot be done.
 func TestLentVMs(t *testing.T) {
 	t.Parallel()
-	cloud, err := testbed.StartCloudStack(nil)
+	cloud, err := testenv.StartCloudStack(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ Set these on a Service of ` + "`type: LoadBalancer`" + `. A value that does not 
 written to CloudStack; an Event then names the annotation and the allowed values. Booleans are
 true/false, enabled/disabled, yes/no or on/off, in any case.
 
-**Impact** is what a change does to a Service that is already served: *none* (switched in place), *short gap* (a rule or
+**Impact** is what a change does to a Service that is already served: *none* (switched in place), *brief interruption* (a rule or
 firewall rule may have to be replaced: new connections can be refused for about a second) or *new address*.
 
 | annotation | value | default | impact of a change |

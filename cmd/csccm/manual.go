@@ -1,0 +1,15 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build manual
+
+package main
+
+import (
+	"github.com/csccm/csccm/cmd/internal/manual"
+	"github.com/csccm/csccm/pkg/version"
+)
+
+func init() {
+	manual.Exit(newRootCommand(stdio()), version.Version)
+}

@@ -1,0 +1,196 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// eventWindow is how far back Events count.
+const eventWindow = time.Hour
+
+// cloudComponents report Events of cloud controllers.
+var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+
+// successes are the reasons that end what a warning began.
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
+
+// Living reports whether a Service (by namespace/name and, if given, UID) or a Node exists. What was said about one that
+// is gone is over.
+type Living struct {
+	services map[string]string // UID by namespace/name; nil = not known
+	nodes    map[string]bool   // nil = not known
+}
+
+// LivingOf returns what exists, as far as it could be read.
+func LivingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error) Living {
+	var l Living
+	if servicesErr == nil {
+		l.services = map[string]string{}
+		for i := range services {
+			l.services[services[i].Namespace+"/"+services[i].Name] = string(services[i].UID)
+		}
+	}
+	if nodesErr == nil {
+		l.nodes = map[string]bool{}
+		for i := range nodes {
+			l.nodes[nodes[i].Name] = true
+		}
+	}
+	return l
+}
+
+func (l *Living) service(key, uid string) bool {
+	is, there := l.services[key]
+	return l.services == nil || there && (uid == "" || is == "" || is == uid)
+}
+
+func (l *Living) object(o *corev1.ObjectReference) bool {
+	switch o.Kind {
+	case "Service":
+		return l.service(o.Namespace+"/"+o.Name, string(o.UID))
+	case "Node":
+		return l.nodes == nil || l.nodes[o.Name]
+	}
+	return true
+}
+
+// Errors decides CCM-005.
+func Errors(events []corev1.Event, logs []Log, there Living, now time.Time) Finding {
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) })
+	open := openWarnings(events, now)
+	inLog, all := errorClasses(logs, there, now)
+	f := Passf("none in the last hour")
+	switch {
+	case len(open) > 0:
+		f = Problemf("%s with an open warning", plural.Count(len(open), "object")).About(append(open, inLog...)...)
+	case len(inLog) > 0:
+		f = Problemf("%s again and again in the log", plural.Count(len(inLog), "error")).About(inLog...)
+	}
+	for i, text := range all {
+		f = f.With(fmt.Sprintf("log %d", i+1), text)
+	}
+	return f
+}
+
+// openWarnings are the objects whose last word from the controllers is a warning.
+func openWarnings(events []corev1.Event, now time.Time) []Object {
+	success := map[string]time.Time{} // last, by object
+	for i := range events {
+		e := &events[i]
+		if slices.Contains(successes, e.Reason) && eventTime(e).After(success[objectKey(e)]) {
+			success[objectKey(e)] = eventTime(e)
+		}
+	}
+	latest := map[string]*corev1.Event{}
+	for i := range events {
+		e := &events[i]
+		at := eventTime(e)
+		if e.Type != corev1.EventTypeWarning || now.Sub(at) > eventWindow || !fromCloud(e) || !success[objectKey(e)].Before(at) {
+			continue
+		}
+		if known := latest[objectKey(e)]; known == nil || at.After(eventTime(known)) {
+			latest[objectKey(e)] = e
+		}
+	}
+	var objects []Object
+	for _, key := range slices.Sorted(maps.Keys(latest)) {
+		e := latest[key]
+		objects = append(objects, Object{
+			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+			Message: fmt.Sprintf("%s %s ago: %s", e.Reason, now.Sub(eventTime(e)).Round(time.Second), OneLine(e.Message)),
+		})
+	}
+	return objects
+}
+
+func fromCloud(e *corev1.Event) bool {
+	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
+}
+
+func objectKey(e *corev1.Event) string {
+	o := &e.InvolvedObject
+	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	t := e.LastTimestamp.Time
+	if e.EventTime.After(t) {
+		t = e.EventTime.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(t) {
+		t = e.Series.LastObservedTime.Time
+	}
+	if t.IsZero() {
+		t = e.CreationTimestamp.Time
+	}
+	return t
+}
+
+// OneLine returns a text with single spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// errorClass is one kind of error in the log: the same text at the same place.
+type errorClass struct {
+	pod, message string
+	times        int
+	last         podlog.Line
+}
+
+// openErrors is how often a class must show within recentlyEnough to be reported: single failures
+// are tried again and mended without anybody's doing.
+const openErrors = 3
+
+// errorClasses sorts the errors of the last hour, the most frequent first.
+func errorClasses(logs []Log, there Living, now time.Time) (open []Object, all []string) {
+	byKey := map[string]*errorClass{}
+	recent := map[string]int{}
+	for i := range logs {
+		for j := range logs[i].Lines {
+			l := &logs[i].Lines[j]
+			if !l.Error() || now.Sub(l.At) > eventWindow {
+				continue
+			}
+			if service := l.Get("service"); strings.Contains(service, "/") && !there.service(service, "") {
+				continue
+			}
+			key := l.Source + " " + l.Message
+			c := byKey[key]
+			if c == nil {
+				c = &errorClass{pod: logs[i].Pod, message: l.Message}
+				byKey[key] = c
+			}
+			c.times++
+			if !l.At.Before(c.last.At) {
+				c.last, c.pod = *l, logs[i].Pod
+			}
+			if now.Sub(l.At) <= recentlyEnough {
+				recent[key]++
+			}
+		}
+	}
+	keys := slices.Sorted(maps.Keys(byKey))
+	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
+	for _, k := range keys {
+		c := byKey[k]
+		text := fmt.Sprintf("%s in the last hour: %s", plural.Count(c.times, "time"), c.message)
+		if why := c.last.Get("err"); why != "" {
+			text += ": " + OneLine(why)
+		}
+		all = append(all, text)
+		if recent[k] >= openErrors {
+			open = append(open, Object{Kind: "Pod", Name: c.pod, Message: "logs " + text})
+		}
+	}
+	return open, all
+}

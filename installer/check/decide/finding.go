@@ -1,0 +1,139 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decide judges facts about a cluster and its CloudStack: pure functions from what was read to findings. It reads
+// nothing itself.
+package decide
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+)
+
+// Outcome is what came out of a check.
+type Outcome string
+
+// Outcomes.
+const (
+	OK      Outcome = "ok"
+	Warning Outcome = "warning"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "skipped" // does not apply, or a check it rests on did not pass
+	Unknown Outcome = "unknown" // could not be found out
+)
+
+// Object is a thing a check speaks about.
+type Object struct {
+	Kind      string `json:"kind"` // Node, Service, LoadBalancerRule ...
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Message is what is to say about this object.
+	Message string `json:"message,omitempty"`
+}
+
+// String returns kind and name.
+func (o Object) String() string {
+	if o.Namespace != "" {
+		return o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return o.Kind + " " + o.Name
+}
+
+// Finding is what a check decides.
+type Finding struct {
+	Outcome Outcome
+	// Message is one sentence without a dot: what was found, or why it was skipped.
+	Message string
+	// Objects are those that are not well; empty when all are.
+	Objects []Object
+	// Evidence is what the decision rests on, by name.
+	Evidence map[string]string
+	// Remedy replaces the check's own where the finding knows better.
+	Remedy string
+
+	Unfinished bool
+}
+
+// Passf returns a finding that all is well.
+func Passf(format string, args ...any) Finding {
+	return Finding{Outcome: OK, Message: fmt.Sprintf(format, args...)}
+}
+
+// Problemf returns a finding whose outcome follows from the severity of the check.
+func Problemf(format string, args ...any) Finding {
+	return Finding{Message: fmt.Sprintf(format, args...)}
+}
+
+// Warnf returns a warning, whatever the severity of the check.
+func Warnf(format string, args ...any) Finding {
+	return Finding{Outcome: Warning, Message: fmt.Sprintf(format, args...)}
+}
+
+// Skipf returns a finding that the check does not apply.
+func Skipf(format string, args ...any) Finding {
+	return Finding{Outcome: Skipped, Message: fmt.Sprintf(format, args...)}
+}
+
+// Unknownf returns a finding that nothing could be decided.
+func Unknownf(format string, args ...any) Finding {
+	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
+}
+
+// About adds the objects that are not well.
+func (f Finding) About(objects ...Object) Finding {
+	f.Objects = append(f.Objects, objects...)
+	return f
+}
+
+// Fix replaces the check's own remedy.
+func (f Finding) Fix(format string, args ...any) Finding {
+	f.Remedy = fmt.Sprintf(format, args...)
+	return f
+}
+
+// With adds evidence.
+func (f Finding) With(key, value string) Finding {
+	m := make(map[string]string, len(f.Evidence)+1)
+	for k, v := range f.Evidence {
+		m[k] = v
+	}
+	m[key] = value
+	f.Evidence = m
+	return f
+}
+
+// UnreadError says which fact could not be read.
+type UnreadError struct {
+	Noun string
+	Err  error
+}
+
+func (e *UnreadError) Error() string { return fmt.Sprintf("%s could not be read: %v", e.Noun, e.Err) }
+
+func (e *UnreadError) Unwrap() error { return e.Err }
+
+// Cause returns err without the noun, for a check that is about this fact alone.
+func Cause(err error) error {
+	var e *UnreadError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// Unreadable returns an error that says that a fact could not be read.
+func Unreadable(noun string, err error) error { return &UnreadError{noun, err} }
+
+// Unread returns the finding for a fact that could not be read.
+func Unread(err error) Finding {
+	f := Unknownf("%v", err)
+	if r, found := errors.AsType[interface {
+		error
+		Remedy() string
+	}](err); found {
+		return f.Fix("%s", r.Remedy())
+	}
+	return f.Fix("%s", credentials.Remedy(err))
+}

@@ -1,0 +1,274 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// BalanceFacts is what the checks of load balancers are decided by.
+type BalanceFacts struct {
+	Nodes     []corev1.Node
+	VMs       *inventory.VMSnapshot
+	Services  []corev1.Service
+	Balancers Balancers
+	Events    []corev1.Event
+	Next      map[string]time.Time // when the controller tries a Service again, by namespace/name
+	Now       time.Time
+}
+
+// Plan returns what csccm migrate-rules would do.
+func (in *BalanceFacts) Plan() migrate.Plan {
+	inv := migrate.Inventory{Services: in.Services, NodeVMs: map[string]bool{}}
+	for i := range in.Nodes {
+		if vm, err := node.Match(in.VMs, &in.Nodes[i]); err == nil {
+			inv.NodeVMs[vm.ID] = true
+		}
+	}
+	for _, r := range in.Balancers.Rules {
+		inv.Rules = append(inv.Rules, migrate.Rule{LoadBalancerRule: r, Members: in.Balancers.Members[r.ID]})
+	}
+	return migrate.MakePlan(inv, migrate.Selection{})
+}
+
+func ruleObject(i *migrate.Item, message string) Object {
+	return Object{Kind: "LoadBalancerRule", Name: i.Name, Message: fmt.Sprintf("%s:%d, %s", i.PublicIP, i.Port, message)}
+}
+
+// OldNames decides LB-002.
+func OldNames(p migrate.Plan) Finding {
+	var objects []Object
+	for i := range p.Items {
+		it := &p.Items[i]
+		switch {
+		case it.Verdict == migrate.VerdictRename:
+			objects = append(objects, ruleObject(it, "Service "+it.Service))
+		case it.Verdict == migrate.VerdictOrphan && it.Family == migrate.FamilyLegacy:
+			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
+		}
+	}
+	if len(objects) > 0 {
+		return Problemf("%s", plural.Count(len(objects), "rule")).About(objects...)
+	}
+	return Passf("none")
+}
+
+// Duplicates decides LB-004.
+func Duplicates(p migrate.Plan) Finding {
+	var objects []Object
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Verdict == migrate.VerdictSurplus || it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
+			objects = append(objects, ruleObject(it, it.Reason))
+		}
+	}
+	if len(objects) > 0 {
+		return Problemf("%s too many for a port", plural.Count(len(objects), "rule")).About(objects...)
+	}
+	return Passf("none")
+}
+
+// Orphans decides LB-003.
+func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterID string) Finding {
+	p := in.Plan()
+	var objects []Object
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Service == "" && it.OurNodes && it.Family != migrate.FamilyForeign {
+			objects = append(objects, ruleObject(it, "all its members are nodes of this cluster"))
+		}
+	}
+	living := map[string]bool{}
+	for i := range in.Services {
+		living[string(in.Services[i].UID)] = true
+	}
+	for i := range addresses {
+		a := &addresses[i]
+		uid := a.Tags[loadbalancer.TagServiceUID]
+		if uid != "" && a.Tags[loadbalancer.TagCluster] == clusterID && !living[uid] {
+			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
+				"tagged as of Service %s of cluster %q, which is not here", a.Tags[loadbalancer.TagService], clusterID)})
+		}
+	}
+	if len(objects) > 0 {
+		return Problemf("%s without a Service", plural.Count(len(objects), "object")).About(objects...)
+	}
+	return Passf("none")
+}
+
+// Services compares each Service with its rules.
+func Services(in BalanceFacts) Finding {
+	// Rules by Service and port, those with names of older providers too: they serve all the same.
+	p := in.Plan()
+	whose := map[string]string{}
+	for i := range p.Items {
+		whose[p.Items[i].RuleID] = p.Items[i].Service
+	}
+	rules := map[string][]cloudstack.LoadBalancerRule{}
+	for _, r := range in.Balancers.Rules {
+		if service := whose[r.ID]; service != "" {
+			key := fmt.Sprintf("%s:%d", service, r.PublicPort)
+			rules[key] = append(rules[key], r)
+		}
+	}
+	eligible := eligibleVMs(in.Nodes, in.VMs)
+	var objects []Object
+	checked, pending := 0, 0
+	for i := range in.Services {
+		s := &in.Services[i]
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || s.DeletionTimestamp != nil {
+			continue
+		}
+		if len(s.Status.LoadBalancer.Ingress) == 0 && in.Now.Sub(s.CreationTimestamp.Time) < patience {
+			pending++
+			continue
+		}
+		checked++
+		if problems := in.problems(s, rules, eligible); len(problems) > 0 {
+			if at := in.Next[s.Namespace+"/"+s.Name]; at.After(in.Now) {
+				problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(in.Now).Round(time.Second)))
+			}
+			objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
+		}
+	}
+	switch {
+	case len(objects) > 0:
+		return Problemf("something is missing or wrong for %d of %s", len(objects), plural.Count(checked, "Service")).About(objects...)
+	case checked == 0 && pending == 0:
+		return Passf("no Services of type LoadBalancer")
+	case pending > 0:
+		return Passf("%s, %d more being set up", plural.Count(checked, "Service"), pending)
+	}
+	return Passf("%s", plural.Count(checked, "Service"))
+}
+
+func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule, eligible []cloudstack.VirtualMachine) []string {
+	if len(s.Status.LoadBalancer.Ingress) == 0 {
+		text := fmt.Sprintf("has no address since %s", in.Now.Sub(s.CreationTimestamp.Time).Round(time.Second))
+		if why := lastWarning(in.Events, s); why != "" {
+			text += ": " + why
+		}
+		return []string{text}
+	}
+	var out []string
+	for _, p := range s.Spec.Ports {
+		if p.NodePort == 0 {
+			continue // allocateLoadBalancerNodePorts: false; the controller says what it makes of it
+		}
+		found := rules[fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, p.Port)]
+		switch len(found) {
+		case 0:
+			out = append(out, fmt.Sprintf("port %d has no rule", p.Port))
+		case 1:
+			for _, problem := range in.ruleProblems(s, &found[0], int(p.NodePort), eligible) {
+				out = append(out, fmt.Sprintf("port %d: %s", p.Port, problem))
+			}
+		default: // LB-004 says it
+		}
+	}
+	return out
+}
+
+func (in *BalanceFacts) ruleProblems(s *corev1.Service, r *cloudstack.LoadBalancerRule, nodePort int, eligible []cloudstack.VirtualMachine) []string {
+	var out []string
+	var ips []string
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if i.IP != "" {
+			ips = append(ips, i.IP)
+		}
+	}
+	if len(ips) > 0 && !slices.Contains(ips, r.PublicIP) {
+		out = append(out, fmt.Sprintf("its rule is on %s, the Service shows %s", r.PublicIP, strings.Join(ips, ", ")))
+	}
+	if r.PrivatePort != nodePort {
+		out = append(out, fmt.Sprintf("its rule goes to port %d, the node port is %d", r.PrivatePort, nodePort))
+	}
+	members := in.Balancers.Members[r.ID]
+	if r.State != "Active" && len(members) > 0 {
+		out = append(out, fmt.Sprintf("its rule is in state %s", r.State))
+	}
+	want := map[string]string{} // name by id
+	for i := range eligible {
+		if onNetwork(&eligible[i], r.NetworkID) {
+			want[eligible[i].ID] = eligible[i].Name
+		}
+	}
+	var extra []string
+	for i := range members {
+		if _, wanted := want[members[i].VMID]; !wanted {
+			extra = append(extra, members[i].Name)
+		}
+		delete(want, members[i].VMID)
+	}
+	if len(want) > 0 {
+		var missing []string
+		for _, id := range slices.Sorted(maps.Keys(want)) {
+			missing = append(missing, want[id])
+		}
+		slices.Sort(missing)
+		out = append(out, "members missing: "+strings.Join(missing, ", "))
+	}
+	if len(extra) > 0 {
+		slices.Sort(extra)
+		out = append(out, "members that are no eligible nodes: "+strings.Join(extra, ", "))
+	}
+	return out
+}
+
+func onNetwork(vm *cloudstack.VirtualMachine, network string) bool {
+	return network == "" || slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network })
+}
+
+// toBeDeleted is the cluster autoscaler's taint on nodes that it removes.
+const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// eligibleVMs are the VMs of the nodes that the service controller hands to a load balancer: those
+// without the label for exclusion, without the autoscaler's taint, and not being deleted.
+func eligibleVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) []cloudstack.VirtualMachine {
+	var out []cloudstack.VirtualMachine
+	for i := range nodes {
+		n := &nodes[i]
+		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
+			if exclude, err := strconv.ParseBool(v); err != nil || exclude {
+				continue
+			}
+		}
+		if n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted }) {
+			continue
+		}
+		if vm, err := node.Match(vms, n); err == nil {
+			out = append(out, vm)
+		}
+	}
+	return out
+}
+
+func lastWarning(events []corev1.Event, s *corev1.Service) string {
+	var last *corev1.Event
+	for i := range events {
+		e := &events[i]
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == s.UID && e.InvolvedObject.Kind == "Service" &&
+			(last == nil || eventTime(e).After(eventTime(last))) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return OneLine(last.Message)
+}

@@ -1,0 +1,207 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+const (
+	idA = "aaaaaaaa-0000-4000-8000-000000000001"
+	idB = "bbbbbbbb-0000-4000-8000-000000000002"
+	idC = "cccccccc-0000-4000-8000-000000000003"
+)
+
+func vm(id, name, ip string) cloudstack.VirtualMachine {
+	return cloudstack.VirtualMachine{
+		ID: id, Name: name, State: cloudstack.VMRunning, ZoneName: "zone-1",
+		NICs: []cloudstack.NIC{{NetworkID: "net-1", NetworkName: "k8s-net", Default: true, IPv4: ip}},
+	}
+}
+
+func snapshot(vms ...cloudstack.VirtualMachine) *inventory.VMSnapshot {
+	return inventory.NewVMSnapshot(now, inventory.Scope{}, vms)
+}
+
+func threeVMs() *inventory.VMSnapshot {
+	return snapshot(vm(idA, "a", "10.1.1.11"), vm(idB, "b", "10.1.1.12"), vm(idC, "c", "10.1.1.13"))
+}
+
+func providerID(id string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.ProviderID = id }
+}
+
+func taint(effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect})
+	}
+}
+
+func TestDecideKubelets(t *testing.T) {
+	t.Parallel()
+	verdict := func(name string, v kubelet.Verdict, remedy string) kubelet.NodeVerdict {
+		return kubelet.NodeVerdict{Node: name, Verdict: v, Remedy: remedy, Evidence: []kubelet.Evidence{{Source: "/flagz", Detail: "because", Says: v}}}
+	}
+	good, wrong, dark := verdict("a", kubelet.External, ""), verdict("b", kubelet.NotExternal, "edit b"), verdict("c", kubelet.Unknown, "ask c")
+	expect{Skipped, "no nodes", nil}.verify(t, Kubelets(nil))
+	f := Kubelets([]kubelet.NodeVerdict{good})
+	expect{OK, "1 node", nil}.verify(t, f)
+	require.Equal(t, "external: /flagz: because", f.Evidence["Node a"])
+	f = Kubelets([]kubelet.NodeVerdict{good, dark, wrong})
+	expect{"", "1 of 3 nodes", []string{"Node b: not-external (/flagz: because)", "Node c: unknown"}}.verify(t, f)
+	require.Equal(t, "edit b", f.Remedy)
+	f = Kubelets([]kubelet.NodeVerdict{good, dark})
+	expect{Unknown, "1 of 2 nodes", []string{"Node c: unknown"}}.verify(t, f)
+	require.Equal(t, "ask c", f.Remedy)
+}
+
+func TestDecideMatches(t *testing.T) {
+	t.Parallel()
+	f := Matches([]corev1.Node{nodeWith("a"), nodeWith("x", providerID("external-cloudstack://"+idB))}, threeVMs())
+	expect{OK, "2 nodes in", nil}.verify(t, f)
+	require.Equal(t, "VM b ("+idB+"), Running", f.Evidence["Node x"])
+	f = Matches([]corev1.Node{nodeWith("a"), nodeWith("lost"), nodeWith("x", providerID("cloudstack:///"+idA))}, threeVMs())
+	expect{"", "2 of 3 nodes", []string{"Node lost: has no VM", "Node x: the same VM as node a"}}.verify(t, f)
+	f = Matches([]corev1.Node{nodeWith("a")}, snapshot(vm(idA, "a", ""), vm(idB, "A", "")))
+	expect{"", "1 of 1 node", []string{"Node a: 2 VMs are named"}}.verify(t, f)
+	expect{Skipped, "", nil}.verify(t, Matches(nil, threeVMs()))
+}
+
+func TestDecideProviderIDs(t *testing.T) {
+	t.Parallel()
+	nodes := []corev1.Node{nodeWith("a", providerID("external-cloudstack://"+idA)), nodeWith("b")}
+	expect{OK, "", nil}.verify(t, ProviderIDs(nodes, threeVMs(), false))
+	expect{Warning, "1 node", []string{"Node b: never initialised"}}.verify(t, ProviderIDs(nodes, threeVMs(), true))
+	expect{Warning, "", []string{"Node c: another cloud provider"}}.verify(t, ProviderIDs([]corev1.Node{nodeWith("c", providerID("k3s://c"))}, threeVMs(), false))
+	destroyed := vm(idC, "c", "")
+	destroyed.State = cloudstack.VMDestroyed
+	expect{"", "3 nodes", []string{"Node a: is no UUID", "Node b: names no VM", "Node c: names no VM"}}.verify(t, ProviderIDs([]corev1.Node{
+		nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)), nodeWith("c", providerID("cloudstack://"+idC)),
+	}, snapshot(destroyed), false))
+}
+
+func TestDecideUninitialised(t *testing.T) {
+	t.Parallel()
+	since := func(ago time.Duration) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			at := metav1.NewTime(now.Add(-ago))
+			n.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)}}
+		}
+	}
+	wants := func(ip string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = ip }
+	}
+	no := taint(corev1.TaintEffectNoSchedule)
+	expect{OK, "1 node", nil}.verify(t, Uninitialised([]corev1.Node{nodeWith("a")}, nil, now))
+	expect{OK, "1 node being initialised", nil}.verify(t, Uninitialised([]corev1.Node{nodeWith("a", no, since(time.Minute))}, nil, now))
+	expect{"", "1 node", []string{"Node a: tainted for 1h0m0s"}}.verify(t, Uninitialised([]corev1.Node{nodeWith("a", no)}, nil, now))
+	expect{"", "3 nodes", []string{
+		"Node a: --node-ip 10.9.9.9 is on no NIC of VM a (10.1.1.11)", "Node b: tainted for 5m0s", "Node x: has no VM",
+	}}.verify(t, Uninitialised([]corev1.Node{
+		nodeWith("a", no, wants("10.9.9.9")), nodeWith("b", taint(corev1.TaintEffectPreferNoSchedule), since(5*time.Minute), wants("10.1.1.12")), nodeWith("x", no),
+	}, threeVMs(), now))
+}
+
+func TestDecideNoExecute(t *testing.T) {
+	t.Parallel()
+	expect{OK, "", nil}.verify(t, NoExecute([]corev1.Node{nodeWith("a", taint(corev1.TaintEffectNoSchedule))}))
+	expect{"", "from 1 node", []string{"Node b: NoExecute"}}.verify(t, NoExecute([]corev1.Node{
+		nodeWith("a"), nodeWith("b", taint(corev1.TaintEffectNoSchedule), taint(corev1.TaintEffectNoExecute)),
+	}))
+}
+
+func TestDecideDoomed(t *testing.T) {
+	t.Parallel()
+	expect{OK, "3 nodes, 1 NotReady", nil}.verify(t, Doomed([]corev1.Node{nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")}, threeVMs()))
+	expect{"", "1 node", []string{"Node x: is NotReady and has no VM"}}.verify(t, Doomed([]corev1.Node{nodeWith("x", notReadyNode)}, threeVMs()))
+	expect{OK, "", nil}.verify(t, Doomed([]corev1.Node{nodeWith("a", notReadyNode)}, snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
+}
+
+func csError(kind cloudstack.Kind, text string) error {
+	return &cloudstack.Error{Kind: kind, Command: "listX", Text: text}
+}
+
+func TestDecideEndpoint(t *testing.T) {
+	t.Parallel()
+	cfg := &cloudstack.Config{APIURL: "https://cs/client/api"}
+	version := func(v string) Finding { return Endpoint(cfg, &cloudstack.Capabilities{Version: v}, nil) }
+	expect{OK, "CloudStack 4.22.0.0 at https://cs/client/api", nil}.verify(t, version("4.22.0.0"))
+	expect{"", "too old", nil}.verify(t, version("4.15.2.0"))
+	expect{Warning, "newer than the tested 4.22", nil}.verify(t, version("4.23.0.0"))
+	expect{OK, "", nil}.verify(t, version("main"))
+	expect{OK, "its release is not shown", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindAuth, "unable to verify")))
+	expect{OK, "", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindNotPermitted, "")))
+	expect{"", "https://cs/client/api: ", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindTransient, "connection refused")))
+	expect{"", "no such host", nil}.verify(t, Endpoint(nil, nil, errors.New("no such host")))
+}
+
+func TestDecideKeys(t *testing.T) {
+	t.Parallel()
+	apis := map[string]cloudstack.API{"listZones": {}}
+	expect{OK, "1 commands", nil}.verify(t, Keys(nil, apis, nil))
+	expect{"", "401", nil}.verify(t, Keys(csError(cloudstack.KindAuth, "401"), nil, csError(cloudstack.KindAuth, "401")))
+	expect{OK, "accepted", nil}.verify(t, Keys(csError(cloudstack.KindNotPermitted, ""), nil, csError(cloudstack.KindNotPermitted, "")))
+	expect{Warning, "administrator", nil}.verify(t, Keys(nil, map[string]cloudstack.API{"createRole": {}}, nil))
+	expect{Unknown, "boom", nil}.verify(t, Keys(errors.New("boom"), nil, nil))
+}
+
+func TestDecideCommands(t *testing.T) {
+	t.Parallel()
+	required, optional := []string{"assignToLoadBalancerRule", "createTags"}, []string{"createTags"}
+	apis := func(names ...string) map[string]cloudstack.API {
+		m := map[string]cloudstack.API{}
+		for _, n := range names {
+			m[n] = cloudstack.API{Name: n}
+		}
+		return m
+	}
+	expect{OK, "all 2", nil}.verify(t, Commands(required, optional, apis("assignToLoadBalancerRule", "createTags"), nil))
+	expect{Warning, "createTags", nil}.verify(t, Commands(required, optional, apis("assignToLoadBalancerRule"), nil))
+	expect{"", "assignToLoadBalancerRule, createTags", nil}.verify(t, Commands(required, optional, apis("x"), nil))
+	expect{Unknown, "listApis", nil}.verify(t, Commands(required, optional, nil, csError(cloudstack.KindNotPermitted, "")))
+	expect{Unknown, "boom", nil}.verify(t, Commands(required, optional, nil, errors.New("boom")))
+}
+
+func TestDecideScope(t *testing.T) {
+	t.Parallel()
+	zones := []cloudstack.Zone{{ID: "z1", Name: "zone-1"}}
+	expect{OK, "3 VMs", nil}.verify(t, Scope(ScopeFacts{VMs: threeVMs()}))
+	expect{OK, "", nil}.verify(t, Scope(ScopeFacts{Zone: "ZONE-1", Zones: zones, VMs: threeVMs()}))
+	expect{"", `zone "mars" does not exist; there are: zone-1`, nil}.verify(t, Scope(ScopeFacts{Zone: "mars", Zones: zones, VMs: threeVMs()}))
+	expect{OK, "", nil}.verify(t, Scope(ScopeFacts{Zone: "zone-1", ZonesErr: csError(cloudstack.KindNotPermitted, ""), VMs: threeVMs()}))
+	expect{"", `project "p" not found`, nil}.verify(t, Scope(ScopeFacts{ProjectErr: &inventory.ProjectError{Project: "p"}}))
+	expect{"", "no VMs in", nil}.verify(t, Scope(ScopeFacts{VMs: snapshot()}))
+	expect{"", "not a member", nil}.verify(t, Scope(ScopeFacts{VMsErr: csError(cloudstack.KindNotPermitted, "not a member")}))
+	expect{Unknown, "later", nil}.verify(t, Scope(ScopeFacts{VMsErr: csError(cloudstack.KindTransient, "later")}))
+}
+
+func TestDecideNetworks(t *testing.T) {
+	t.Parallel()
+	network := func(vpc string, services ...string) []cloudstack.Network {
+		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, Services: map[string]map[string]string{}}
+		for _, s := range services {
+			n.Services[s] = nil
+		}
+		return []cloudstack.Network{n}
+	}
+	nodes := []corev1.Node{nodeWith("a"), nodeWith("b")}
+	decide := func(n []cloudstack.Network) Finding { return Networks(nodes, threeVMs(), n) }
+	expect{OK, "k8s-net", nil}.verify(t, decide(network("", "Lb", "Firewall")))
+	expect{OK, "k8s-net", nil}.verify(t, decide(network("vpc", "Lb", "NetworkACL")))
+	expect{"", "1 network", []string{"Network k8s-net: of 2 nodes: its offering lacks Lb"}}.verify(t, decide(network("", "Firewall")))
+	expect{"", "", []string{"Network k8s-net: lacks Firewall"}}.verify(t, decide(network("", "Lb")))
+	expect{"", "", []string{"Network k8s-net: lacks NetworkACL"}}.verify(t, decide(network("vpc", "Lb")))
+	expect{"", "", []string{"Network net-1: not visible"}}.verify(t, decide(nil))
+	expect{Skipped, "", nil}.verify(t, Networks(nil, threeVMs(), nil))
+}

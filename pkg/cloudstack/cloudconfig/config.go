@@ -1,0 +1,204 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cloudconfig reads and writes the cloud-config, the INI file with which the controller finds CloudStack.
+package cloudconfig
+
+//go:generate go test . -run Readme -update-docs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// APIPath is where CloudStack serves its API.
+const APIPath = "/client/api"
+
+const (
+	exampleURL = "https://cloud.example.com" + APIPath
+	redacted   = "REDACTED"
+)
+
+// Defaults of a Config.
+const (
+	DefaultTimeout    = 60 * time.Second
+	DefaultJobTimeout = 10 * time.Minute
+	defaultRateLimit  = 20
+	defaultRateBurst  = 40
+)
+
+// Config is the cloud-config: an INI file with one section [Global]. The table keys has its keys.
+type Config struct {
+	APIURL      string
+	APIKey      string
+	SecretKey   string
+	ProjectID   string // UUID or name
+	Zone        string // name or ID; "" means any
+	Region      string // "" means the zone's name
+	SSLNoVerify bool
+	CAFile      string
+	Timeout     time.Duration // of one HTTP call
+	JobTimeout  time.Duration // of one asynchronous job
+	RateLimit   float64       // calls per second; 0 means unlimited
+	RateBurst   int
+	// PreviousRecordKey verifies the records on Services that were signed before the secret key was replaced.
+	PreviousRecordKey string
+	ClusterID         string // name of the cluster in tags
+	// CABundle is a second PEM file, from a flag; it has no key.
+	CABundle string
+}
+
+// Default returns a Config with the defaults of Parse and nothing else.
+func Default() Config {
+	return Config{Timeout: DefaultTimeout, JobTimeout: DefaultJobTimeout, RateLimit: defaultRateLimit, RateBurst: defaultRateBurst}
+}
+
+// Error is a configuration that must be corrected: no call was sent.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Validate returns the first problem with the values as an *Error. No secret is in it.
+func (c *Config) Validate() error { return c.check(func(*key) bool { return true }) }
+
+// ValidateKeys is Validate for api-key and secret-key alone.
+func (c *Config) ValidateKeys() error { return c.check(func(k *key) bool { return k.secret }) }
+
+func (c *Config) check(which func(*key) bool) error {
+	for i := range keys {
+		if k := &keys[i]; k.check != nil && which(k) {
+			if err := k.check(c); err != nil {
+				return &Error{err}
+			}
+		}
+	}
+	return nil
+}
+
+// Warnings are hints about values that work for some installations but are probably not intended. No secret is in
+// them.
+func (c *Config) Warnings() []string {
+	var w []string
+	if u, err := c.Endpoint(); err == nil && strings.TrimSuffix(u.Path, "/") != APIPath {
+		shown := u.Path
+		if shown == "" {
+			shown = "no path"
+		}
+		w = append(w, fmt.Sprintf("api-url has %s; CloudStack usually serves its API at %s", shown, APIPath))
+	}
+	if c.SSLNoVerify {
+		w = append(w, "ssl-no-verify is on: whoever is on the way to CloudStack can read and change everything; use ca-file")
+	}
+	return w
+}
+
+// Endpoint parses api-url. Errors do not repeat the value: it may hold credentials.
+func (c *Config) Endpoint() (*url.URL, error) {
+	u, err := url.Parse(c.APIURL)
+	problem := ""
+	switch {
+	case c.APIURL == "":
+		problem = "is missing"
+	case err != nil:
+		problem = "is not a URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		problem = "must begin with http:// or https://"
+	case u.Hostname() == "":
+		problem = "has no host"
+	case u.User != nil:
+		problem = "must not hold a user or password"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		problem = "must end with the path, without ? or #"
+	default:
+		return u, nil
+	}
+	return nil, errors.New("api-url: " + problem + "; write for example " + exampleURL)
+}
+
+// String shows everything but the secrets.
+func (c Config) String() string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "cloudstack.Config"
+	}
+	return "cloudstack.Config" + string(b)
+}
+
+// GoString is String: %#v must not show secrets.
+func (c Config) GoString() string { return c.String() }
+
+// Format writes String for every verb, so that none shows secrets.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+
+// LogValue returns the configuration without secrets.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalJSON returns the values that Render writes, without secrets.
+func (c Config) MarshalJSON() ([]byte, error) {
+	out := map[string]string{}
+	for k, v := range c.values {
+		if k.secret {
+			v = redacted
+		}
+		out[k.name] = v
+	}
+	if _, err := c.Endpoint(); err != nil {
+		delete(out, "api-url") // it may hold credentials
+	}
+	return json.Marshal(out)
+}
+
+// values yields the keys with a value that is not the default.
+func (c *Config) values(yield func(*key, string) bool) {
+	def := Default()
+	for i := range keys {
+		k := &keys[i]
+		if v := k.get(c); v != "" && v != k.get(&def) && !yield(k, v) {
+			return
+		}
+	}
+}
+
+// Differences names the settings in which the configuration wanted differs, those of internal keys apart. Values are
+// shown only where they are no secrets.
+func (c *Config) Differences(wanted *Config) []string {
+	quoted := func(s string) string {
+		if s == "" {
+			return "not set"
+		}
+		return strconv.Quote(s)
+	}
+	var out []string
+	for i := range keys {
+		k := &keys[i]
+		switch was, now := k.get(c), k.get(wanted); {
+		case was == now || k.internal:
+		case k.secret:
+			out = append(out, k.name+" differs")
+		default:
+			out = append(out, fmt.Sprintf("%s is %s, would be %s", k.name, quoted(was), quoted(now)))
+		}
+	}
+	return out
+}
+
+// NeedsRestart returns the names of the keys whose new values the controller takes over only when it restarts.
+func (c *Config) NeedsRestart(now *Config) []string {
+	var out []string
+	for i := range keys {
+		if k := &keys[i]; k.atStart && k.get(c) != k.get(now) {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,267 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// restoreLimit bounds the time in which an API server must lose what a test created, also on a busy machine.
+const restoreLimit = 15 * time.Minute
+
+// baseline is what a new API server holds.
+type baseline struct {
+	client   kubernetes.Interface
+	metadata metadata.Interface
+	objects  map[object]contents
+}
+
+// collection is the objects of one kind in one namespace.
+type collection struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// object identifies an object of the API server.
+type object struct {
+	collection
+	name string
+}
+
+func (o object) String() string { return o.resource.Resource + " " + o.namespace + "/" + o.name }
+
+// contents is the part of an object that tests may have changed, and what counts for its deletion.
+type contents struct {
+	labels, annotations map[string]string
+	finalized           bool // it has finalizers
+	collectively        bool // the API server can delete the collection
+}
+
+func (c contents) same(d contents) bool {
+	return maps.Equal(c.labels, d.labels) && maps.Equal(c.annotations, d.annotations)
+}
+
+// unmanaged are the resources that the API server itself creates and deletes.
+var unmanaged = []string{"apiservices", "servicecidrs", "ipaddresses"}
+
+// builtIn reports whether the API server creates the object at an unknown time after its start.
+func builtIn(o object) bool {
+	switch o.resource.Resource {
+	case "namespaces":
+		return slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.name)
+	case "leases":
+		return o.namespace == "kube-system" && strings.HasPrefix(o.name, "apiserver-")
+	case "services":
+		return o.namespace == "default" && o.name == "kubernetes"
+	case "configmaps":
+		return o.namespace == "kube-system" && slices.Contains([]string{"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"}, o.name)
+	}
+	return false
+}
+
+// newBaseline records the objects of an API server that no test has used.
+func (p *Plane) newBaseline(ctx context.Context) (*baseline, error) {
+	config, err := p.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandler = rest.NoWarnings{} // deprecated resources are listed too
+	b := &baseline{}
+	if b.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if b.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	// Tests need the built-in namespaces, which the API server creates after it reports that it is ready.
+	if err := p.wait(ctx, func(ctx context.Context) error {
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if _, err := b.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	b.objects, err = b.list(ctx)
+	return b, err
+}
+
+// list returns all objects by identity.
+func (b *baseline) list(ctx context.Context) (map[object]contents, error) {
+	lists, err := b.client.Discovery().ServerPreferredResources()
+	if err != nil {
+		return nil, err
+	}
+	all := map[object]contents{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || slices.Contains(unmanaged, r.Name) {
+				continue
+			}
+			found, err := b.metadata.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue // its definition has just been deleted
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", r.Name, err)
+			}
+			for i := range found.Items {
+				m := &found.Items[i]
+				o := object{collection{gv.WithResource(r.Name), m.Namespace}, m.Name}
+				all[o] = contents{m.Labels, m.Annotations, len(m.Finalizers) > 0, slices.Contains(r.Verbs, "deletecollection")}
+			}
+		}
+	}
+	return all, nil
+}
+
+// restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails when
+// an object of the baseline is missing or has other labels or annotations.
+func (b *baseline) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
+	defer cancel()
+	policies := false
+	for {
+		all, err := b.list(ctx)
+		if err != nil {
+			return err
+		}
+		extra, kept := map[collection][]object{}, map[collection]bool{}
+		for o, has := range all {
+			want, ok := b.objects[o]
+			if !ok && !builtIn(o) {
+				extra[o.collection] = append(extra[o.collection], o)
+				continue
+			}
+			kept[o.collection] = true
+			if ok && o.resource.Resource != "leases" && !want.same(has) {
+				return fmt.Errorf("%s has changed from %v to %v", o, want, has)
+			}
+		}
+		for o := range b.objects {
+			if _, ok := all[o]; !ok {
+				return fmt.Errorf("%s is missing", o)
+			}
+		}
+		if len(extra) == 0 {
+			break
+		}
+		for _, c := range slices.SortedFunc(maps.Keys(extra), func(c, d collection) int { return order(c) - order(d) }) {
+			policies = policies || strings.HasPrefix(c.resource.Resource, "validatingadmissionpolic")
+			if err := b.remove(ctx, extra[c], all, kept[c]); err != nil {
+				return fmt.Errorf("delete %s: %w", extra[c][0], err)
+			}
+		}
+	}
+	if policies {
+		return b.policiesForgotten(ctx)
+	}
+	return nil
+}
+
+// order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions hold
+// them.
+func order(c collection) int {
+	switch r := c.resource.Resource; {
+	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"), strings.HasPrefix(r, "mutatingwebhook"):
+		return 0
+	case r == "customresourcedefinitions":
+		return 2
+	case r == "namespaces":
+		return 3
+	}
+	return 1
+}
+
+// remove deletes objects of one collection, of which others may stay. They need not be gone afterwards.
+func (b *baseline) remove(ctx context.Context, objects []object, all map[object]contents, othersStay bool) error {
+	c := objects[0].collection
+	var api metadata.ResourceInterface = b.metadata.Resource(c.resource)
+	if c.namespace != "" {
+		api = b.metadata.Resource(c.resource).Namespace(c.namespace)
+	}
+	now, background := int64(0), metav1.DeletePropagationBackground
+	deletion := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
+	together := !othersStay && all[objects[0]].collectively
+	var errs []error
+	if together {
+		errs = append(errs, api.DeleteCollection(ctx, deletion, metav1.ListOptions{}))
+	}
+	for _, o := range objects {
+		if !together {
+			errs = append(errs, api.Delete(ctx, o.name, deletion))
+		}
+		if all[o].finalized {
+			_, err := api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			errs = append(errs, err)
+		}
+		if c.resource.Resource == "namespaces" {
+			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}
+			_, err := b.client.CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{})
+			errs = append(errs, err)
+		}
+	}
+	// A list may be older than a deletion, and two resources may show one object, as those of Events do.
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
+}
+
+// policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about policies in
+// the order of their changes, so they are forgotten when it applies a policy that is newer than their deletion.
+func (b *baseline) policiesForgotten(ctx context.Context) error {
+	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
+	policies, bindings := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	meta := metav1.ObjectMeta{Name: name}
+	rule := admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	}
+	if _, err := policies.Create(ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{ResourceNames: []string{name}, RuleWithOperations: rule}}},
+		Validations:      []admissionv1.Validation{{Expression: "false"}},
+	}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if _, err := bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := b.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the API server does not apply a new admission policy: %w", errors.Join(err, ctx.Err()))
+		case <-tick.C:
+		}
+	}
+	return errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}), policies.Delete(ctx, name, metav1.DeleteOptions{}))
+}

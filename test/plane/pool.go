@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// Pool lends control planes to tests that run at the same time. A returned control plane loses everything that its test
+// created and is lent again: etcd and the API server start once for many tests, the controller manager and the scheduler for
+// each.
+type Pool struct {
+	// Binary is the multi-call binary of the newest minor.
+	Binary string
+
+	mu   sync.Mutex
+	free []*Plane
+}
+
+// Take returns a control plane with an audit log. Of the options only APIOnly and NodeGrace count.
+func (x *Pool) Take(ctx context.Context, o Options) (*Plane, error) {
+	x.mu.Lock()
+	var p *Plane
+	if n := len(x.free); n > 0 {
+		p, x.free = x.free[n-1], x.free[:n-1]
+	}
+	x.mu.Unlock()
+	if p == nil {
+		var err error
+		if p, err = Start(ctx, Options{Binary: x.Binary, Audit: true, APIOnly: true}); err != nil {
+			return nil, err
+		}
+		if p.baseline, err = p.newBaseline(ctx); err != nil {
+			p.Stop()
+			return nil, err
+		}
+	}
+	// The API server writes whole lines, and nobody makes requests now.
+	log, err := os.Stat(p.file("audit.log"))
+	if err != nil {
+		p.Stop()
+		return nil, err
+	}
+	p.audited = log.Size()
+	if !o.APIOnly {
+		if err := p.startControllers(ctx, o); err != nil {
+			p.Stop()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Return takes a control plane back. One that cannot be reset is stopped, and another one starts when it is needed.
+func (x *Pool) Return(ctx context.Context, p *Plane) error {
+	if err := p.Err(); err != nil {
+		return errors.Join(err, x.stop(p))
+	}
+	p.stopControllers()
+	if err := p.baseline.restore(ctx); err != nil {
+		return errors.Join(fmt.Errorf("the control plane cannot serve another test: %w", err), x.stop(p))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.free = append(x.free, p)
+	return nil
+}
+
+// Stop stops the control planes that are not lent. It fails when one leaves files behind.
+func (x *Pool) Stop() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var errs []error
+	for _, p := range x.free {
+		errs = append(errs, x.stop(p))
+	}
+	x.free = nil
+	return errors.Join(errs...)
+}
+
+func (*Pool) stop(p *Plane) error {
+	p.Stop()
+	if _, err := os.Stat(p.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is left behind: %w", p.Dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv is the environment that the demo and the end-to-end tests share: the
+// product's programs, the simulator, and a cluster of a real control plane and process
+// nodes.
+package testenv
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/csccm/csccm/test/plane"
+)
+
+// ControllerImage is the repository of the controller's image. Process nodes run the
+// controller's program of this machine in its place.
+const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
+
+// Binaries are the paths of the product's programs.
+type Binaries struct{ Controller, CLI, Simulator string }
+
+// BuildOptions configures Build.
+type BuildOptions struct {
+	// Dir is a folder with programs that are already built; empty means that Build builds them.
+	Dir string
+	// LDFlags are flags of the linker, which set the version.
+	LDFlags string
+	// Building is called before each program that is built; may be nil.
+	Building func(name string)
+}
+
+// Build returns the product's programs and builds them unless BuildOptions.Dir is set.
+// They are linked statically, so that they run in an otherwise empty root directory.
+func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
+	dir := o.Dir
+	module, err := plane.ModuleDir()
+	if err != nil {
+		return Binaries{}, err
+	}
+	root := filepath.Dir(module)
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
+		}
+		// One folder per checkout, so that unchanged programs are not linked again.
+		builds, now := filepath.Join(cache, "csccm", "bin"), time.Now()
+		dir = filepath.Join(builds, fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
+		if err := folderInUse(dir, now); err != nil {
+			return Binaries{}, err
+		}
+		if err := removeOldBuilds(builds, now); err != nil {
+			return Binaries{}, err
+		}
+		// Packages are tested in parallel: no process may write a program while another starts it.
+		lock, err := lockFile(filepath.Join(dir, "build"), syscall.LOCK_EX)
+		if err != nil {
+			return Binaries{}, err
+		}
+		defer func() { _ = lock.Close() }()
+	}
+	b := Binaries{
+		Controller: filepath.Join(dir, "cloudstack-ccm"),
+		CLI:        filepath.Join(dir, "csccm"),
+		Simulator:  filepath.Join(dir, "cloudstack-sim"),
+	}
+	for _, path := range []string{b.Controller, b.CLI, b.Simulator} {
+		name := filepath.Base(path)
+		if o.Dir != "" {
+			if _, err := os.Stat(path); err != nil {
+				return b, fmt.Errorf("program %s is not in the folder %s: %w", name, o.Dir, err)
+			}
+			continue
+		}
+		if o.Building != nil {
+			o.Building(name)
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", path, "./cmd/"+name) // #nosec G204 -- fixed arguments
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return b, fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return b, nil
+}

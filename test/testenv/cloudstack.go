@@ -1,0 +1,165 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// CloudStack is a simulator in this process, served on loopback, so that tests can use
+// its ledger and faults directly. (Simulator runs the program cloudstack-sim instead.)
+type CloudStack struct {
+	*simulator.Simulator
+	// URL is the URL of the API.
+	URL string
+
+	server *http.Server
+	admin  string // the integration port's URL
+}
+
+const integrationPath = "/integration/api"
+
+// StartCloudStack serves a world; nil means the example world of the simulator.
+func StartCloudStack(world *simulator.World) (*CloudStack, error) {
+	if world == nil {
+		world = simulator.ExampleWorld()
+	}
+	return StartCloudStackWith(simulator.Options{World: world})
+}
+
+// StartCloudStackWith serves a simulator with options, for example latencies.
+func StartCloudStackWith(o simulator.Options) (*CloudStack, error) {
+	return StartCloudStackAt(context.Background(), "127.0.0.1:0", o)
+}
+
+// StartCloudStackAt serves a simulator at an address, for clients that cannot reach this process' loopback.
+func StartCloudStackAt(ctx context.Context, address string, o simulator.Options) (*CloudStack, error) {
+	sim, err := simulator.New(o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/client/api", sim.Handler())
+	mux.Handle(integrationPath, rewritePath("/client/api", sim.IntegrationHandler()))
+	c := &CloudStack{
+		Simulator: sim, URL: "http://" + l.Addr().String() + "/client/api", admin: "http://" + l.Addr().String() + integrationPath,
+		server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second},
+	}
+	go func() { _ = c.server.Serve(l) }()
+	return c, nil
+}
+
+// rewritePath calls a handler with the path that it expects.
+func rewritePath(path string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r2 := r.Clone(r.Context())
+		r2.URL.Path = path
+		h.ServeHTTP(w, r2)
+	})
+}
+
+// Stop stops the server and the simulator.
+func (c *CloudStack) Stop() {
+	_ = c.server.Close()
+	c.Close()
+}
+
+// Config returns the cloud-config of a user of the world.
+func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
+	key, secret, ok := c.Keys(user)
+	if !ok {
+		return nil, fmt.Errorf("user %s has no keys", user)
+	}
+	config := cloudstack.DefaultConfig()
+	config.APIURL, config.APIKey, config.SecretKey = c.URL, key, secret
+	return &config, nil
+}
+
+// Client returns an API client of a user of the world.
+func (c *CloudStack) Client(user string) (*cloudstack.Client, error) {
+	config, err := c.Config(user)
+	if err != nil {
+		return nil, err
+	}
+	return cloudstack.NewClient(config)
+}
+
+// Admin runs a command as the operator of the cloud, through the integration port and
+// without credentials, and waits for its job. It returns the content of the answer or
+// the result of the job.
+func (c *CloudStack) Admin(ctx context.Context, command string, params map[string]string) (map[string]any, error) {
+	answer, err := c.call(ctx, command, params)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := answer["jobid"].(string)
+	if !ok {
+		return answer, nil
+	}
+	for {
+		job, err := c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id})
+		if err != nil {
+			return nil, err
+		}
+		switch status, _ := job["jobstatus"].(float64); status {
+		case 0:
+		case 1:
+			result, _ := job["jobresult"].(map[string]any)
+			return result, nil
+		default:
+			return nil, fmt.Errorf("%s: the job failed: %v", command, job["jobresult"])
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+func (c *CloudStack) call(ctx context.Context, command string, params map[string]string) (map[string]any, error) {
+	query := url.Values{"command": {command}, "response": {"json"}}
+	for k, v := range params {
+		query.Set(k, v)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var envelope map[string]map[string]any
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", command, resp.Status, err)
+	}
+	for _, content := range envelope {
+		if text, bad := content["errortext"]; bad {
+			return nil, fmt.Errorf("%s: %v", command, text)
+		}
+		return content, nil
+	}
+	return nil, errors.New(command + ": the answer is empty")
+}

@@ -1,0 +1,149 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/processnode"
+)
+
+// ClusterOptions configures a cluster.
+type ClusterOptions struct {
+	Plane plane.Options
+	// Controller is the path of the program that runs in Pods with the controller's image.
+	Controller string
+	// Images are the programs of additional images, as in processnode.Options.
+	Images map[string]string
+	// Heartbeat is the period of the nodes' lease renewals; 0 means 2 s.
+	Heartbeat time.Duration
+	Logger    *slog.Logger
+}
+
+// Cluster is a control plane with process nodes.
+type Cluster struct {
+	*plane.Plane
+	Client kubernetes.Interface
+	REST   *rest.Config
+
+	o     ClusterOptions
+	mu    sync.Mutex
+	nodes []*processnode.Node
+}
+
+const (
+	defaultHeartbeat = 2 * time.Second
+	rolePrefix       = "node-role.kubernetes.io/"
+)
+
+// StartCluster starts a control plane without nodes.
+func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
+	p, err := plane.Start(ctx, o.Plane)
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewCluster(p, o)
+	if err != nil {
+		p.Stop()
+	}
+	return c, err
+}
+
+// NewCluster returns a cluster without nodes on a control plane that runs.
+func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultHeartbeat
+	}
+	c := &Cluster{Plane: p, o: o}
+	var err error
+	if c.REST, err = p.AdminConfig(); err == nil {
+		// In memory: the files go with the control plane, and a client that outlives it would complain about them.
+		err = rest.LoadTLSFiles(c.REST)
+	}
+	if err == nil {
+		c.Client, err = kubernetes.NewForConfig(c.REST)
+	}
+	return c, err
+}
+
+// Join starts a node and sets the options that all nodes of the cluster share. Role
+// labels are set by the admin afterwards, as kubeadm does: NodeRestriction does not
+// allow kubelets to set them.
+func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode.Node, error) {
+	o.ControlPlane, o.Heartbeat, o.Logger = c.Plane, c.o.Heartbeat, c.o.Logger
+	o.Images = maps.Clone(c.o.Images)
+	if o.Images == nil {
+		o.Images = map[string]string{}
+	}
+	o.Images[ControllerImage] = c.o.Controller
+	roles, own := map[string]string{}, map[string]string{}
+	for k, v := range o.Labels {
+		if strings.HasPrefix(k, rolePrefix) {
+			roles[k] = v
+		} else {
+			own[k] = v
+		}
+	}
+	o.Labels = own
+	n, err := processnode.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.nodes = append(c.nodes, n)
+	c.mu.Unlock()
+	if len(roles) == 0 {
+		return n, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roles}})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Client.CoreV1().Nodes().Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return n, err
+}
+
+// Nodes returns the nodes that have joined.
+func (c *Cluster) Nodes() []*processnode.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*processnode.Node{}, c.nodes...)
+}
+
+// PodLog returns the path of a Pod's log on any node.
+func (c *Cluster) PodLog(namespace, pod string) (string, bool) {
+	for _, n := range c.Nodes() {
+		if path, ok := n.PodLog(namespace, pod); ok {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// Stop stops the nodes with their Pods, then the control plane.
+func (c *Cluster) Stop() {
+	c.StopNodes()
+	c.Plane.Stop()
+}
+
+// StopNodes stops the nodes with their Pods.
+func (c *Cluster) StopNodes() {
+	var wg sync.WaitGroup
+	for _, n := range c.Nodes() {
+		wg.Go(n.Stop)
+	}
+	wg.Wait()
+}

@@ -1,0 +1,326 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/plane"
+)
+
+const (
+	// User is the controller's CloudStack user. A second controller is OtherUser.
+	User, OtherUser = "ccm-a", "ccm-b"
+
+	limit = 15 * time.Minute
+	// Namespace is the namespace of the Services.
+	Namespace = metav1.NamespaceDefault
+	// quiet is the time without calls after which the controller counts as idle.
+	quiet = 1500 * time.Millisecond
+)
+
+// Options configures an Env.
+type Options struct {
+	Programs Binaries
+	Plane    string // the control plane's binary
+	// On is an API server that runs, which Stop leaves running; nil starts one.
+	On *plane.Plane
+	// VMs is the number of VMs in CloudStack, named w1, w2 and so on; the first Nodes of them are Nodes.
+	VMs, Nodes int
+	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
+	Profile string
+	// Extra is YAML that is appended to the simulator's world.
+	Extra string
+	// Seed is the random seed of faults with a probability.
+	Seed uint64
+}
+
+// Env is a test environment with only what the controller sees: an API server whose Nodes have no kubelet, so that they are
+// ready or not as the test says, a simulated CloudStack in this process, and the controller as a child process.
+type Env struct {
+	*plane.Plane
+	Client     kubernetes.Interface
+	Cloud      *CloudStack
+	Controller *child.Process // nil when it does not run
+	// CloudConfig is the path of the controller's cloud-config.
+	CloudConfig string
+	Latency     simulator.LatencyProfile
+
+	programs Binaries
+	borrowed bool // the API server
+	dir      string
+	vms      map[string]string // IDs by name
+}
+
+// New starts an API server and a CloudStack, without the controller.
+func New(ctx context.Context, o Options) (_ *Env, err error) {
+	env := &Env{Plane: o.On, programs: o.Programs, borrowed: o.On != nil, vms: map[string]string{}}
+	defer func() {
+		if err != nil {
+			env.Stop()
+		}
+	}()
+	if env.dir, err = os.MkdirTemp("", "csccm-bench-"); err != nil {
+		return nil, err
+	}
+	env.CloudConfig = filepath.Join(env.dir, "cloud-config")
+	if env.Latency, err = simulator.Profile(o.Profile); err != nil {
+		return nil, err
+	}
+	w, err := simulator.LoadWorld(strings.NewReader(world(o.VMs) + o.Extra))
+	if err != nil {
+		return nil, err
+	}
+	if env.Cloud, err = StartCloudStackWith(simulator.Options{World: w, Latency: env.Latency, Seed: o.Seed}); err != nil { //nolint:contextcheck // the server outlives the call
+		return nil, err
+	}
+	if err := env.configure(0); err != nil {
+		return nil, err
+	}
+	client, err := env.Cloud.Client("inspector")
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.ListVirtualMachines(ctx, cloudstack.VMQuery{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		env.vms[list[i].Name] = list[i].ID
+	}
+	if !env.borrowed {
+		if env.Plane, err = plane.Start(ctx, plane.Options{Binary: o.Plane, APIOnly: true}); err != nil {
+			return nil, err
+		}
+	}
+	config, err := env.AdminConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	if env.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	return env, env.Join(ctx, 1, o.Nodes)
+}
+
+// world returns the simulator's world. Its public ranges have enough addresses for the Services of every benchmark.
+func world(vms int) string {
+	var w strings.Builder
+	w.WriteString(`
+version: 4.22.0.0
+zones:
+  - {name: zone-1, publicRanges: [198.18.0.1-198.18.7.250], hosts: [h1]}
+serviceOfferings:
+  - {name: Small Instance, cpus: 1, cpuSpeed: 500, memoryMiB: 512}
+accounts:
+  - name: k8s
+    role: User
+    limits: {publicIPs: -1}
+    users: [{name: ccm-a, password: password}, {name: ccm-b, password: password}, {name: inspector, password: password}]
+networks:
+  - {name: k8s-net, account: k8s, cidr: 10.1.0.0/16}
+virtualMachines:
+`)
+	for i := 1; i <= vms; i++ {
+		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", i, VMAddress(i))
+	}
+	return w.String()
+}
+
+// VMAddress returns the address of the VM w<i>.
+func VMAddress(i int) string { return fmt.Sprintf("10.1.%d.%d", 1+i/200, 20+i%200) }
+
+// Stop stops everything and removes the files.
+func (env *Env) Stop() {
+	env.Kill()
+	if env.Plane != nil && !env.borrowed {
+		env.Plane.Stop()
+	}
+	if env.Cloud != nil {
+		env.Cloud.Stop()
+	}
+	_ = os.RemoveAll(env.dir)
+}
+
+// Kill kills the controller with SIGKILL.
+func (env *Env) Kill() {
+	if env.Controller != nil {
+		env.Controller.Stop(0)
+	}
+	env.Controller = nil
+}
+
+// configure writes the controller's cloud-config; rate is its rate-limit in calls per second, 0 for none.
+func (env *Env) configure(rate float64) error {
+	config, err := env.Cloud.Config(User)
+	if err != nil {
+		return err
+	}
+	config.RateLimit = rate
+	return os.WriteFile(env.CloudConfig, config.Render(), 0o600)
+}
+
+// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none.
+func (env *Env) Start(ctx context.Context, rate float64, args ...string) error {
+	if err := env.Launch(ctx, rate, args...); err != nil {
+		return err
+	}
+	return env.Idle(ctx)
+}
+
+// Launch starts the controller and waits for its first call. The ledger must not be reset meanwhile.
+func (env *Env) Launch(ctx context.Context, rate float64, args ...string) error {
+	env.Kill()
+	before := len(env.Calls())
+	if err := env.Spawn(ctx, rate, args...); err != nil {
+		return err
+	}
+	return env.Until(ctx, "the controller to call CloudStack", func() bool { return len(env.Calls()) > before })
+}
+
+// Spawn starts the controller and returns at once.
+func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) error {
+	env.Kill()
+	err := env.configure(rate)
+	if err != nil {
+		return err
+	}
+	env.Controller, err = child.Start(ctx, child.Command{
+		Name: "cloudstack-ccm", Path: env.programs.Controller, Log: filepath.Join(env.dir, "controller.log"), Dir: env.dir, Env: []string{"TMPDIR=" + env.dir},
+		Args: append([]string{
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + env.CloudConfig, "--kubeconfig=" + env.Kubeconfig,
+			"--leader-elect=false", "--secure-port=0", "--v=1",
+		}, args...),
+	})
+	return err
+}
+
+// Services creates the Services web<from> to web<to> with n ports each.
+func (env *Env) Services(ctx context.Context, from, to, n int) error {
+	return parallel(from, to, func(i int) error {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web%d", i)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+		for p := range n {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: int32(8000 + p)})
+		}
+		_, err := env.Client.CoreV1().Services(Namespace).Create(ctx, svc, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// Served waits until exactly n Services have an address.
+func (env *Env) Served(ctx context.Context, n int) error {
+	return env.Until(ctx, fmt.Sprintf("%d Services to be served", n), func() bool {
+		list, err := env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false
+		}
+		done := 0
+		for i := range list.Items {
+			if len(list.Items[i].Status.LoadBalancer.Ingress) > 0 {
+				done++
+			}
+		}
+		return done == n
+	})
+}
+
+// Clear deletes all Services and waits until the controller has removed their load balancers.
+func (env *Env) Clear(ctx context.Context) error {
+	list, err := env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if list.Items[i].Spec.Type == corev1.ServiceTypeLoadBalancer {
+			if err := env.Client.CoreV1().Services(Namespace).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	return env.Until(ctx, "the Services to be deleted", func() bool {
+		list, err := env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		return err == nil && !slices.ContainsFunc(list.Items, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer })
+	})
+}
+
+var polls = []string{"queryAsyncJobResult", "listAsyncJobs"}
+
+// Calls returns the controller's calls since the last reset of the ledger.
+func (env *Env) Calls() []simulator.Call { return env.Cloud.Ledger().Find("", User) }
+
+// Spent counts the controller's calls since the last reset of the ledger, polls separately, and resets it.
+func (env *Env) Spent() (calls, polled int) {
+	for _, c := range env.Calls() {
+		if slices.Contains(polls, c.Command) {
+			polled++
+		} else {
+			calls++
+		}
+	}
+	env.Cloud.Ledger().Reset()
+	return calls, polled
+}
+
+// Idle waits until the controller has made no call for a while.
+func (env *Env) Idle(ctx context.Context) error {
+	last, since := -1, time.Now()
+	return env.Until(ctx, "the controller to be idle", func() bool {
+		if n := len(env.Calls()); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > quiet
+	})
+}
+
+// Until waits until done returns true. Its error names the controller's exit when the controller has ended.
+func (env *Env) Until(ctx context.Context, what string, done func() bool) error {
+	return Wait(ctx, limit, what, func(context.Context) error {
+		if done() {
+			return nil
+		}
+		if env.Controller != nil {
+			if err := env.Controller.Err(); err != nil {
+				return fmt.Errorf("%w; its log ends with:\n%s", err, child.Tail(env.Controller.Log, 10))
+			}
+		}
+		return errors.New("not yet")
+	})
+}
+
+// parallel calls work for each of from to to, at most 16 at a time.
+func parallel(from, to int, work func(i int) error) error {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var all []error
+	gate := make(chan struct{}, 16)
+	for i := from; i <= to; i++ {
+		gate <- struct{}{}
+		group.Go(func() {
+			defer func() { <-gate }()
+			if err := work(i); err != nil {
+				mu.Lock()
+				all = append(all, err)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(all...)
+}

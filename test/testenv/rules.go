@@ -1,0 +1,43 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Rule is a load balancer rule with its members.
+type Rule struct {
+	cloudstack.LoadBalancerRule
+	// Members are the names of its VMs, sorted.
+	Members []string
+}
+
+// Rules returns the rules of one public address, or all rules of the client's user for "".
+func Rules(ctx context.Context, client *cloudstack.Client, address string) ([]Rule, error) {
+	list, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	if err != nil {
+		return nil, err
+	}
+	var rules []Rule
+	for _, r := range list {
+		if address != "" && r.PublicIP != address {
+			continue
+		}
+		members, err := client.ListLoadBalancerMembers(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, m := range members {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		rules = append(rules, Rule{r, names})
+	}
+	return rules, nil
+}

@@ -1,0 +1,42 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// pollPeriod is short, because only processes of this machine are polled.
+const pollPeriod = 100 * time.Millisecond
+
+// Wait polls until try succeeds. After limit it returns an error with what was waited
+// for and the last error of try.
+func Wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollPeriod)
+	defer tick.Stop()
+	var last error
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		// The error of a try that was interrupted by the time-out is less useful than the one before.
+		if last == nil || ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+				return fmt.Errorf("waited %s for %s: %w", limit, what, last)
+			}
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
