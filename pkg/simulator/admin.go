@@ -13,9 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 )
 
 // AdminHandler serves the admin API of the simulator, in JSON:
@@ -173,12 +170,12 @@ func (s *Simulator) adminInject(r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &body); err != nil {
 		return 0, nil, err
 	}
-	f, err := fault.Parse(body.Fault)
+	f, err := ParseFault(body.Fault)
 	if err != nil {
 		return 0, nil, badRequest("%s", err)
 	}
 	a := s.faults.Inject(f)
-	return http.StatusCreated, fault.Armed{ID: a.ID, Fault: f.String()}, nil
+	return http.StatusCreated, ArmedFault{ID: a.ID, Fault: f.String()}, nil
 }
 
 func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
@@ -198,7 +195,7 @@ func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
 
 func (s *Simulator) adminWorld(r *http.Request) (int, any, error) {
 	secrets := r.URL.Query().Get("secrets")
-	text, err := s.DumpYAML(dump.Options{Secrets: secrets == "true"})
+	text, err := s.DumpYAML(DumpOptions{Secrets: secrets == "true"})
 	return http.StatusOK, text, err
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // control calls the admin endpoint.
@@ -39,7 +38,7 @@ func control(t *testing.T, base, method, path, body string) (int, string) {
 
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{Name: "slow jobs", Job: time.Hour}})
+	h := start(t, Options{Latency: LatencyProfile{Name: "slow jobs", Job: time.Hour}})
 	srv := httptest.NewServer(h.sim.AdminHandler())
 	t.Cleanup(srv.Close)
 	do := func(method, path, body string, status int) string {
@@ -86,7 +85,7 @@ func TestAdmin(t *testing.T) {
 	dumped := do("GET", "/world", "", 200)
 	require.NotContains(t, dumped, secret)
 	require.Contains(t, do("GET", "/world?secrets=true", "", 200), key)
-	_, err := world.LoadWorld(strings.NewReader(dumped))
+	_, err := LoadWorld(strings.NewReader(dumped))
 	require.NoError(t, err)
 
 	h.call(owner, "startVirtualMachine", "id", vm)

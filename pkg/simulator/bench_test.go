@@ -17,27 +17,26 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // The table of all: go test -bench . -run '^$' ./pkg/simulator
 
 // bigWorld has 5,000 VMs, 1,000 addresses and 10,000 rules.
-func bigWorld() *world.World {
-	w := world.ExampleWorld()
+func bigWorld() *World {
+	w := ExampleWorld()
 	w.Zones[0].PublicRanges = []string{"10.200.0.1-10.200.8.0"}
 	w.Accounts[1].Limits = map[string]int64{"publicIPs": -1}
 	w.Networks[0].CIDR, w.Networks[0].SourceNAT = "10.64.0.0/16", ""
 	w.VirtualMachines, w.PublicIPs = nil, nil
 	for i := range 5000 {
-		w.VirtualMachines = append(w.VirtualMachines, world.VirtualMachine{
-			Name: fmt.Sprintf("node-%d", i), Account: "k8s", NICs: []world.NIC{{Network: "k8s-net", IP: fmt.Sprintf("10.64.%d.%d", 1+i/250, 1+i%250)}},
+		w.VirtualMachines = append(w.VirtualMachines, VirtualMachine{
+			Name: fmt.Sprintf("node-%d", i), Account: "k8s", NICs: []NIC{{Network: "k8s-net", IP: fmt.Sprintf("10.64.%d.%d", 1+i/250, 1+i%250)}},
 		})
 	}
 	for i := range 1000 {
-		ip := world.PublicIP{Address: fmt.Sprintf("10.200.%d.%d", (i+1)/256, (i+1)%256), Network: "k8s-net"}
+		ip := PublicIP{Address: fmt.Sprintf("10.200.%d.%d", (i+1)/256, (i+1)%256), Network: "k8s-net"}
 		for p := range 10 {
-			ip.LoadBalancerRules = append(ip.LoadBalancerRules, world.LoadBalancerRule{
+			ip.LoadBalancerRules = append(ip.LoadBalancerRules, LoadBalancerRule{
 				Name: fmt.Sprintf("lb-%d-tcp-%d", i, p), PublicPort: 80 + p, PrivatePort: 30000 + p, Protocol: "tcp", Members: []string{"node-1", "node-2", "node-3"},
 			})
 		}
@@ -159,7 +158,7 @@ func BenchmarkHTTP(b *testing.B) {
 
 // BenchmarkHTTPPolls is queryAsyncJobResult of a finished job, while thousands of others wait.
 func BenchmarkHTTPPolls(b *testing.B) {
-	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: wire.Profile{Job: time.Hour}})
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: LatencyProfile{Job: time.Hour}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const cksWorld = `
@@ -51,9 +49,9 @@ type cksHarness struct {
 
 func startCKS(t *testing.T) *cksHarness {
 	t.Helper()
-	w, err := world.LoadWorld(strings.NewReader(cksWorld))
+	w, err := LoadWorld(strings.NewReader(cksWorld))
 	require.NoError(t, err)
-	h := &cksHarness{harness: start(t, Options{World: w, Latency: wire.Profile{Job: time.Second}})}
+	h := &cksHarness{harness: start(t, Options{World: w, Latency: LatencyProfile{Job: time.Second}})}
 	h.zone = id(h.first(h.root("listZones"), "zone"))
 	h.node = h.named("listServiceOfferings", "serviceoffering", "node")
 	h.version = h.addVersion("1.31.1")
@@ -211,8 +209,8 @@ func TestCreateKubernetesClusterRefusals(t *testing.T) {
 
 func TestKubernetesServiceDisabled(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{World: &world.World{
-		Settings: settings.Settings{KubernetesDisabled: true}, Zones: []world.Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
+	h := start(t, Options{World: &World{
+		Settings: Settings{KubernetesDisabled: true}, Zones: []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
 	}})
 	h.fails(h.root("listKubernetesClusters"), 432, wire.CSGeneric, "Unknown API command: listKubernetesClusters")
 	a := h.call("admin", "listKubernetesClusters")

@@ -9,13 +9,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // Dump returns the current world. A simulator that starts from it gives the same answers: ids, states, tags, rules
 // and, with Secrets, keys. A dump does not contain jobs, sessions, the ledger or passwords. The object of a running
 // job remains unfinished, as after a restart. Users of a dump cannot log in until updateUser sets a password.
-func (s *Simulator) Dump(o dump.Options) (*world.World, error) {
+func (s *Simulator) Dump(o DumpOptions) (*World, error) {
 	faults := s.Faults()
 	s.runDue()
 	s.mu.RLock()
@@ -27,7 +26,7 @@ func (s *Simulator) Dump(o dump.Options) (*world.World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dump the world: %w", err)
 	}
-	w := &world.World{Version: s.st.Version, Settings: s.st.Settings, Rows: rows}
+	w := &World{Version: s.st.Version, Settings: s.st.Settings, Rows: rows}
 	for _, f := range faults {
 		w.Faults = append(w.Faults, f.Fault)
 	}
@@ -35,7 +34,7 @@ func (s *Simulator) Dump(o dump.Options) (*world.World, error) {
 }
 
 // DumpYAML returns Dump as a YAML file that LoadWorld reads.
-func (s *Simulator) DumpYAML(o dump.Options) ([]byte, error) {
+func (s *Simulator) DumpYAML(o DumpOptions) ([]byte, error) {
 	w, err := s.Dump(o)
 	if err != nil {
 		return nil, err

@@ -17,10 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // populate makes something of every kind by API calls.
@@ -85,10 +83,10 @@ func TestDump(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	h.populate()
-	defer h.sim.Inject(fault.Fault{Command: "create*", Kind: fault.JobFails, Nth: 3})()
+	defer h.sim.Inject(Fault{Command: "create*", Kind: FaultJobFails, Nth: 3})()
 	text, err := h.sim.DumpYAML(dump.Options{Secrets: true})
 	require.NoError(t, err)
-	w, err := world.LoadWorld(bytes.NewReader(text))
+	w, err := LoadWorld(bytes.NewReader(text))
 	require.NoError(t, err)
 	twin := start(t, Options{World: w, Clock: h.clock})
 	twin.clock = h.clock
@@ -142,7 +140,7 @@ func TestDumpWithoutSecrets(t *testing.T) {
 
 func TestDumpErrors(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{World: world.FreshWorld()})
+	h := start(t, Options{World: FreshWorld()})
 	text, err := h.sim.DumpYAML(dump.Options{})
 	require.NoError(t, err)
 	for name, tc := range map[string]struct{ old, new, want string }{
@@ -157,7 +155,7 @@ func TestDumpErrors(t *testing.T) {
 			t.Parallel()
 			changed := strings.Replace(string(text), tc.old, tc.new, 1)
 			require.NotEqual(t, string(text), changed)
-			_, err := world.LoadWorld(strings.NewReader(changed))
+			_, err := LoadWorld(strings.NewReader(changed))
 			require.ErrorContains(t, err, tc.want)
 		})
 	}

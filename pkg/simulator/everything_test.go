@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/events"
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // zoneOf is what every owner's objects are made from.
@@ -133,7 +132,7 @@ var ownedTables = []string{
 // rich starts a fresh world with room for many objects and tenants.
 func rich(t *testing.T) *harness {
 	t.Helper()
-	w := world.FreshWorld()
+	w := FreshWorld()
 	w.Settings.EndpointURL = "http://192.0.2.1:8080/client/api"
 	h := start(t, Options{World: w})
 	h.ok(h.root("registerUserKeys", "id", id(h.first(h.root("listUsers", "username", "admin"), "user"))))

@@ -11,26 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func TestFaultText(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]fault.Fault{
-		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: fault.JobFails, Nth: 3},
-		"*:delay:p=0.25,delay=2s":                                      {Kind: fault.Delay, Probability: 0.25, Delay: 2 * time.Second},
-		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: fault.ErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
-		"login:cut-before:caller=admin":                                {Command: "login", Kind: fault.CutBefore, Caller: "admin"},
-		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: fault.Capacity},
-		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: fault.Restart, Delay: 20 * time.Second},
+	for text, want := range map[string]Fault{
+		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: FaultJobFails, Nth: 3},
+		"*:delay:p=0.25,delay=2s":                                      {Kind: FaultDelay, Probability: 0.25, Delay: 2 * time.Second},
+		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: FaultErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
+		"login:cut-before:caller=admin":                                {Command: "login", Kind: FaultCutBefore, Caller: "admin"},
+		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: FaultCapacity},
+		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: FaultRestart, Delay: 20 * time.Second},
 	} {
-		f, err := fault.Parse(text)
+		f, err := ParseFault(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, f)
-		again, err := fault.Parse(f.String())
+		again, err := ParseFault(f.String())
 		require.NoError(t, err, text)
 		require.Equal(t, f, again)
 	}
@@ -55,7 +53,7 @@ func TestFaultText(t *testing.T) {
 		"listZones:error:times=2":              `option "times" is not known`,
 		"createTags:job-fails:cserrorcode=530": "job-fails takes no cserrorcode",
 	} {
-		_, err := fault.Parse(text)
+		_, err := ParseFault(text)
 		require.ErrorContains(t, err, want, text)
 	}
 }
@@ -77,7 +75,7 @@ func TestFaultSelection(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			w := world.ExampleWorld()
+			w := ExampleWorld()
 			w.Faults = []string{text}
 			h := start(t, Options{World: w})
 			var got []int
@@ -96,7 +94,7 @@ func TestFaultProbability(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) (out []bool) {
 		h := start(t, Options{Seed: seed})
-		h.sim.Inject(fault.Fault{Command: "listZones", Kind: fault.ErrorBefore, Probability: 0.5})
+		h.sim.Inject(Fault{Command: "listZones", Kind: FaultErrorBefore, Probability: 0.5})
 		for range 64 {
 			out = append(out, h.call(owner, "listZones").status == http.StatusOK)
 		}
@@ -114,7 +112,7 @@ func TestFaultAnswers(t *testing.T) {
 	h := start(t, Options{})
 	net := h.network()
 	arm := func(text string) {
-		f, err := fault.Parse(text)
+		f, err := ParseFault(text)
 		require.NoError(t, err)
 		h.sim.faults.Remove(0)
 		h.sim.Inject(f)
@@ -148,7 +146,7 @@ func TestRouterRefuses(t *testing.T) {
 	fw := id(h.first(h.call(owner, "listFirewallRules"), "firewallrule"))
 	vm := id(h.first(h.call(owner, "listVirtualMachines", "name", "demo-cp-1"), "virtualmachine"))
 	member := id(h.first(h.call(owner, "listLoadBalancerRuleInstances", "id", id(rule)), "loadbalancerruleinstance"))
-	h.sim.Inject(fault.Fault{Kind: fault.RouterRefuses})
+	h.sim.Inject(Fault{Kind: FaultRouterRefuses})
 	before := h.call(owner, "listLoadBalancerRules").raw
 	for _, tc := range []struct {
 		command string
@@ -178,12 +176,12 @@ func TestRouterRefuses(t *testing.T) {
 // TestRestart is the recorded case restart.job-right-after-restart.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{Job: time.Minute}})
+	h := start(t, Options{Latency: LatencyProfile{Job: time.Minute}})
 	login, session := h.login("admin", "password", "")
 	require.Equal(t, 200, login.status)
 	h.ok(session("listZones"))
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
-	h.sim.Inject(fault.Fault{Command: "stopVirtualMachine", Kind: fault.Restart, Delay: 20 * time.Second})
+	h.sim.Inject(Fault{Command: "stopVirtualMachine", Kind: FaultRestart, Delay: 20 * time.Second})
 	job := h.ok(h.call(owner, "stopVirtualMachine", "id", vm)).str("jobid")
 	h.cut("listZones") // the server is away
 	h.clock.Step(20 * time.Second)
@@ -201,7 +199,7 @@ func TestRestart(t *testing.T) {
 // TestRestartDuringDeployment: a VM on its way up is Stopped afterwards, with the detail that it was never started.
 func TestRestartDuringDeployment(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{World: world.FreshWorld(), Latency: wire.Profile{Job: time.Minute}})
+	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
 	zone := id(h.first(h.root("listZones"), "zone"))
 	vm := h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
 		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),

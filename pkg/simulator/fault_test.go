@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -33,28 +32,28 @@ func TestFaults(t *testing.T) {
 	owned := func() int { return len(h.ok(h.call(owner, "listPublicIpAddresses")).items("publicipaddress")) }
 	before := owned()
 
-	h.sim.Inject(fault.Fault{Command: "associateIpAddress", Nth: 2, Kind: fault.ErrorBefore, HTTPStatus: 503, Text: "in maintenance"})
+	h.sim.Inject(Fault{Command: "associateIpAddress", Nth: 2, Kind: FaultErrorBefore, HTTPStatus: 503, Text: "in maintenance"})
 	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
 	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, wire.CSGeneric, "in maintenance")
 	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
 	require.Equal(t, before+2, owned())
 
-	remove := h.sim.Inject(fault.Fault{Command: "associateIpAddress", Kind: fault.CutBefore})
+	remove := h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultCutBefore})
 	h.cut("associateIpAddress", "networkid", net)
 	require.Equal(t, before+2, owned(), "cut before: no effect")
 	remove()
-	remove = h.sim.Inject(fault.Fault{Command: "associateIpAddress", Kind: fault.LostAnswer})
+	remove = h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultLostAnswer})
 	h.cut("associateIpAddress", "networkid", net)
 	remove()
 	require.Equal(t, before+3, owned(), "lost answer: the effect is there")
 
-	remove = h.sim.Inject(fault.Fault{Command: "associateIpAddress", Kind: fault.JobFails, Text: "Failed to associate IP address"})
+	remove = h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultJobFails, Text: "Failed to associate IP address"})
 	h.broken(owner, h.call(owner, "associateIpAddress", "networkid", net), 530, "Failed to associate IP address")
 	remove()
 	require.Equal(t, before+3, owned())
 	require.Empty(t, h.call(owner, "listPublicIpAddresses", "state", store.IPAllocating, "allocatedonly", "false").items("publicipaddress"), "a failed job frees the address")
 
-	remove = h.sim.Inject(fault.Fault{Command: "createLoadBalancerRule", Kind: fault.JobFails})
+	remove = h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
 	h.broken(owner, h.call(owner, "createLoadBalancerRule", "publicipid", h.legacyIP(), "name", "gone", "algorithm", "source", "publicport", "1", "privateport", "1"), 530, "Failed to create load balancer rule")
 	remove()
 	require.Empty(t, h.call(owner, "listLoadBalancerRules", "name", "gone").items("loadbalancerrule"), "a failed job removes the rule")
@@ -64,7 +63,7 @@ func TestFaults(t *testing.T) {
 func TestFaultDelay(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	defer h.sim.Inject(fault.Fault{Kind: fault.Delay, Delay: time.Hour})()
+	defer h.sim.Inject(Fault{Kind: FaultDelay, Delay: time.Hour})()
 	done := make(chan int, 1)
 	go func() { done <- h.call(owner, "listZones").status }()
 	require.Eventually(t, h.clock.HasWaiters, time.Minute, time.Millisecond)

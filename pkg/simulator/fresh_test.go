@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // TestFreshWorld builds all that a cluster needs from nothing, by calls alone.
 func TestFreshWorld(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{World: world.FreshWorld()})
+	h := start(t, Options{World: FreshWorld()})
 	require.Empty(t, h.withKeys(), "no user has keys")
 	zone := h.first(h.root("listZones"), "zone")
 	require.Equal(t, "Sandbox-simulator", zone["name"])
@@ -35,7 +33,7 @@ func TestFreshWorld(t *testing.T) {
 	keys := h.ok(h.root("registerUserKeys", "id", id(user))).body["userkeys"].(map[string]any)
 	require.NotEmpty(t, keys["apikey"])
 	h.ok(h.call("admin", "listZones"))
-	require.NotContains(t, string(world.FreshYAML()), "apiKey")
+	require.NotContains(t, string(FreshYAML()), "apiKey")
 }
 
 // withKeys lists the users that have keys.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // world starts a simulator with a clock that tests move.
@@ -34,7 +33,7 @@ type harness struct {
 func start(t *testing.T, o Options) *harness {
 	t.Helper()
 	if o.World == nil {
-		o.World = world.ExampleWorld()
+		o.World = ExampleWorld()
 	}
 	h := &harness{t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	if o.Clock == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // login starts a session and returns a function that calls with it.
@@ -126,9 +125,9 @@ func TestUserMayNotTouchOthers(t *testing.T) {
 // TestProjectOfKubernetesService: the role that CloudStack gives to clusters of a project denies what upstream calls.
 func TestProjectOfKubernetesService(t *testing.T) {
 	t.Parallel()
-	w := world.ExampleWorld()
-	w.Accounts = append(w.Accounts, world.Account{Name: "kubeadmin-p", Role: store.CKSProjectRole, Users: []world.User{{Name: "cks"}}})
-	w.Projects = []world.Project{{Name: "p1", Owner: "k8s", Members: []string{"kubeadmin-p"}}}
+	w := ExampleWorld()
+	w.Accounts = append(w.Accounts, Account{Name: "kubeadmin-p", Role: store.CKSProjectRole, Users: []User{{Name: "cks"}}})
+	w.Projects = []Project{{Name: "p1", Owner: "k8s", Members: []string{"kubeadmin-p"}}}
 	h := start(t, Options{World: w})
 	p := h.first(h.call("k8s-owner", "listProjects"), "project")
 	h.ok(h.call("cks", "listVirtualMachines", "projectid", id(p)))
@@ -149,7 +148,7 @@ func TestIntegrationPort(t *testing.T) {
 
 func TestThrottle(t *testing.T) {
 	t.Parallel()
-	w := world.ExampleWorld()
+	w := ExampleWorld()
 	w.Settings.ThrottleMax = 2
 	h := start(t, Options{World: w})
 	h.ok(h.call("k8s-owner", "listZones"))

@@ -27,7 +27,7 @@ func (h *harness) legacyIP() string {
 
 func TestJobLife(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{Job: 5 * time.Second}})
+	h := start(t, Options{Latency: LatencyProfile{Job: 5 * time.Second}})
 	a := h.ok(h.call(owner, "associateIpAddress", "networkid", h.network()))
 	j := h.ok(h.call(owner, "queryAsyncJobResult", "jobid", a.str("jobid"))).body
 	require.EqualValues(t, store.JobPending, j["jobstatus"])
@@ -76,7 +76,7 @@ func TestCustomJobID(t *testing.T) {
 // TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.
 func TestCreatesOnOneAddressWait(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{LockRetry: 5 * time.Second}})
+	h := start(t, Options{Latency: LatencyProfile{LockRetry: 5 * time.Second}})
 	ip := h.legacyIP()
 	release, err := h.sim.locks.Acquire(t.Context(), "ip/"+ip)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestSamePortAtOnce(t *testing.T) {
 
 func TestPowerOfVMs(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{Job: 10 * time.Second}})
+	h := start(t, Options{Latency: LatencyProfile{Job: 10 * time.Second}})
 	vm := id(h.first(h.call(owner, "listVirtualMachines", "name", "DEMO-WORKER-1"), "virtualmachine"))
 	state := func() any {
 		return h.first(h.call("admin", "listVirtualMachines", "id", vm), "virtualmachine")["state"]
@@ -154,7 +154,7 @@ func TestPowerOfVMs(t *testing.T) {
 // TestPowerJobsQueue: jobs of one VM run one after the other.
 func TestPowerJobsQueue(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{Latency: wire.Profile{Job: 10 * time.Second}})
+	h := start(t, Options{Latency: LatencyProfile{Job: 10 * time.Second}})
 	vm := id(h.first(h.call(owner, "listVirtualMachines", "name", "demo-cp-1"), "virtualmachine"))
 	stop := h.call(owner, "stopVirtualMachine", "id", vm)
 	h.clock.Step(5 * time.Second)

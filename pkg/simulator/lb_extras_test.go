@@ -11,10 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const lbWorld = `
@@ -50,9 +48,9 @@ publicIPs:
 // lbHarness starts lbWorld with jobs that take a second.
 func lbHarness(t *testing.T) *harness {
 	t.Helper()
-	w, err := world.LoadWorld(bytes.NewReader([]byte(lbWorld)))
+	w, err := LoadWorld(bytes.NewReader([]byte(lbWorld)))
 	require.NoError(t, err)
-	return start(t, Options{World: w, Latency: wire.Profile{Job: time.Second}})
+	return start(t, Options{World: w, Latency: LatencyProfile{Job: time.Second}})
 }
 
 // vmID and netID find objects of the world by name.
@@ -160,7 +158,7 @@ func TestStickinessRefusedByRouter(t *testing.T) {
 	t.Parallel()
 	h := lbHarness(t)
 	rule := h.rule("80")
-	remove := h.sim.Inject(fault.Fault{Command: "createLBStickinessPolicy", Kind: fault.JobFails})
+	remove := h.sim.Inject(Fault{Command: "createLBStickinessPolicy", Kind: FaultJobFails})
 	h.broken("d/a", h.call("d/a", "createLBStickinessPolicy", "lbruleid", rule, "name", "s", "methodname", "LbCookie"), 530, "Failed to create stickiness policy")
 	remove()
 	require.Empty(t, h.first(h.call("d/a", "listLBStickinessPolicies", "lbruleid", rule), "stickinesspolicies")["stickinesspolicy"])

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -180,7 +179,7 @@ func TestOpenFirewall(t *testing.T) {
 	h.fails(create("80"), 537, wire.CSGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
 	require.Len(t, firewall(), 2)
 
-	remove := h.sim.Inject(fault.Fault{Command: "createLoadBalancerRule", Kind: fault.JobFails})
+	remove := h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
 	h.broken(u, create("85"), 530, "Failed to create load balancer rule")
 	remove()
 	require.Len(t, firewall(), 2, "both rules are taken back")
@@ -195,7 +194,7 @@ func TestDeleteRule(t *testing.T) {
 	h.broken("d/b", h.call("d/b", "deleteLoadBalancerRule", "id", rule), 530, wire.NoAccessText)
 	require.Equal(t, store.RuleAdd, h.ruleState(rule))
 
-	remove := h.sim.Inject(fault.Fault{Command: "deleteLoadBalancerRule", Kind: fault.JobFails})
+	remove := h.sim.Inject(Fault{Command: "deleteLoadBalancerRule", Kind: FaultJobFails})
 	a := h.ok(h.call(u, "deleteLoadBalancerRule", "id", rule))
 	require.Equal(t, store.RuleRevoke, h.ruleState(rule), "while the job is pending")
 	h.broken(u, a, 530, "Unable to remove load balancer rule LoadBalancer {")
@@ -212,7 +211,7 @@ func TestDeleteRule(t *testing.T) {
 
 	// The firewall keeps a rule in state Deleting when the router refuses; trying again helps.
 	fw := id(h.done(u, h.call(u, "createFirewallRule", "ipaddressid", h.ipID("203.0.113.8"), "protocol", "udp", "startport", "53"))["firewallrule"].(map[string]any))
-	remove = h.sim.Inject(fault.Fault{Command: "deleteFirewallRule", Kind: fault.JobFails})
+	remove = h.sim.Inject(Fault{Command: "deleteFirewallRule", Kind: FaultJobFails})
 	h.broken(u, h.call(u, "deleteFirewallRule", "id", fw), 530, "Failed to delete firewall rule")
 	remove()
 	require.Equal(t, store.RuleRevoke, h.first(h.call(u, "listFirewallRules", "id", fw), "firewallrule")["state"])

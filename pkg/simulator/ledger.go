@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
@@ -57,14 +56,14 @@ func (l *Ledger) Calls() []Call { return l.Find("", "") }
 // Find returns the calls whose command matches a name or a pattern with * and that come from the caller; an empty
 // string matches all.
 func (l *Ledger) Find(command, caller string) []Call {
-	out := l.copy(fault.Fault{Command: command}, caller)
+	out := l.copy(Fault{Command: command}, caller)
 	if l.jobs != nil {
 		l.jobs(out)
 	}
 	return out
 }
 
-func (l *Ledger) copy(pattern fault.Fault, caller string) []Call {
+func (l *Ledger) copy(pattern Fault, caller string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := []Call{}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func TestPaging(t *testing.T) {
@@ -79,7 +78,7 @@ publicIPs: [{address: 203.0.113.8, vpc: v}]
 
 func projectHarness(t *testing.T) *harness {
 	t.Helper()
-	w, err := world.LoadWorld(bytes.NewReader([]byte(projectWorld)))
+	w, err := LoadWorld(bytes.NewReader([]byte(projectWorld)))
 	require.NoError(t, err)
 	return start(t, Options{World: w})
 }

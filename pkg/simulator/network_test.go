@@ -11,7 +11,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const networkWorld = `
@@ -35,7 +34,7 @@ virtualMachines:
 
 func networkHarness(t *testing.T) *harness {
 	t.Helper()
-	w, err := world.LoadWorld(bytes.NewReader([]byte(networkWorld)))
+	w, err := LoadWorld(bytes.NewReader([]byte(networkWorld)))
 	require.NoError(t, err)
 	return start(t, Options{World: w})
 }

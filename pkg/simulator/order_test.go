@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -103,7 +102,7 @@ func TestCapacityBeforeLimit(t *testing.T) {
 	h.fails(associate("ipaddress", taken), 533, wire.CSGeneric, full)
 	h.fails(associate("ipaddress", "192.0.2.1"), 533, wire.CSGeneric, full)
 	h.fails(associate("ipaddress", "x"), 533, wire.CSGeneric, full)
-	h.sim.Inject(fault.Fault{Command: "associateIpAddress", Kind: fault.Capacity})
+	h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultCapacity})
 	h.fails(associate(), 533, wire.CSGeneric, full)
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func TestProjectLife(t *testing.T) {
@@ -28,7 +27,7 @@ func TestProjectLife(t *testing.T) {
 	h.fails(h.root("createProject", "name", "p2", "account", "alice"), 431, wire.CSInvalidValue, "Account name and domain id must be specified together")
 	h.fails(h.root("createProject", "name", "p2", "account", "nobody", "domainid", d), 431, wire.CSInvalidValue, "Unable to find account nobody in domain")
 	h.rootJob(h.root("createProject", "name", "p2", "account", "bob", "domainid", d))
-	require.Len(t, h.root("listProjects", "listall", "true").items("project"), 2+len(world.ExampleWorld().Projects))
+	require.Len(t, h.root("listProjects", "listall", "true").items("project"), 2+len(ExampleWorld().Projects))
 	require.Len(t, h.root("listProjects", "account", "bob", "domainid", d).items("project"), 1)
 	require.Len(t, h.call(bob, "listProjects").items("project"), 1)
 

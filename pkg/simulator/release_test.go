@@ -16,7 +16,6 @@ import (
 	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // patchReleases are those between the minor ones that differ from both.
@@ -24,19 +23,19 @@ var patchReleases = []string{"4.19.2", "4.20.1"}
 
 func TestReleases(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, []string{"4.16", "4.17", "4.18", "4.19", "4.20", "4.21", "4.22"}, catalogue.Releases())
+	assert.Equal(t, []string{"4.16", "4.17", "4.18", "4.19", "4.20", "4.21", "4.22"}, Releases())
 	for version, want := range map[string]string{
 		"4.16": "4.16.0.0", "4.19.2": "4.19.2.0", "4.22.0.0": "4.22.0.0", "4.22.0.0-SNAPSHOT": "4.22.0.0-SNAPSHOT", "4.22.1": "4.22.1.0",
 	} {
-		got, err := catalogue.FullVersion(version)
+		got, err := FullVersion(version)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
 	for _, version := range []string{"", "4", "4.15", "4.23", "5.0", "3.0.1", "latest", "4.x"} {
-		_, err := catalogue.FullVersion(version)
+		_, err := FullVersion(version)
 		require.EqualError(t, err, `CloudStack "`+version+`": there are 4.16 to 4.22`)
 	}
-	_, err := New(Options{World: &world.World{Version: "4.15.1", Zones: world.ExampleWorld().Zones}})
+	_, err := New(Options{World: &World{Version: "4.15.1", Zones: ExampleWorld().Zones}})
 	require.EqualError(t, err, `world: CloudStack "4.15.1": there are 4.16 to 4.22`)
 }
 
@@ -67,7 +66,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 				assert.True(t, marked && mark == since, "%s %s: the catalogue says %s, the table %s", command, p, spec.Since, d.Since)
 			}
 		}
-		for _, version := range append(catalogue.Releases(), patchReleases...) {
+		for _, version := range append(Releases(), patchReleases...) {
 			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
 			cat, has := newest.At(r), !r.Before(since)
@@ -93,7 +92,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 // releaseHarness serves the worlds of balancer tests as a release.
 func releaseHarness(t *testing.T, version string) *harness {
 	t.Helper()
-	w, err := world.LoadWorld(bytes.NewReader([]byte(lbWorld)))
+	w, err := LoadWorld(bytes.NewReader([]byte(lbWorld)))
 	require.NoError(t, err)
 	w.Version = version
 	return start(t, Options{World: w})
@@ -102,7 +101,7 @@ func releaseHarness(t *testing.T, version string) *harness {
 // What the releases do, asked as clients ask.
 func TestAnswersOfReleases(t *testing.T) {
 	t.Parallel()
-	for _, version := range append(catalogue.Releases(), patchReleases...) {
+	for _, version := range append(Releases(), patchReleases...) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			const u = "d/a"
@@ -110,7 +109,7 @@ func TestAnswersOfReleases(t *testing.T) {
 			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
 			has := func(since string) bool { return !r.Lacks(since) }
-			full, err := catalogue.FullVersion(version)
+			full, err := FullVersion(version)
 			require.NoError(t, err)
 			capability, ok := h.ok(h.call(u, "listCapabilities")).body["capability"].(map[string]any)
 			require.True(t, ok)
@@ -187,10 +186,10 @@ func TestDumpKeepsTheRelease(t *testing.T) {
 func TestSupportPolicyIsFresh(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/support-policy.md"
-	stale, err := pages.Refresh(page, []pages.Part{{Name: catalogue.DifferencesPart, Want: catalogue.DifferencesTable()}}, false)
+	stale, err := pages.Refresh(page, []pages.Part{{Name: DifferencesPart, Want: DifferencesTable()}}, false)
 	require.NoError(t, err)
 	assert.Empty(t, stale, "go generate ./pkg/simulator")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "CloudStack "+catalogue.Releases()[0]+" to "+catalogue.Releases()[len(catalogue.Releases())-1])
+	assert.Contains(t, string(text), "CloudStack "+Releases()[0]+" to "+Releases()[len(Releases())-1])
 }

@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const routerWorld = `
@@ -34,7 +31,7 @@ publicIPs: [{address: 203.0.113.9, vpc: v}]
 // TestRouterOfVPC: ACLs lie before an internal balancer, and not before a public one.
 func TestRouterOfVPC(t *testing.T) {
 	t.Parallel()
-	w, err := world.LoadWorld(bytes.NewReader([]byte(routerWorld)))
+	w, err := LoadWorld(bytes.NewReader([]byte(routerWorld)))
 	require.NoError(t, err)
 	h := start(t, Options{World: w})
 	public := h.call("a", "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("tier"), "name", "p",
@@ -74,7 +71,7 @@ func TestRouterAndStickiness(t *testing.T) {
 	}
 	h.done("k8s-owner", create("5m"))
 	require.Equal(t, &RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "5m"}}, h.sim.Router().Rules[0].Sticky)
-	h.sim.Inject(fault.Fault{Command: "createLBStickinessPolicy", Kind: fault.JobNeverEnds})
+	h.sim.Inject(Fault{Command: "createLBStickinessPolicy", Kind: FaultJobNeverEnds})
 	h.ok(create("6m"))
 	require.Equal(t, "5m", h.sim.Router().Rules[0].Sticky.Params["expire"])
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -162,7 +161,7 @@ func (s *scenario) run(step step) (why string) {
 		s.keep(step.args[0][0], a.body)
 		return ""
 	case "fault":
-		f, err := fault.Parse(step.line[len("fault "):])
+		f, err := ParseFault(step.line[len("fault "):])
 		require.NoError(s.t, err)
 		s.undo = append(s.undo, s.h.sim.Inject(f))
 		return ""

@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // The recordings in testdata/golden are replayed in the order in which they
@@ -37,7 +34,7 @@ type scenario struct {
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	s := &scenario{
-		t: t, h: start(t, Options{World: world.FreshWorld(), Latency: wire.Profile{Job: time.Second}}), cases: loadGolden(t),
+		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}), cases: loadGolden(t),
 		byName: map[string]*goldenCase{}, keys: map[string][2]string{}, oldKeys: map[string][2]string{},
 	}
 	for _, c := range s.cases {

@@ -67,12 +67,12 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 // handle runs the checks in CloudStack's order, and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool) outcome {
 	faults := s.faults.Match(req.Command, s.Cat.ByName[req.Command], func() string { return s.sender(r, req, integration) })
-	if f := fault.Pick(faults, fault.Delay); f != nil {
+	if f := fault.Pick(faults, FaultDelay); f != nil {
 		if err := wire.Sleep(r.Context(), s.Clock, f.Delay); err != nil {
 			return outcome{cut: true}
 		}
 	}
-	if fault.Pick(faults, fault.CutBefore) != nil {
+	if fault.Pick(faults, FaultCutBefore) != nil {
 		return outcome{cut: true}
 	}
 	if err := wire.Refusal(faults); err != nil {
@@ -80,10 +80,10 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Req
 	}
 	s.runDue()
 	o := s.dispatch(r.Context(), w, r, req, integration, faults)
-	if fault.Pick(faults, fault.LostAnswer) != nil {
+	if fault.Pick(faults, FaultLostAnswer) != nil {
 		o.cut = true
 	}
-	if f := fault.Pick(faults, fault.Restart); f != nil {
+	if f := fault.Pick(faults, FaultRestart); f != nil {
 		s.Restart(f.Delay)
 	}
 	return o
@@ -106,7 +106,7 @@ func (s *Simulator) runDueLocked() {
 	s.watch.wake()
 }
 
-func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*fault.Fault) outcome {
+func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault) outcome {
 	now := s.Clock.Now()
 	if req.Command == "login" && !integration {
 		body, err := s.login(w, req, now)
@@ -138,7 +138,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator does not implement the command %s", api.Name)
 		return o
 	}
-	if fault.Pick(faults, fault.RouterRefuses) != nil && !api.Async {
+	if fault.Pick(faults, FaultRouterRefuses) != nil && !api.Async {
 		o.err = wire.Unreachable()
 		return o
 	}

@@ -22,9 +22,9 @@ import (
 
 // Options configure a simulator.
 type Options struct {
-	World   *world.World     // nil: FreshWorld
+	World   *World           // nil: FreshWorld
 	Clock   clock.WithTicker // nil: real time
-	Latency wire.Profile     // zero: instant
+	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
 	Seed    uint64           // seed of the random sequence for faults with a probability
 }
@@ -56,7 +56,7 @@ func New(o Options) (*Simulator, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.World == nil {
-		o.World = world.FreshWorld()
+		o.World = FreshWorld()
 	}
 	implemented, err := loadCommands()
 	if err != nil {
@@ -77,7 +77,7 @@ func New(o Options) (*Simulator, error) {
 	s.faults.Seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
-		f, err := fault.Parse(text) // validated with the world
+		f, err := ParseFault(text) // validated with the world
 		if err != nil {
 			return nil, fmt.Errorf("world: %w", err)
 		}

@@ -14,10 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/dump"
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // TestSoak lets 64 clients work at once, each on addresses of its own, while others
@@ -30,7 +28,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	w := world.ExampleWorld()
+	w := ExampleWorld()
 	w.Accounts[1].Limits = map[string]int64{"publicIPs": -1}
 	h := start(t, Options{World: w, Clock: clock.RealClock{}})
 	net := h.network()
@@ -110,7 +108,7 @@ func (h *harness) aside(client, round int, expect func(answer, int) answer) {
 			expect(h.call(name, "listVirtualMachines"), 200)
 		}
 	case 4:
-		remove := h.sim.Inject(fault.Fault{Command: "list*", Caller: "nobody", Kind: fault.ErrorBefore, Probability: 0.5})
+		remove := h.sim.Inject(Fault{Command: "list*", Caller: "nobody", Kind: FaultErrorBefore, Probability: 0.5})
 		expect(h.call(owner, "listZones"), 200)
 		remove()
 	case 5:

@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
@@ -28,7 +26,7 @@ const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	s := &scenario{
-		t: t, h: start(t, Options{World: world.FreshWorld(), Latency: wire.Profile{Job: time.Second}}),
+		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}),
 		ids: newBindings(t, nil), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
 	}
 	lines, err := os.ReadFile("testdata/transcript.txt")

@@ -12,10 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // vmBed is a simulator with the ids that deployments need.
@@ -26,7 +24,7 @@ type vmBed struct {
 
 func newVMBed(t *testing.T, job time.Duration) vmBed {
 	t.Helper()
-	b := vmBed{harness: start(t, Options{Latency: wire.Profile{Job: job}})}
+	b := vmBed{harness: start(t, Options{Latency: LatencyProfile{Job: job}})}
 	b.zone = id(b.first(b.call(owner, "listZones"), "zone"))
 	b.offering = id(b.first(b.call(owner, "listServiceOfferings"), "serviceoffering"))
 	b.template = id(b.first(b.call(owner, "listTemplates", "templatefilter", "featured"), "template"))
@@ -79,7 +77,7 @@ func TestDeploymentStates(t *testing.T) {
 	b.done(owner, b.call(owner, "startVirtualMachine", "id", id(stopped)))
 	require.Equal(t, store.VMRunning, b.vm(owner, "id", id(stopped))["state"])
 
-	b.sim.Inject(fault.Fault{Command: "deployVirtualMachine", Kind: fault.JobFails, Text: "no"})
+	b.sim.Inject(Fault{Command: "deployVirtualMachine", Kind: FaultJobFails, Text: "no"})
 	a = b.deploy(owner, "name", "broken", "networkids", b.network)
 	b.broken(owner, a, 530, "no")
 	v = b.vm(owner, "id", a.str("id"))
@@ -215,7 +213,7 @@ func TestUpdateOfVMs(t *testing.T) {
 
 func TestAffinityAndHosts(t *testing.T) {
 	t.Parallel()
-	w := world.ExampleWorld()
+	w := ExampleWorld()
 	w.Zones[0].Hosts = []string{"h1", "h2"}
 	b := vmBed{harness: start(t, Options{World: w})}
 	b.zone, b.offering, b.template = id(b.first(b.call(owner, "listZones"), "zone")), id(b.first(b.call(owner, "listServiceOfferings"), "serviceoffering")),

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 func readSchema(t *testing.T) map[string]any {
@@ -36,7 +35,7 @@ func TestExampleFitsSchema(t *testing.T) {
 	schema, err := c.Compile("world.schema.json")
 	require.NoError(t, err)
 	var doc any
-	require.NoError(t, yaml.Unmarshal(world.ExampleYAML(), &doc))
+	require.NoError(t, yaml.Unmarshal(ExampleYAML(), &doc))
 	require.NoError(t, schema.Validate(doc))
 	doc.(map[string]any)["zonez"] = []any{}
 	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
@@ -68,13 +67,13 @@ func TestSchemaHasEveryField(t *testing.T) {
 			}
 		}
 	}
-	visit(reflect.TypeFor[world.World]())
+	visit(reflect.TypeFor[World]())
 	require.Len(t, defs, len(seen), "definitions without a Go type")
 }
 
 func TestExampleWorld(t *testing.T) {
 	t.Parallel()
-	w := world.ExampleWorld()
+	w := ExampleWorld()
 	require.Equal(t, []string{"203.0.113.10-203.0.113.199"}, w.Zones[0].PublicRanges)
 	// A machine that is busy delays some starts, and not all: the fastest tells what one costs.
 	require.Eventually(t, func() bool {
@@ -105,10 +104,10 @@ func TestSameIDsInEveryRun(t *testing.T) {
 // Two networks may have VMs of one name, as an account of a real cloud may.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
-	w := world.ExampleWorld()
-	w.Networks = append(w.Networks, world.Network{Name: "other-net", Account: "k8s", CIDR: "10.2.1.0/24"})
+	w := ExampleWorld()
+	w.Networks = append(w.Networks, Network{Name: "other-net", Account: "k8s", CIDR: "10.2.1.0/24"})
 	twin := w.VirtualMachines[0]
-	twin.NICs = []world.NIC{{Network: "other-net", IP: "10.2.1.11"}}
+	twin.NICs = []NIC{{Network: "other-net", IP: "10.2.1.11"}}
 	w.VirtualMachines = append(w.VirtualMachines, twin)
 	h := start(t, Options{World: w})
 	ids := map[string]bool{}
@@ -145,9 +144,9 @@ func TestWorldErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(string(world.ExampleYAML()), tc.old, tc.new, 1)
-			require.NotEqual(t, string(world.ExampleYAML()), text, "the case changes nothing")
-			_, err := world.LoadWorld(bytes.NewReader([]byte(text)))
+			text := strings.Replace(string(ExampleYAML()), tc.old, tc.new, 1)
+			require.NotEqual(t, string(ExampleYAML()), text, "the case changes nothing")
+			_, err := LoadWorld(bytes.NewReader([]byte(text)))
 			require.ErrorContains(t, err, tc.want)
 		})
 	}

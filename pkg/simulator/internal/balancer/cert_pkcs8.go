@@ -17,16 +17,18 @@ import (
 	"hash"
 )
 
-// The structures of RFC 8018 (PBES2) and RFC 5958 (EncryptedPrivateKeyInfo).
+// EncryptedKeyInfo is EncryptedPrivateKeyInfo of RFC 5958.
 type EncryptedKeyInfo struct {
 	Algorithm pkix.AlgorithmIdentifier
 	Data      []byte
 }
 
+// Pbes2Params are the parameters of PBES2 (RFC 8018).
 type Pbes2Params struct {
 	KeyDerivation, Encryption pkix.AlgorithmIdentifier
 }
 
+// Pbkdf2Params are the parameters of PBKDF2 (RFC 8018).
 type Pbkdf2Params struct {
 	Salt       []byte
 	Iterations int

@@ -38,6 +38,7 @@ var Commands = []wire.Command{
 	},
 	{Name: "updateLBHealthCheckPolicy", Submit: updateLBHealthCheckPolicy, Class: "user.loadbalancer.UpdateLBHealthCheckPolicyCmd"},
 	{Name: "deleteLBHealthCheckPolicy", Submit: deleteLBHealthCheckPolicy, Class: "user.loadbalancer.DeleteLBHealthCheckPolicyCmd"},
+	// Virtual routers cannot probe members, so no health check policy ever exists.
 	{Name: "listLBHealthCheckPolicies", Refs: healthCheckRefs, Run: listLBHealthCheckPolicies},
 	{Name: "listAutoScaleVmGroups", Refs: healthCheckRefs, Run: listAutoScaleVMGroups},
 
@@ -53,6 +54,8 @@ var Commands = []wire.Command{
 	},
 	{Name: "removeCertFromLoadBalancer", Refs: certRefs, Submit: removeCertFromLoadBalancer, Class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd"},
 
+	// Internal load balancers of VPC tiers: rules like the public ones, with a source address of the tier. Members are
+	// assigned with assignToLoadBalancerRule too.
 	{
 		Name: "createLoadBalancer", Refs: internalRefs, Submit: createLoadBalancer, Class: "user.loadbalancer.CreateApplicationLoadBalancerCmd",
 		Order: []string{"name", "description", "networkid", "sourceport", "algorithm", "instanceport", "sourceipaddress", "sourceipaddressnetworkid", "scheme"},

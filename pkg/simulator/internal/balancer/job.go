@@ -10,9 +10,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// lbJob is a job on the load balancer rule that a parameter names. Such
-// parameters resolve rules of every kind, and the job finds out. refused is
-// its end when the router refuses.
+// lbJob returns a job for the load balancer rule that a parameter refers to. The parameter accepts ids of rules of every
+// kind; the job then fails if the rule is of another kind. refused returns the error text for a router that refuses.
 func lbJob(c *wire.Call, param string, refused func(*store.LBRule) string, run func(r *store.LBRule, now time.Time) (any, error)) (*wire.JobSpec, error) {
 	r := wire.Arg[*store.LBRule](c, param)
 	text := ""

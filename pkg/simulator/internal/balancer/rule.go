@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// lbRefs: the id of a rule of another kind resolves as well, and then the command finds no load balancer.
+// lbRefs resolve ids of rules of every kind, like CloudStack; the commands refuse rules of other kinds.
 var lbRefs = map[string]store.RefKind{"id": store.RefRule}
 
 // lbView is the object loadbalancerrule (loadbalancer in job results).
@@ -102,7 +102,7 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	}
 	bound := ip.Network == nil
 	if bound {
-		// The trap: a VPC's source NAT address loses that role for good, even when a later check refuses the rule.
+		// A VPC's source NAT address loses that role for good, even if a later check refuses the rule.
 		ip.Network, ip.SourceNAT = n, false
 	}
 	r.Network = ip.Network
@@ -119,7 +119,7 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// lbSource is the address of a new rule, which the caller must be allowed to use.
+// lbSource returns the address of a new rule if the caller may use it.
 func lbSource(c *wire.Call) (*store.PublicIP, error) {
 	ip := wire.Arg[*store.PublicIP](c, "publicipid")
 	if !c.Given("publicipid") {
@@ -133,7 +133,7 @@ func lbSource(c *wire.Call) (*store.PublicIP, error) {
 		if !c.Access(owner) {
 			return nil, wire.Denied()
 		}
-		// Only an elastic load balancer takes an address by itself.
+		// Only elastic load balancers allocate an address themselves.
 		return nil, wire.ParamError("Unable to create load balance rule; can't find/allocate source IP")
 	}
 	if ip == nil || ip.State != store.IPAllocated {
@@ -145,7 +145,7 @@ func lbSource(c *wire.Call) (*store.PublicIP, error) {
 	return ip, nil
 }
 
-// lbNetwork finds the network of a new rule.
+// lbNetwork returns the network of a new rule.
 func lbNetwork(c *wire.Call, ip *store.PublicIP) (*store.Network, error) {
 	if n := wire.Arg[*store.Network](c, "networkid"); n != nil {
 		return n, nil
@@ -163,8 +163,8 @@ func lbNetwork(c *wire.Call, ip *store.PublicIP) (*store.Network, error) {
 	return nil, wire.ParamError("IP address ID=%d is not associated with any network", ip.ID)
 }
 
-// checkLBSource applies the validations of the create phase up to the binding
-// of a VPC's address to its tier, in the server's order.
+// checkLBSource checks a new rule in CloudStack's order, up to the point at which CloudStack binds a VPC's address to the
+// tier.
 func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	ip := r.IP
 	if c.Boolean("openfirewall") && ip.VPC != nil {
@@ -186,7 +186,7 @@ func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 			return wire.ParamError("Ip address %s is not assigned to the network %s", ip.Text(), n.Text())
 		}
 	} else {
-		n = ip.Network // a networkid that differs is ignored
+		n = ip.Network // CloudStack ignores another networkid
 	}
 	if !n.Offering.Spec.Conserve && ip.SourceNAT {
 		return wire.ParamError("The IP %s is already used as SourceNat rather than Lb.", ip.Addr)
@@ -194,7 +194,7 @@ func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	return nil
 }
 
-// createLBRule applies the other validations, stores the rule and opens the firewall for it.
+// createLBRule checks the rest, opens the firewall and stores the rule.
 func createLBRule(c *wire.Call, r *store.LBRule) error {
 	n := r.Network
 	if r.PrivatePort < 0 || r.PrivatePort > 65535 {
@@ -236,12 +236,12 @@ func createLBRule(c *wire.Call, r *store.LBRule) error {
 	return nil
 }
 
-// routable tells whether the network's router, if there is one yet, takes the rule with a protocol.
+// routable reports whether the network's router, if it exists, supports the rule with a protocol.
 func routable(r *store.LBRule, protocol string) bool {
 	return r.Network.State != store.NetImplemented || (r.Internal || r.PublicPort != store.StatsPort) && protocol != "udp"
 }
 
-// checkLBProtocol compares a protocol with those of the release.
+// checkLBProtocol refuses protocols that the release does not support.
 func checkLBProtocol(c *wire.Call, protocol string) *wire.Error {
 	known := store.LBProtocols
 	if !c.Server.Cat.RouterTLS {
@@ -253,7 +253,7 @@ func checkLBProtocol(c *wire.Call, protocol string) *wire.Error {
 	return nil
 }
 
-// conflict refuses a port that another rule of the address has.
+// conflict refuses a port that another rule of the address uses.
 func conflict(r *store.LBRule) error {
 	for _, o := range r.IP.LBRules {
 		if o.PublicPort == r.PublicPort && o.State != store.RuleRevoke {
@@ -268,7 +268,7 @@ type lbAnswer struct {
 	LB lbView `json:"loadbalancer"`
 }
 
-// finishLBRule is the job of createLoadBalancerRule: it makes the related firewall rule work.
+// finishLBRule is the job of createLoadBalancerRule. It activates the related firewall rule.
 func finishLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	if r.Removed {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to create load balancer rule")
@@ -279,8 +279,7 @@ func finishLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	return lbAnswer{viewLB(c, r)}, nil
 }
 
-// openFirewallFor adds the related rule in the create phase: tcp, the public
-// port, everybody. An equal rule that is there already stays on its own.
+// openFirewallFor adds a firewall rule that opens the public port to everybody, unless the same rule exists.
 func openFirewallFor(c *wire.Call, r *store.LBRule) error {
 	port := r.PublicPort
 	for _, o := range r.IP.FWRules {
@@ -308,7 +307,7 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		return lbJob(c, "id", nil, func(*store.LBRule, time.Time) (any, error) { return nil, wire.Denied() })
 	}
 	before, refused := r.State, "Unable to remove load balancer rule "+r.Text()
-	r.State = store.RuleRevoke // while the router is told
+	r.State = store.RuleRevoke // until the router has removed the rule
 	r.Deleting++
 	return &wire.JobSpec{
 		Run: func(time.Time) (any, error) {

@@ -40,7 +40,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 		}
 		next = protocol
 	}
-	if !routable(r, next) { // one that was made while there was no router
+	if !routable(r, next) { // the rule was created before the router
 		return nil, wire.Invalid("Modifications in lb rule %s are not supported.", r.Text())
 	}
 	if !c.Has("name") && !c.Has("description") && !c.Has("algorithm") && !hasProtocol && !c.Has("cidrlist") && !c.Has("fordisplay") && !c.Has("customid") {
@@ -54,20 +54,20 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 		r.Description = c.Str("description")
 	}
 	if c.Has("algorithm") {
-		r.Algorithm = c.Str("algorithm") // stored without a check, as on the real server
+		r.Algorithm = c.Str("algorithm") // stored without a check, like CloudStack
 	}
 	if hasProtocol {
 		r.Protocol, r.HasProtocol = protocol, true
 	}
 	if c.Has("cidrlist") {
-		r.CIDRs, r.HasCIDRs = strings.Join(cidrs, ","), true // create stores blanks, update commas
+		r.CIDRs, r.HasCIDRs = strings.Join(cidrs, ","), true // createLoadBalancerRule stores spaces, updateLoadBalancerRule commas
 	}
 	wire.SetDisplay(c, c.St.LBRules, r, &r.Hidden)
 	if r.Protocol != "ssl" {
 		r.Cert = nil
 	}
 	if r.Internal {
-		// A null pointer in the server: the answer is built from a public address. The change is stored all the same.
+		// CloudStack fails with a null pointer when it renders the public address, but stores the change.
 		settle(r)
 		return nil, &wire.Error{Status: wire.CodeInternal, CS: wire.CSRuntime, NoText: true}
 	}
@@ -75,7 +75,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 		return lbAnswer{viewLB(c, r)}, nil
 	}
 	if !r.HasProtocol {
-		// A null pointer in the server once the configuration is applied; the change is stored all the same.
+		// CloudStack fails with a null pointer after it applied the configuration, but stores the change.
 		settle(r)
 		return nil, &wire.Error{Status: wire.CodeInternal, CS: wire.CSRuntime, NoText: true}
 	}
@@ -85,7 +85,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	return ans, nil
 }
 
-// settle gives a rule the state that follows from its members.
+// settle sets the state that follows from the members.
 func settle(r *store.LBRule) {
 	r.State = store.RuleAdd
 	if len(r.Members) > 0 {

@@ -19,6 +19,7 @@ import (
 //go:embed catalogue.json
 var catalogueJSON []byte
 
+// Param is a parameter of a command.
 type Param struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
@@ -28,6 +29,7 @@ type Param struct {
 	Admin    bool   `json:"admin"` // silently dropped for callers other than root admins
 }
 
+// MaxLength returns the longest value that the parameter accepts.
 func (p *Param) MaxLength() int {
 	if p.Length == 0 {
 		return 255
@@ -35,6 +37,7 @@ func (p *Param) MaxLength() int {
 	return p.Length
 }
 
+// API is a command of CloudStack with its parameters.
 type API struct {
 	Name   string  `json:"name"`
 	Async  bool    `json:"async"`
@@ -47,12 +50,14 @@ type API struct {
 	Absent []string // lower-case names of parameters of newer releases, which are ignored
 }
 
+// Field is a field of an answer.
 type Field struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Shape *int   `json:"shape"`
 }
 
+// Catalogue holds the commands and the shapes of their answers.
 type Catalogue struct {
 	APIs   []API     `json:"apis"`
 	Shapes [][]Field `json:"shapes"`

@@ -20,6 +20,7 @@ type Difference struct {
 	Without string
 }
 
+// TLS that virtual routers end.
 const (
 	routerTLSSince = "4.22"
 	TLSCapability  = "SslTermination"

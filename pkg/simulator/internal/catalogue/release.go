@@ -13,9 +13,10 @@ import (
 // Release is a release of CloudStack: 4.19.2 is {4, 19, 2}.
 type Release [3]int
 
-// The oldest and the newest release that the simulator supports. Differences lists what the releases after the oldest
-// added.
-var OldestRelease, newestRelease = Release{4, 16}, Release{4, 22}
+// OldestRelease is the oldest release that the simulator supports. Differences lists what the later releases added.
+var OldestRelease = Release{4, 16}
+
+var newestRelease = Release{4, 22}
 
 // Releases returns the valid values of --cloudstack-version, the oldest first.
 func Releases() []string {
@@ -65,6 +66,7 @@ func ReadRelease(text string) (r Release, ok bool) {
 	return r, true
 }
 
+// Before reports whether the release is older than o.
 func (r Release) Before(o Release) bool { return slices.Compare(r[:], o[:]) < 0 }
 
 // Lacks reports whether the release is older than since, such as 4.18.0.0. It returns false if since is empty.

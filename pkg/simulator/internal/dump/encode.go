@@ -29,6 +29,7 @@ type encoder struct {
 	refs    map[any]string // references by pointer
 }
 
+// Encode returns the rows of a state.
 func Encode(st *store.State, o Options) (rows, error) {
 	e := &encoder{options: o, out: rows{}, refs: map[any]string{}}
 	tables, names := StateTables(st)

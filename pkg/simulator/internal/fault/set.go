@@ -61,6 +61,7 @@ func (s *Set) Remove(id int) int {
 	return before - len(s.armed)
 }
 
+// List returns the armed faults in the order in which they were armed.
 func (s *Set) List() []Armed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,6 +102,7 @@ func (s *Set) Match(command string, api *catalogue.API, who func() string) []*Fa
 	return hit
 }
 
+// Pick returns the first fault of a kind, or nil.
 func Pick(faults []*Fault, kind Kind) *Fault {
 	for _, f := range faults {
 		if f.Kind == kind {

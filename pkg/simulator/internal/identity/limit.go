@@ -61,6 +61,7 @@ func limitFor(st *store.State, h limitHolder, k *settings.LimitKind) int64 {
 	return st.DomainLimit(h.domain, k)
 }
 
+// Ordinal returns the number of a resource kind in the API.
 func Ordinal(k *settings.LimitKind) string {
 	for i := range settings.LimitKinds {
 		if settings.LimitKinds[i].Key == k.Key {

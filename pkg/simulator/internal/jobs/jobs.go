@@ -24,7 +24,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	if id, ok := c.Args["customjobid"]; ok {
 		parsed, err := uuid.Parse(id)
 		if err != nil || len(id) != 36 {
-			// What the create phase made stays behind, as on the real server.
+			// The objects of the create phase remain, like in CloudStack.
 			return nil, wire.Invalid("UUID: %s doesn't follow the UUID format", id)
 		}
 		if _, taken := c.St.Jobs.Get(id); taken {
@@ -49,8 +49,8 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
 }
 
-// RunDue ends every job whose time has come. Jobs need no goroutines: their
-// effect can only be seen by a call, and every call runs this first.
+// RunDue ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects, and every call
+// runs this first.
 func RunDue(st *store.State, now time.Time) {
 	for len(st.Due) > 0 && !st.Due[0].Due.After(now) {
 		j := st.Due[0]
@@ -62,7 +62,7 @@ func RunDue(st *store.State, now time.Time) {
 			continue
 		}
 		subject := j.Subject
-		st.Running = j // its own object still shows it while the result is rendered
+		st.Running = j // the result still shows the job as pending on its object
 		finish(j, j.Due)
 		st.Running = nil
 		st.Ended(j, subject)
@@ -71,7 +71,7 @@ func RunDue(st *store.State, now time.Time) {
 	st.PurgeJobs(now)
 }
 
-// finish runs the job's work and records its end.
+// finish runs the job's work and records its result.
 func finish(j *store.Job, now time.Time) {
 	var res any
 	var err error
@@ -142,8 +142,7 @@ func viewJob(c *wire.Call, j *store.Job) jobView {
 	return v
 }
 
-// resolves tells whether the object of a job still has a row: the answer
-// leaves the id of a deleted rule out.
+// resolves reports whether the object of a job still exists. Answers omit the ids of deleted rules.
 func resolves(st *store.State, kind, id string) bool {
 	if kind != "FirewallRule" {
 		return true
@@ -152,7 +151,7 @@ func resolves(st *store.State, kind, id string) bool {
 	return obj != nil
 }
 
-// className is the Java class of the command: some have an own one for root admins.
+// className returns the Java class of the command. Some commands have another class for root admins.
 func className(j *store.Job) string {
 	if j.Caller.RootAdmin() {
 		if admin, ok := adminClasses[j.Command]; ok {
@@ -193,7 +192,7 @@ func queryAsyncJobResult(c *wire.Call) (any, error) {
 	return viewJob(c, j), nil
 }
 
-// listAsyncJobs shows running jobs only; finished ones are found by id alone.
+// listAsyncJobs returns pending jobs only. Completed jobs are found by id.
 func listAsyncJobs(c *wire.Call) (any, error) {
 	in, err := c.OwnerScope(false)
 	if err != nil {

@@ -8,9 +8,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// NetworkCreator creates the network of a cluster for which the caller specified none.
-type NetworkCreator func(c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string) (*store.Network, error)
-
 // Commands returns the commands of this family.
 func Commands(create NetworkCreator) []wire.Command {
 	return []wire.Command{

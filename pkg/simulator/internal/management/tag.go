@@ -29,7 +29,7 @@ func tagTargets(c *wire.Call) ([]store.TagTarget, error) {
 		if !ok {
 			return nil, wire.Invalid("Unable to find resource by uuid %s and type %s", id, kind.Name)
 		}
-		if t.Owner == nil && !c.Caller.RootAdmin() || !c.Access(t.Owner) { // a resource without owner is the system account's
+		if t.Owner == nil && !c.Caller.RootAdmin() || !c.Access(t.Owner) { // resources without an owner belong to the system account
 			return nil, wire.Denied()
 		}
 		out = append(out, t)
@@ -46,7 +46,7 @@ func createTags(c *wire.Call) (*wire.JobSpec, error) {
 		if err != nil {
 			return nil, err
 		}
-		// All or nothing: a key that is taken rolls the whole call back.
+		// CloudStack adds all tags or none: one key that exists already fails the call.
 		pairs, seen := tagPairs(c.Maps["tags"]), map[string]bool{}
 		for _, t := range targets {
 			for _, e := range pairs {
@@ -69,7 +69,7 @@ func createTags(c *wire.Call) (*wire.JobSpec, error) {
 	}}, nil
 }
 
-// tagPairs leaves one entry of each key, the last one: the server reads them into a map.
+// tagPairs returns the last entry of each key, because CloudStack reads the entries into a map.
 func tagPairs(entries []wire.MapEntry) []wire.MapEntry {
 	var out []wire.MapEntry
 	for i, e := range entries {
@@ -80,7 +80,8 @@ func tagPairs(entries []wire.MapEntry) []wire.MapEntry {
 	return out
 }
 
-// deleteTags looks for tags, not for resources: one that does not exist has none, unless it was a load balancer rule.
+// deleteTags searches tags, not resources. A missing resource has no tags, except a deleted load balancer rule, whose
+// tags CloudStack keeps.
 func deleteTags(c *wire.Call) (*wire.JobSpec, error) {
 	return &wire.JobSpec{Run: func(time.Time) (any, error) {
 		kind, err := wire.TagType(c.Str("resourcetype"))
@@ -116,14 +117,14 @@ func deleteTags(c *wire.Call) (*wire.JobSpec, error) {
 	}}, nil
 }
 
-// tagItem is a tag with its resource, as listTags shows it.
+// tagItem is a tag with its resource.
 type tagItem struct {
 	tag    store.Tag
 	target store.TagTarget
 }
 
 func listTags(c *wire.Call) (any, error) {
-	if strings.EqualFold(c.Str("resourcetype"), "Project") && !c.Given("projectid") { // tags of a project are its own
+	if strings.EqualFold(c.Str("resourcetype"), "Project") && !c.Given("projectid") { // the tags of a project belong to the project
 		if p, ok := c.St.Projects.Get(c.Str("resourceid")); ok {
 			c.Refs["projectid"] = store.Ref{ID: p.ID, Obj: p}
 		}
@@ -148,7 +149,7 @@ func listTags(c *wire.Call) (any, error) {
 		}
 	}
 	c.St.EachTagged(visit)
-	if !c.Has("resourceid") { // the id of a rule that is gone names nothing (listTags.after-lb-delete)
+	if !c.Has("resourceid") { // resourceid does not find deleted rules (golden case listTags.after-lb-delete)
 		for _, t := range c.St.LeftTags {
 			visit(t)
 		}

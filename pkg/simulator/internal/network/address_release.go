@@ -11,13 +11,13 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// ownerlessText is what the server stumbles over when a command names an address that nobody has.
+// ownerlessText is CloudStack's error text for a release of an address that has no owner.
 const ownerlessText = `Cannot invoke "java.lang.Long.longValue()" because the return value of "getAccountId()" is null`
 
-// ruleGoneText is how a release ends that removes the rules of its address while another job deletes one of them.
+// ruleGoneText is CloudStack's error text for a release that runs while another job deletes a rule of the address.
 const ruleGoneText = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
 
-// rulesBeingDeleted are the rules whose deletion runs.
+// rulesBeingDeleted returns the rules that pending jobs delete.
 func rulesBeingDeleted(ip *store.PublicIP) []*store.LBRule {
 	var out []*store.LBRule
 	for _, r := range ip.LBRules {
@@ -49,7 +49,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	deleting := rulesBeingDeleted(ip)
 	return &wire.JobSpec{InstanceType: "IpAddress", InstanceID: ip.UUID, Run: func(time.Time) (any, error) {
 		switch {
-		case ip.Owner == nil: // freed while the job waited
+		case ip.Owner == nil: // another job released the address first
 			return wire.Success{Success: true}, nil
 		case !c.Access(ip.Owner):
 			return nil, wire.Denied()
@@ -58,7 +58,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 		case ip.System:
 			return nil, wire.Invalid("Can't release system IP address with id %s", ip.UUID)
 		case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
-			// That the address and its other rules stay as they were is a guess: seen is that a second call succeeds.
+			// It is only known that a second release succeeds; that this one changes nothing is an assumption.
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
 		}
 		c.St.Release(ip)

@@ -73,6 +73,7 @@ var SettingFields = map[string]settingField{
 	},
 }
 
+// Atoi returns the number, or 0 if s is not a number.
 func Atoi(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {

@@ -40,6 +40,7 @@ type LimitKind struct {
 	Storage                  bool
 }
 
+// LimitKinds are the kinds of resources in the order of their numbers in the API.
 var LimitKinds = []LimitKind{
 	{Key: "virtualMachines", Name: "user_vm", Setting: "user.vms", Account: 20, Project: 20, Domain: 40},
 	{Key: "publicIPs", Name: "public_ip", Setting: "public.ips", Account: 20, Project: 20, Domain: 40},
@@ -60,6 +61,7 @@ var LimitKinds = []LimitKind{
 	{Key: "gpus", Name: "gpu", Setting: "gpus", Account: 20, Project: 20, Domain: 40},
 }
 
+// Gib is the number of bytes in a GiB.
 const Gib = 1 << 30
 
 // LimitKindOf finds a kind by its key.

@@ -38,6 +38,7 @@ type Settings struct {
 	EndpointURL string `json:"endpointURL,omitempty"`
 }
 
+// PageSize returns default.page.size.
 func (s Settings) PageSize() int {
 	if s.DefaultPageSize > 0 {
 		return s.DefaultPageSize
@@ -45,6 +46,7 @@ func (s Settings) PageSize() int {
 	return 500
 }
 
+// MaxClusterSize returns cloud.kubernetes.cluster.max.size.
 func (s Settings) MaxClusterSize() int {
 	if s.KubernetesMaxSize > 0 {
 		return s.KubernetesMaxSize
@@ -57,6 +59,7 @@ func (s Settings) Endpoint() string {
 	return cmp.Or(s.EndpointURL, "http://localhost:8080/client/api")
 }
 
+// JobExpiry returns how long completed jobs can be queried.
 func (s Settings) JobExpiry() time.Duration {
 	if s.JobExpireMinutes > 0 {
 		return time.Duration(s.JobExpireMinutes) * time.Minute
@@ -64,6 +67,7 @@ func (s Settings) JobExpiry() time.Duration {
 	return 24 * time.Hour
 }
 
+// ThrottleInterval returns api.throttling.interval.
 func (s Settings) ThrottleInterval() time.Duration {
 	if s.ThrottleIntervalSeconds > 0 {
 		return time.Duration(s.ThrottleIntervalSeconds) * time.Second

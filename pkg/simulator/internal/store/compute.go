@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// Types of affinity groups.
 const (
 	AntiAffinity = "host anti-affinity"
 	HostAffinity = "host affinity"
@@ -36,6 +37,7 @@ type SSHKeyPair struct {
 	Owner                     *Account
 }
 
+// KeyNamed returns the SSH key pair of an owner with the name.
 func (st *State) KeyNamed(owner *Account, name string) (*SSHKeyPair, bool) {
 	return st.Keypairs.Find(func(k *SSHKeyPair) bool { return k.Owner == owner && strings.EqualFold(k.Name, name) })
 }
@@ -91,6 +93,7 @@ func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, 
 // ReservedFlag is a detail that CloudStack sets when a VM stops; only root admins see it.
 const ReservedFlag = "Message.ReservedCapacityFreed.Flag"
 
+// MarkStopped adds the detail that CloudStack leaves on a stopped VM.
 func (v *VM) MarkStopped() {
 	v.setDetail(ReservedFlag, "false")
 }
@@ -102,6 +105,7 @@ func (v *VM) setDetail(key, value string) {
 	v.Details[key] = value
 }
 
+// Stopping sets the state while the job of a stop runs.
 func (v *VM) Stopping(now time.Time) {
 	if v.State == VMRunning {
 		v.KeepStats(now)
@@ -185,4 +189,5 @@ func (st *State) StopInterruptedVMs(now time.Time) {
 // stopped.
 const StatsInterval = time.Minute
 
+// InstanceName returns the VM's name on its host.
 func (v *VM) InstanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.Owner.ID, v.ID) }

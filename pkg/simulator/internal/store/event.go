@@ -37,6 +37,7 @@ const (
 // MaxEvents limits the memory of a simulator that runs for days: when it is exceeded, the oldest quarter is deleted.
 const MaxEvents = 20_000
 
+// AddEvent stores an event and deletes the oldest events if there are too many.
 func (st *State) AddEvent(e *Event) *Event {
 	if e.Level == "" {
 		e.Level = LevelInfo
@@ -70,6 +71,7 @@ type JobEvents struct {
 	Start *Event
 }
 
+// Describe returns the text of an event about an object.
 func (s *EventSpec) Describe(res Resource) string {
 	if s.Label == "" || res.UUID == "" {
 		return s.Phrase
@@ -77,6 +79,7 @@ func (s *EventSpec) Describe(res Resource) string {
 	return s.Phrase + ". " + s.Label + ": " + res.UUID
 }
 
+// Add records an event of the job.
 func (t *JobEvents) Add(st *State, now time.Time, state, level, text string) *Event {
 	return st.AddEvent(&Event{
 		Entity: Entity{Created: now}, Kind: t.Spec.Kind, State: state, Level: level, Text: text, Owner: t.Actor, User: t.Who.User, Start: t.Start, Resource: t.Res,

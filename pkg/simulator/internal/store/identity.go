@@ -35,6 +35,7 @@ func (a *Account) System() bool {
 	return a.Project == nil && a.Domain.Parent == nil && a.Name == SystemAccount
 }
 
+// States of projects.
 const (
 	ProjectActive    = "Active"
 	ProjectSuspended = "Suspended"
@@ -66,6 +67,7 @@ type Caller struct {
 	ByKey   bool // authenticated with an API key
 }
 
+// RootAdmin reports whether the caller is a root admin.
 func (c Caller) RootAdmin() bool { return c.Account.RootAdmin() }
 
 // Text formats a domain like CloudStack's exceptions.
@@ -176,6 +178,7 @@ type RoleRule struct {
 	Allow                      bool
 }
 
+// States of accounts and users.
 const (
 	StateEnabled  = "enabled"
 	StateDisabled = "disabled"
@@ -198,6 +201,7 @@ type Account struct {
 	Users         []*User
 }
 
+// Typ returns the account type as a number.
 func (a *Account) Typ() int {
 	if a.Project != nil {
 		return projectAccountType
@@ -205,10 +209,13 @@ func (a *Account) Typ() int {
 	return AccountTypes[a.Role.Kind]
 }
 
+// RootAdmin reports whether the account is a root admin's.
 func (a *Account) RootAdmin() bool { return a.Project == nil && a.Role.Kind == RoleAdmin }
 
+// DomainAdmin reports whether the account is a domain admin's.
 func (a *Account) DomainAdmin() bool { return a.Project == nil && a.Role.Kind == RoleDomainAdmin }
 
+// Normal reports whether the account is no admin's.
 func (a *Account) Normal() bool { return !a.RootAdmin() && !a.DomainAdmin() }
 
 // User is a login of an account, with at most one pair of API keys.
@@ -264,6 +271,7 @@ func (p *Project) Membership(c Caller) *ProjectMember {
 	return found
 }
 
+// Admits reports whether the caller is a member of the project.
 func (p *Project) Admits(c Caller) bool { return p.Membership(c) != nil }
 
 // Owner returns the first admin, or nil if the project has no admin any more.

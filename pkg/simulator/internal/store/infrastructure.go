@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Pod, cluster and storagePool are the parts of a zone that contain its hosts and storage.
+// Pod is a part of a zone that contains hosts and storage.
 type Pod struct {
 	Entity
 	Name string
@@ -17,12 +17,14 @@ type Pod struct {
 	Net  netip.Prefix
 }
 
+// Cluster is a cluster of hosts in a pod.
 type Cluster struct {
 	Entity
 	Name string
 	Pod  *Pod
 }
 
+// StoragePool is the primary storage of a cluster.
 type StoragePool struct {
 	Entity
 	Name    string
@@ -83,6 +85,7 @@ type OSType struct {
 	Category    *OSCategory
 }
 
+// OSCategory is a category of guest operating systems.
 type OSCategory struct {
 	Entity
 	Name string

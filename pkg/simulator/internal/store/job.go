@@ -112,7 +112,7 @@ type Job struct {
 	Completed time.Time
 }
 
-// Enqueue keeps the pending jobs in the order in which they end.
+// Enqueue adds a pending job; the jobs are in the order in which they end.
 func (st *State) Enqueue(j *Job) {
 	i := sort.Search(len(st.Due), func(i int) bool { return st.Due[i].Due.After(j.Due) })
 	st.Due = append(st.Due, nil)
@@ -120,7 +120,7 @@ func (st *State) Enqueue(j *Job) {
 	st.Due[i] = j
 }
 
-// NextDue is the time of the next job end in nanoseconds; 0 when nothing is pending.
+// NextDue returns the time at which the next job is due in Unix nanoseconds, or 0 if none is pending.
 func (st *State) NextDue() int64 {
 	if len(st.Due) == 0 {
 		return 0

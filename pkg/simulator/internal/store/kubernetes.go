@@ -101,6 +101,7 @@ func (st *State) closeCluster(k *KubernetesCluster) {
 	}
 }
 
+// ClusterClass is the package of the Java classes of cluster commands.
 const ClusterClass = "user.kubernetes.cluster."
 
 // Registered reports whether the command exists: the commands of a disabled plugin do not.
@@ -167,6 +168,7 @@ type KubernetesVersion struct {
 	MinCPU, MinMemMB int
 }
 
+// State returns the state that answers show.
 func (v *KubernetesVersion) State() string {
 	if v.Disabled {
 		return "Disabled"
@@ -199,6 +201,7 @@ const (
 	NodeDefault = "DEFAULT"
 )
 
+// NodeKinds are the kinds of nodes that a cluster can have.
 var NodeKinds = []string{NodeWorker, NodeControl, NodeEtcd}
 
 // KubernetesCluster is a cluster of CloudStack Kubernetes Service.

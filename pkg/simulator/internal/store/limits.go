@@ -71,6 +71,7 @@ func (st *State) OverAccountLimit(a *Account, k *settings.LimitKind, n int64, ex
 		k.Name, who, a.Domain.ID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
 }
 
+// OverDomainLimit returns the error text if n more exceed the limit of the domain, or else "".
 func (st *State) OverDomainLimit(d *Domain, k *settings.LimitKind, n int64) string {
 	limit := st.DomainLimit(d, k)
 	used := st.DomainUsed(d, k)

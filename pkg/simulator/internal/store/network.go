@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
+// OwnerKey returns a key of an account, or of a domain for objects without an account.
 func OwnerKey(a *Account, d *Domain) string {
 	if a != nil {
 		return a.UUID
@@ -72,7 +73,7 @@ func (st *State) TakeIP(ip *PublicIP, owner *Account, now time.Time) {
 	ip.State, ip.Owner, ip.Allocated = IPAllocating, owner, now
 }
 
-// Release frees an address with everything on it: rules, members, tags.
+// Release frees an address and deletes its rules and tags.
 func (st *State) Release(ip *PublicIP) {
 	st.clearRules(ip)
 	ip.Tags, ip.Owner, ip.Network, ip.VPC, ip.SystemVM, ip.System = nil, nil, nil, nil, nil, false
@@ -87,15 +88,16 @@ func (st *State) FirewallTable(r *FWRule) *Table[*FWRule] {
 	return st.FWRules
 }
 
+// What load balancer rules of virtual routers support.
 var (
-	LBProtocols  = []string{"tcp", "udp", "tcp-proxy", catalogue.ProtocolSSL} // the last since routerTLSSince
+	LBProtocols  = []string{"tcp", "udp", "tcp-proxy", catalogue.ProtocolSSL} // the last one since 4.22
 	LBAlgorithms = []string{"roundrobin", "leastconn", "source"}
 )
 
 // StatsPort is where HAProxy on the virtual router serves its statistics.
 const StatsPort = 8081
 
-// Owner is who owns the rule: the owner of its address.
+// Owner returns the owner of the rule's address.
 func (r *LBRule) Owner() *Account { return r.Account }
 
 // ConflictText is how exceptions print a rule.
@@ -103,19 +105,22 @@ func (r *LBRule) ConflictText() string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
 }
 
+// Text formats the rule like CloudStack's error texts.
 func (r *LBRule) Text() string {
 	return fmt.Sprintf(`LoadBalancer {"name":"%s","id":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.Name, r.ID, r.State, r.UUID)
 }
 
+// Text formats the address like CloudStack's error texts.
 func (ip *PublicIP) Text() string {
 	return fmt.Sprintf(`IPAddress {"address":"%s","id":%d,"uuid":"%s"}`, ip.Addr, ip.ID, ip.UUID)
 }
 
+// Text formats the network like CloudStack's error texts.
 func (n *Network) Text() string {
 	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.ID, n.Name, n.UUID, n.Offering.ID)
 }
 
-// RemoveLBRule deletes a rule with its related firewall rule; the last rule of a VPC address unbinds it from its tier.
+// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to a tier.
 func (st *State) RemoveLBRule(r *LBRule) {
 	if r.Removed {
 		return
@@ -194,10 +199,12 @@ func (r *PFRule) ConflictText() string {
 // VLANID returns the id of the zone's public address range.
 func (z *Zone) VLANID() string { return StableID("vlan", z.UUID) }
 
+// Text formats the zone like CloudStack's error texts.
 func (z *Zone) Text() string {
 	return fmt.Sprintf(`Zone {"id":%d,"name":"%s","uuid":"%s"}`, z.ID, z.Name, z.UUID)
 }
 
+// Text formats the VPC like CloudStack's error texts.
 func (v *VPC) Text() string {
 	return fmt.Sprintf(`VPC {"id":%d,"name":"%s","uuid":"%s"}`, v.ID, v.Name, v.UUID)
 }
@@ -284,6 +291,7 @@ func (n *Network) SourceNATIP(st *State) *PublicIP {
 	return st.sourceNAT(func(ip *PublicIP) bool { return ip.Network == n && ip.VPC == nil })
 }
 
+// SourceNATIP returns the source NAT address of the VPC, or nil.
 func (v *VPC) SourceNATIP(st *State) *PublicIP {
 	return st.sourceNAT(func(ip *PublicIP) bool { return ip.VPC == v })
 }

@@ -16,6 +16,7 @@ func (o *NetworkOffering) AddressServices() bool {
 	return slices.ContainsFunc([]string{"SourceNat", "StaticNat", "Firewall", "PortForwarding", "Lb"}, o.Has)
 }
 
+// Text formats the offering like CloudStack's error texts.
 func (o *NetworkOffering) Text() string {
 	return fmt.Sprintf(`NetworkOffering {"id":%d,"name":"%s","trafficType":"%s","uuid":"%s"}`, o.ID, o.Spec.Name, o.Spec.TrafficType, o.UUID)
 }
@@ -25,6 +26,7 @@ func (o *NetworkOffering) Text() string {
 //go:embed capabilities.json
 var capabilitiesJSON []byte
 
+// ProviderCapabilities are the capabilities of the services, by provider.
 var ProviderCapabilities = sync.OnceValues(func() (map[string]map[string][]capabilityView, error) {
 	var m map[string]map[string][]capabilityView
 	if err := json.Unmarshal(capabilitiesJSON, &m); err != nil {
@@ -69,11 +71,13 @@ func (o *NetworkOffering) PublicLB() bool {
 	return o.Has("Lb") && !o.ProvidedBy("Lb", "InternalLbVm")
 }
 
+// Has reports whether the offering has the service.
 func (o *NetworkOffering) Has(service string) bool {
 	_, ok := o.service(service)
 	return ok
 }
 
+// HasAll reports whether the offering has all services.
 func (o *NetworkOffering) HasAll(services []string) bool {
 	for _, s := range services {
 		if !o.Has(s) {
@@ -119,6 +123,7 @@ type serviceView struct {
 	Capabilities []capabilityView `json:"capability,omitzero"`
 }
 
+// NameView is an answer's object that has only a name.
 type NameView struct {
 	Name string `json:"name"`
 }

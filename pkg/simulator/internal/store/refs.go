@@ -22,6 +22,7 @@ func (managementRows) findID(int64) any { return nil }
 // RefKind is the kind of object that a uuid parameter refers to.
 type RefKind int
 
+// Kinds of objects.
 const (
 	RefNone RefKind = iota // a kind of which the simulator has no objects
 	RefZone
@@ -100,6 +101,7 @@ type finder interface {
 	findID(n int64) any             // nil if there is none
 }
 
+// FindUUID finds a row by its UUID, including soft-deleted rows.
 func (t *Table[T]) FindUUID(v string) (any, int64) {
 	if r, ok := t.Get(v); ok {
 		return r, r.Ent().ID
@@ -191,6 +193,7 @@ func (r AnyRule) tables() []finder {
 	return []finder{r.St.FWRules, r.St.LBRules, r.St.PFRules, r.St.Egress}
 }
 
+// FindUUID finds a rule of any kind by its UUID.
 func (r AnyRule) FindUUID(v string) (any, int64) {
 	for _, t := range r.tables() {
 		if o, id := t.FindUUID(v); o != nil {

@@ -47,6 +47,7 @@ type Host struct {
 	Cluster *Cluster
 }
 
+// States and types of networks.
 const (
 	NetAllocated   = "Allocated"
 	NetImplemented = "Implemented"
@@ -91,6 +92,7 @@ type Network struct {
 	macs          int         // number of MAC addresses assigned so far
 }
 
+// Provides reports whether the network has the service.
 func (n *Network) Provides(service string) bool {
 	_, ok := n.Offering.service(service)
 	return ok
@@ -293,6 +295,7 @@ type LBRule struct {
 	Cert                         *SSLCert
 }
 
+// LBMember is a VM of a load balancer rule, with one of its guest addresses.
 type LBMember struct {
 	VM    *VM
 	IP    string

@@ -91,4 +91,5 @@ func (r Router) Serves(n *Network) bool {
 	return n != nil && (r.Network == n || r.VPC != nil && n.VPC == r.VPC)
 }
 
+// HostOf returns the host on which the router runs.
 func (st *State) HostOf(r Router) *Host { return st.HostFor(r.Zone, int(r.Created.Unix()&0xff)) }

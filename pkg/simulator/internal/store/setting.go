@@ -32,6 +32,7 @@ func (st *State) Setting(name string) string {
 	return ""
 }
 
+// BoolSetting reports whether the setting is true.
 func (st *State) BoolSetting(name string) bool { return st.Setting(name) == "true" }
 
 // Set stores a setting, which applies from the next call.

@@ -68,6 +68,7 @@ type State struct {
 	jobIndex
 }
 
+// NewState returns an empty state.
 func NewState() *State {
 	return &State{
 		Domains:            newTable[*Domain](),

@@ -21,12 +21,14 @@ type RowTable interface {
 	SetNextID(n int64)
 }
 
+// EachRow visits every row, including soft-deleted rows.
 func (t *Table[T]) EachRow(visit func(row any, id int64)) {
 	for _, r := range t.Rows {
 		visit(r, r.Ent().ID)
 	}
 }
 
+// PutRow adds a row that keeps its ids.
 func (t *Table[T]) PutRow(row any) {
 	r, ok := row.(T)
 	if !ok {
@@ -36,10 +38,13 @@ func (t *Table[T]) PutRow(row any) {
 	t.ByUUID[strings.ToLower(r.Ent().UUID)] = r
 }
 
+// NewRow returns a new empty row.
 func (t *Table[T]) NewRow() any { return reflect.New(reflect.TypeFor[T]().Elem()).Interface() }
 
+// NextID returns the id of the next row.
 func (t *Table[T]) NextID() int64 { return t.Next }
 
+// SetNextID sets the id of the next row.
 func (t *Table[T]) SetNextID(n int64) { t.Next = n }
 
 // Entity is the part that all rows of CloudStack's database have in common: the internal id, which appears in error
@@ -51,6 +56,7 @@ type Entity struct {
 	Created time.Time
 }
 
+// Ent returns the base of a row.
 func (e *Entity) Ent() *Entity { return e }
 
 // Row is an entity in a table.
@@ -116,6 +122,7 @@ func (t *Table[T]) Get(id string) (T, bool) {
 	return v, ok
 }
 
+// ByID returns the row with the internal id.
 func (t *Table[T]) ByID(id int64) (T, bool) {
 	if i, ok := t.index(id); ok {
 		return t.Rows[i], true

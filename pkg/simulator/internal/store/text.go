@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// SetOf returns a set of the names.
 func SetOf(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {

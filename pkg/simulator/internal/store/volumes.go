@@ -22,6 +22,7 @@ func RootBytes(details map[string]string) int64 {
 	return RootSize
 }
 
+// Types of volumes.
 const (
 	VolumeRoot = "ROOT"
 	volumeData = "DATADISK"
@@ -56,6 +57,7 @@ func (st *State) AddRootVolume(v *VM, e Entity) *Volume {
 	return d
 }
 
+// AddDataVolume adds the data disk of a new VM.
 func (st *State) AddDataVolume(v *VM, o *DiskOffering, size int, now time.Time) {
 	d := st.Volumes.Add(&Volume{
 		Entity: Entity{Created: now}, Name: fmt.Sprintf("DATA-%d", v.ID), Typ: volumeData, VM: v, Device: len(v.Volumes), Size: int64(size) * settings.Gib, DiskOffering: o,

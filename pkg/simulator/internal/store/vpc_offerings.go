@@ -15,6 +15,7 @@ type VPCOffering struct {
 	Services            []VPCService
 }
 
+// VPCService is a service of a VPC offering with its providers.
 type VPCService struct {
 	Name     string     `json:"name"`
 	Provider []NameView `json:"provider"`
@@ -27,10 +28,12 @@ func (o *VPCOffering) Provides(service, provider string) bool {
 	})
 }
 
+// HasAll reports whether the offering has all services.
 func (o *VPCOffering) HasAll(services []string) bool {
 	return !slices.ContainsFunc(services, func(s string) bool { return !o.Provides(s, "") })
 }
 
+// NeedsSourceNAT reports whether VPCs of the offering have a source NAT address.
 func (o *VPCOffering) NeedsSourceNAT() bool { return o.Provides("SourceNat", "") }
 
 // Names of built-in offerings to which other code refers.

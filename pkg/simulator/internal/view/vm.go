@@ -113,6 +113,7 @@ type VMView struct {
 	wire.JobRef
 }
 
+// SecondaryView is a secondary address of a NIC.
 type SecondaryView struct {
 	ID string `json:"id"`
 	IP string `json:"ipaddress"`
@@ -126,6 +127,7 @@ type extraDHCPView struct {
 	Value string `json:"extradhcpvalue"`
 }
 
+// NICView is the object nic.
 type NICView struct {
 	ID           string          `json:"id"`
 	NetworkID    string          `json:"networkid"`
@@ -294,6 +296,7 @@ func viewVMTags(v *store.VM) []wire.TagView {
 	return out
 }
 
+// ViewNIC renders a NIC.
 func ViewNIC(n *store.NIC, placed bool) NICView {
 	v := NICView{
 		ID: n.UUID, NetworkID: n.Network.UUID, NetworkName: n.Network.Name, IPAddress: n.IP, TrafficType: "Guest", Type: n.Network.Typ,

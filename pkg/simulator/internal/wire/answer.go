@@ -18,6 +18,7 @@ func (t Timestamp) MarshalJSON() ([]byte, error) {
 	return time.Time(t).UTC().AppendFormat(nil, `"2006-01-02T15:04:05+0000"`), nil
 }
 
+// Stamp returns a time for an answer, or nil for the zero time.
 func Stamp(t time.Time) *Timestamp {
 	if t.IsZero() {
 		return nil
@@ -26,6 +27,7 @@ func Stamp(t time.Time) *Timestamp {
 	return &v
 }
 
+// Ptr returns a pointer to v.
 func Ptr[T any](v T) *T { return &v }
 
 // Success is the jobresult of commands without an object, and the body of their synchronous siblings.
@@ -49,6 +51,7 @@ type OwnerView struct {
 	DomainPath string `json:"domainpath,omitempty"`
 }
 
+// ViewOwner renders the owner of an object.
 func ViewOwner(a *store.Account) OwnerView {
 	v := OwnerView{DomainID: a.Domain.UUID, Domain: a.Domain.Name, DomainPath: a.Domain.Display()}
 	if a.Project != nil {
@@ -84,6 +87,7 @@ type JobRef struct {
 	JobStatus *int   `json:"jobstatus,omitempty"`
 }
 
+// ViewJobRef returns the pending job of an object, if any.
 func ViewJobRef(st *store.State, subject any) JobRef {
 	if len(st.Due) == 0 && st.Running == nil {
 		return JobRef{}

@@ -31,8 +31,10 @@ type Call struct {
 	Maps  map[string][]MapEntry
 }
 
+// Has reports whether the parameter was sent.
 func (c *Call) Has(name string) bool { _, ok := c.Args[name]; return ok }
 
+// Str returns the parameter, or "" if it is absent.
 func (c *Call) Str(name string) string { return c.Args[name] }
 
 // Boolean returns true for "true" in any case; any other value is false.
@@ -63,6 +65,7 @@ func (c *Call) Integer(name string) int {
 	return n
 }
 
+// OptInt returns nil if the parameter is absent.
 func (c *Call) OptInt(name string) *int {
 	if !c.Has(name) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// LockIP locks the row of the address that a parameter names.
+// LockIP returns a lock of the row of the address that a parameter refers to.
 func LockIP(param string) func(*Call) string {
 	return func(c *Call) string {
 		if ip := Arg[*store.PublicIP](c, param); ip != nil {
@@ -52,20 +52,20 @@ type Server struct {
 	Throttle throttle
 }
 
-// JobSpec is what an asynchronous command hands back after its create phase.
+// JobSpec is the job that an asynchronous command returns after its create phase.
 type JobSpec struct {
 	ObjectID     string // set for async-create commands: the new object's UUID
 	InstanceType string // shown as jobinstancetype; "" leaves both members out
 	InstanceID   string
 	Subject      any // the object whose list items carry jobid and jobstatus while the job is pending
-	// begin is seen while the job runs: it happens when a part of the job's run time has passed.
+	// begin changes objects while the job runs, after a part of its run time.
 	Begin func(now time.Time)
-	// run does the work when the job's time has come; its value becomes jobresult.
+	// run does the work when the job ends. Its result becomes jobresult.
 	Run func(now time.Time) (any, error)
-	// undo takes the create phase back when the job fails.
+	// undo reverts the create phase if the job fails.
 	Undo func()
-	// refused is how the job ends when the router refuses; "" for a general text.
+	// refused is the error text if the router refuses; "" for a general text.
 	Refused string
-	// after delays the job until the moment given, if that is later than its own run time.
+	// after delays the end of the job until this time, if it is later than the end of its run time.
 	After time.Time
 }

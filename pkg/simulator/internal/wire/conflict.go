@@ -42,6 +42,7 @@ func conflictText(r *store.FWRule) string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
 }
 
+// RangeConflict is the error of a rule whose ports overlap those of another rule.
 func RangeConflict(from, to int, with string, start, end int) error {
 	return Errf(CodeConflict, CSGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
 }

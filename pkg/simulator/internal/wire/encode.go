@@ -22,6 +22,7 @@ func Encode(buf *bytes.Buffer, v any) error {
 	return nil
 }
 
+// Marshal returns v as JSON like CloudStack, without HTML escapes.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	if err := Encode(&buf, v); err != nil {

@@ -61,6 +61,7 @@ func (e *Error) InJob() int {
 	return CodeInternal
 }
 
+// Errf returns an error with a status, a cserrorcode and a text.
 func Errf(status, cs int, format string, v ...any) *Error {
 	return &Error{Status: status, CS: cs, Text: fmt.Sprintf(format, v...)}
 }
@@ -82,6 +83,7 @@ func (c *Call) Internal(cs int, format string, v ...any) *Error {
 	return Errf(CodeInternal, cs, "%s", InternalErrorText)
 }
 
+// Unauthorized is the error of a request without valid credentials.
 func Unauthorized() *Error {
 	return &Error{Status: http.StatusUnauthorized, Text: AuthText}
 }
@@ -103,6 +105,7 @@ type errorBody struct {
 	ErrorText   string     `json:"errortext,omitempty"`
 }
 
+// Body returns the answer's object for the error.
 func (e *Error) Body() errorBody {
 	b := errorBody{UUIDList: []struct{}{}, ErrorCode: e.Status, ErrorText: e.Text}
 	if e.CS != 0 || e.CSZero {

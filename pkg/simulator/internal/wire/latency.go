@@ -42,6 +42,7 @@ func NamedProfile(name string) (Profile, error) {
 	return Profile{}, fmt.Errorf("latency profile %q is not known; use instant, simulator or production", name)
 }
 
+// Ms returns a number of milliseconds.
 func Ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // lockRetry is the time that CloudStack's create phase sleeps before it tries a locked row again.
@@ -82,6 +83,7 @@ func (p *Profile) Add(d time.Duration) {
 	p.Calls = calls
 }
 
+// CallTime returns the duration of a call.
 func (p *Profile) CallTime(command string) time.Duration {
 	if d, ok := p.Calls[command]; ok {
 		return d
@@ -89,6 +91,7 @@ func (p *Profile) CallTime(command string) time.Duration {
 	return p.Call
 }
 
+// JobTime returns the run time of a job.
 func (p *Profile) JobTime(command string) time.Duration {
 	if d, ok := p.Jobs[command]; ok {
 		return d

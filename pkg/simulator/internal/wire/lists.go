@@ -192,6 +192,7 @@ func (c *Call) projectScope() (Scope, *Error) {
 // ProjectRef returns the internal id of the call's project, with which error texts name it.
 func (c *Call) ProjectRef() string { return fmt.Sprint(c.Refs["projectid"].ID) }
 
+// DomainAccess reports whether the caller may use objects of the domain.
 func (c *Call) DomainAccess(d *store.Domain) bool {
 	me := c.Caller.Account
 	return me.RootAdmin() || d == me.Domain || me.DomainAdmin() && d.Within(me.Domain)

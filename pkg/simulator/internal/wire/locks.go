@@ -11,9 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RowLocks are the database locks that create phases take on the row of an
-// address or an account. A real server's waiter sleeps 5 s between tries; with
-// retry 0 a waiter goes on as soon as the lock is free, still one at a time.
+// RowLocks are the database locks that create phases take on the row of an address or an account. CloudStack retries
+// every 5 s; with retry 0, a waiter continues as soon as the lock is released. Only one holds the lock at a time.
 type RowLocks struct {
 	clock clock.Clock
 	retry time.Duration
@@ -22,11 +21,12 @@ type RowLocks struct {
 	held map[string]chan struct{} // closed on release
 }
 
+// NewRowLocks returns row locks without any lock held.
 func NewRowLocks(c clock.Clock, retry time.Duration) *RowLocks {
 	return &RowLocks{clock: c, retry: retry, held: map[string]chan struct{}{}}
 }
 
-// Acquire waits for the lock and returns how to release it.
+// Acquire waits for the lock and returns a function that releases it.
 func (l *RowLocks) Acquire(ctx context.Context, key string) (release func(), err error) {
 	for {
 		l.mu.Lock()
@@ -57,7 +57,7 @@ func (l *RowLocks) Acquire(ctx context.Context, key string) (release func(), err
 	}
 }
 
-// Sleep waits on the injected clock.
+// Sleep waits until d has passed on the injected clock, or until ctx ends.
 func Sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	if d <= 0 {
 		return nil

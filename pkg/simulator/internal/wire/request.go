@@ -10,6 +10,7 @@ import (
 	"strings"
 )
 
+// Limits of requests.
 const (
 	maxHead = 8192    // in bytes; Jetty: request line and headers
 	maxForm = 1 << 20 // Jetty: form body in bytes

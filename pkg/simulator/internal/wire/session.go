@@ -37,8 +37,10 @@ type Sessions struct {
 	ByID map[string]*Session
 }
 
+// NewSessions returns an empty set of sessions.
 func NewSessions() *Sessions { return &Sessions{ByID: map[string]*Session{}} }
 
+// Start starts the session of a user.
 func (s *Sessions) Start(u *store.User, now time.Time) *Session {
 	ses := &Session{ID: store.RandomKey(18), Key: store.RandomKey(20), User: u, used: now}
 	s.Mu.Lock()
@@ -47,6 +49,7 @@ func (s *Sessions) Start(u *store.User, now time.Time) *Session {
 	return ses
 }
 
+// End ends a session.
 func (s *Sessions) End(id string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -84,6 +87,7 @@ func (ses *Session) KeyMatches(r *http.Request, sent string) bool {
 	return same(sent) && same(cookie.Value)
 }
 
+// Count returns the number of sessions.
 func (s *Sessions) Count() int {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

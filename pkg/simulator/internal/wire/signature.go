@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// StringToSign is the canonical form of a request: every parameter but the
-// signature, sorted by its name as sent, values encoded the Java way, lower case.
+// StringToSign returns the text that a client signs: all parameters except the signature, sorted by name as sent, with
+// values encoded like java.net.URLEncoder, in lower case.
 func StringToSign(ps []Param) string {
 	list := make([]Param, 0, len(ps))
 	for _, p := range ps {
@@ -35,8 +35,8 @@ func StringToSign(ps []Param) string {
 	return strings.ToLower(b.String())
 }
 
-// JavaEscape is java.net.URLEncoder in UTF-8 with + replaced by %20: unlike
-// Go's url.QueryEscape it escapes ~ and leaves *.
+// JavaEscape writes s like java.net.URLEncoder in UTF-8, with + replaced by %20. Unlike url.QueryEscape, it escapes ~ and
+// does not escape *.
 func JavaEscape(b *strings.Builder, s string) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -52,26 +52,28 @@ func JavaEscape(b *strings.Builder, s string) {
 	}
 }
 
-// Sign computes the Base64 signature of a request.
+// Sign returns the Base64 signature of a request.
 func Sign(secret string, ps []Param) string { return HmacOf(secret, StringToSign(ps)) }
 
+// HmacOf returns the Base64 of the HMAC-SHA1 of a text.
 func HmacOf(secret, text string) string {
 	mac := hmac.New(sha1.New, []byte(secret))
 	mac.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
+// SignatureMatches reports whether got is the signature of the parameters.
 func SignatureMatches(secret string, ps []Param, got string) bool {
 	return subtle.ConstantTimeCompare([]byte(Sign(secret, ps)), []byte(got)) == 1
 }
 
-// ExpiresFormats are the forms of the parameter expires that the server reads.
+// ExpiresFormats are the formats of the parameter expires that CloudStack accepts.
 var ExpiresFormats = []string{
 	"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000-0700", "2006-01-02T15:04:05.000Z",
 }
 
-// Fresh applies the rules of signature version 3: expires must be there, readable and in the future.
-// Any other version means that expires is ignored.
+// Fresh reports whether a request has not expired. Signature version 3 requires a valid expires in the future; other
+// versions ignore expires.
 func Fresh(version, expires string, now time.Time) bool {
 	if version != "3" {
 		return true

@@ -37,4 +37,5 @@ func ValidCIDR(s string) bool {
 
 var hostName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$|^[A-Za-z]$`)
 
+// ValidHostName reports whether a name is a valid host name of a VM.
 func ValidHostName(s string) bool { return hostName.MatchString(s) }

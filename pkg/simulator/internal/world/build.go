@@ -36,6 +36,7 @@ func (w *World) Validate() error {
 	return err
 }
 
+// Build returns the state that the world describes.
 func Build(w *World, now time.Time) (*store.State, error) {
 	r, err := w.Release()
 	if err != nil {
