@@ -139,8 +139,8 @@ func (s *Simulator) adminHealth(*http.Request) (int, any, error) {
 		status = "restarting"
 	}
 	return http.StatusOK, map[string]any{
-		"status": status, "version": s.st.Version, "profile": s.Latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.Due),
-		"faults": s.faults.Count.Load(), "time": s.Clock.Now().UTC().Format(time.RFC3339),
+		"status": status, "version": s.st.Version, "profile": s.server.Latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.Due),
+		"faults": s.faults.Count.Load(), "time": s.server.Clock.Now().UTC().Format(time.RFC3339),
 	}, nil
 }
 
@@ -232,7 +232,7 @@ func duration(r *http.Request, name string, least time.Duration) (time.Duration,
 type stepper interface{ Step(d time.Duration) }
 
 func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
-	c, ok := s.Clock.(stepper)
+	c, ok := s.server.Clock.(stepper)
 	if !ok {
 		return 0, nil, adminError{http.StatusConflict, "this simulator runs on the real clock"}
 	}
@@ -241,5 +241,5 @@ func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	c.Step(d)
-	return http.StatusOK, map[string]string{"time": s.Clock.Now().UTC().Format(time.RFC3339)}, nil
+	return http.StatusOK, map[string]string{"time": s.server.Clock.Now().UTC().Format(time.RFC3339)}, nil
 }

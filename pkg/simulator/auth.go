@@ -38,7 +38,7 @@ func (s *Simulator) identifyCaller(c *wire.Call, r *http.Request, integration bo
 	case integration:
 		return s.identifyIntegration(c)
 	case c.Req.Values["signature"] == "" && c.Req.Values["apikey"] == "":
-		if ses := s.Sessions.Of(r, c.Now, wire.SessionTimeout(s.st)); ses != nil {
+		if ses := s.server.Sessions.Of(r, c.Now, wire.SessionTimeout(s.st)); ses != nil {
 			return s.identifySession(c, r, ses)
 		}
 		return wire.Unauthorized()
@@ -65,12 +65,12 @@ func (s *Simulator) identifyIntegration(c *wire.Call) *wire.Error {
 
 func (s *Simulator) identifySession(c *wire.Call, r *http.Request, ses *wire.Session) *wire.Error {
 	if !ses.KeyMatches(r, c.Req.Values["sessionkey"]) {
-		s.Sessions.End(ses.ID)
+		s.server.Sessions.End(ses.ID)
 		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
 	u := ses.User
 	if u.Removed || u.State != store.StateEnabled || u.Account.State != store.StateEnabled {
-		s.Sessions.End(ses.ID)
+		s.server.Sessions.End(ses.ID)
 		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
 	c.Caller, c.Session = store.Caller{User: u, Account: u.Account}, ses
@@ -141,7 +141,7 @@ func enforcePost(c *wire.Call) *wire.Error {
 
 func (s *Simulator) admit(c *wire.Call) *wire.Error {
 	set := s.st.Settings
-	return s.Throttle.Admit(c.Caller.Account, set.ThrottleMax, set.ThrottleInterval(), c.Now)
+	return s.server.Throttle.Admit(c.Caller.Account, set.ThrottleMax, set.ThrottleInterval(), c.Now)
 }
 
 func unknownCommand(name string) *wire.Error {

@@ -28,19 +28,5 @@ func (s *Simulator) sender(r *http.Request, req *wire.Request, integration bool)
 		}
 		return ""
 	}
-	return userOf(s.Sessions, r)
-}
-
-// userOf returns the user name of the session in a request's cookie. It does not extend the session.
-func userOf(s *wire.Sessions, r *http.Request) string {
-	cookie, err := r.Cookie("JSESSIONID")
-	if err != nil {
-		return ""
-	}
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if ses := s.ByID[cookie.Value]; ses != nil {
-		return ses.User.Username
-	}
-	return ""
+	return s.server.Sessions.UserOf(r)
 }

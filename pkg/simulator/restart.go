@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/jobs"
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // Restart simulates a management server that is killed and started again. Running jobs end with jobstatus 2,
@@ -18,7 +17,7 @@ func (s *Simulator) Restart(away time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runDueLocked()
-	now := s.Clock.Now()
+	now := s.server.Clock.Now()
 	for _, j := range s.st.Due {
 		subject := j.Subject
 		jobs.BreakOff(j, now)
@@ -27,21 +26,15 @@ func (s *Simulator) Restart(away time.Duration) {
 	s.st.Due = nil
 	s.st.StopInterruptedVMs(now)
 	s.nextDue.Store(0)
-	clear(s.Sessions)
-	s.Throttle.Clear()
+	s.server.Sessions.Clear()
+	s.server.Throttle.Clear()
 	if away > 0 {
 		s.awayUntil.Store(now.Add(away).UnixNano())
 	}
 }
 
-func clear(s *wire.Sessions) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.ByID = map[string]*wire.Session{}
-}
-
 // away reports whether the server is still away after a restart.
 func (s *Simulator) away() bool {
 	until := s.awayUntil.Load()
-	return until != 0 && s.Clock.Now().UnixNano() < until
+	return until != 0 && s.server.Clock.Now().UnixNano() < until
 }

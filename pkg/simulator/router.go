@@ -79,7 +79,7 @@ func (s *Simulator) WatchRouter(ctx context.Context, notify func(Router)) {
 	for {
 		changed := s.watch.next()
 		notify(s.Router())
-		timer := s.Clock.NewTimer(s.untilDue())
+		timer := s.server.Clock.NewTimer(s.untilDue())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -99,7 +99,7 @@ func (s *Simulator) untilDue() time.Duration {
 	if next == 0 {
 		return idle
 	}
-	return time.Unix(0, next).Sub(s.Clock.Now())
+	return time.Unix(0, next).Sub(s.server.Clock.Now())
 }
 
 // watch notifies watchers of a change.

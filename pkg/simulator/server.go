@@ -66,9 +66,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 
 // handle runs the checks in CloudStack's order, and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool) outcome {
-	faults := s.faults.Match(req.Command, s.Cat.ByName[req.Command], func() string { return s.sender(r, req, integration) })
+	faults := s.faults.Match(req.Command, s.server.Cat.ByName[req.Command], func() string { return s.sender(r, req, integration) })
 	if f := fault.Pick(faults, FaultDelay); f != nil {
-		if err := wire.Sleep(r.Context(), s.Clock, f.Delay); err != nil {
+		if err := wire.Sleep(r.Context(), s.server.Clock, f.Delay); err != nil {
 			return outcome{cut: true}
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Req
 // runDue ends the jobs that are due.
 func (s *Simulator) runDue() {
 	next := s.nextDue.Load()
-	if next == 0 || s.Clock.Now().UnixNano() < next {
+	if next == 0 || s.server.Clock.Now().UnixNano() < next {
 		return
 	}
 	s.mu.Lock()
@@ -101,19 +101,19 @@ func (s *Simulator) runDue() {
 }
 
 func (s *Simulator) runDueLocked() {
-	jobs.RunDue(s.st, s.Clock.Now())
+	jobs.RunDue(s.st, s.server.Clock.Now())
 	s.nextDue.Store(s.st.NextDue())
 	s.watch.wake()
 }
 
 func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault) outcome {
-	now := s.Clock.Now()
+	now := s.server.Clock.Now()
 	if req.Command == "login" && !integration {
 		body, err := s.login(w, req, now)
 		return outcome{body: body, err: err, caller: req.Values["username"]}
 	}
-	api := s.Cat.ByName[req.Command]
-	c := &wire.Call{Server: &s.Server, Now: now, Req: req, API: api, Cmd: s.cmds[req.Command], Faults: faults}
+	api := s.server.Cat.ByName[req.Command]
+	c := &wire.Call{Server: &s.server, Now: now, Req: req, API: api, Cmd: s.cmds[req.Command], Faults: faults}
 	s.mu.RLock()
 	c.St = s.st
 	err := s.identify(c, r, integration)
@@ -124,7 +124,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	o := outcome{caller: callerName(c)}
 	if req.Command == "logout" {
 		if c.Session != nil {
-			s.Sessions.End(c.Session.ID)
+			s.server.Sessions.End(c.Session.ID)
 			s.recordUser(c.Caller.User, "USER.LOGOUT", "user has logged out", now)
 		}
 		o.body = map[string]string{"description": "success"}
@@ -142,7 +142,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		o.err = wire.Unreachable()
 		return o
 	}
-	if err := wire.Sleep(ctx, s.Clock, s.Latency.CallTime(api.Name)); err != nil {
+	if err := wire.Sleep(ctx, s.server.Clock, s.server.Latency.CallTime(api.Name)); err != nil {
 		o.cut = true
 		return o
 	}
@@ -194,8 +194,8 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 				return nil, nil
 			}
 			defer release()
-			if s.Latency.LockRetry > 0 {
-				if err := wire.Sleep(ctx, s.Clock, createTime); err != nil {
+			if s.server.Latency.LockRetry > 0 {
+				if err := wire.Sleep(ctx, s.server.Clock, createTime); err != nil {
 					return nil, nil
 				}
 			}
@@ -204,7 +204,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watch.wake()
-	c.Now = s.Clock.Now()
+	c.Now = s.server.Clock.Now()
 	s.runDueLocked()
 	if err := c.ProcessParams(); err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		return
 	}
 	buf.WriteByte('}')
-	if err := wire.Older(s.Cat, buf); err != nil {
+	if err := wire.Older(s.server.Cat, buf); err != nil {
 		htmlError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -338,7 +338,7 @@ func (s *Simulator) envelopeKey(req *wire.Request, err *wire.Error) string {
 	case req.Command == "":
 		return "null"
 	}
-	api := s.Cat.ByName[req.Command]
+	api := s.server.Cat.ByName[req.Command]
 	if api == nil {
 		return "errorresponse"
 	}

@@ -88,7 +88,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 		Entity: store.Entity{Created: now}, Kind: "USER.LOGIN", State: store.EventCompleted, Text: "user has logged in from IP Address /127.0.0.1", Owner: u.Account, User: u,
 		Resource: store.Resource{Kind: "User", UUID: u.UUID, Name: u.Username},
 	})
-	ses := s.Sessions.Start(u, now)
+	ses := s.server.Sessions.Start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.ID, "sessionkey": ses.Key} {
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
 			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,

@@ -31,7 +31,7 @@ type Options struct {
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
 type Simulator struct {
-	wire.Server
+	server  wire.Server
 	cmds    map[string]*wire.Command
 	log     *slog.Logger
 	ledger  *Ledger
@@ -71,7 +71,7 @@ func New(o Options) (*Simulator, error) {
 		return nil, err
 	}
 	s := &Simulator{
-		Server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions()},
+		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions()},
 		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: wire.NewRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
 	s.faults.Seed(o.Seed)

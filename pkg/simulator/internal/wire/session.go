@@ -33,27 +33,27 @@ type Session struct {
 
 // Sessions are the active sessions by JSESSIONID.
 type Sessions struct {
-	Mu   sync.Mutex
-	ByID map[string]*Session
+	mu   sync.Mutex
+	byID map[string]*Session
 }
 
 // NewSessions returns an empty set of sessions.
-func NewSessions() *Sessions { return &Sessions{ByID: map[string]*Session{}} }
+func NewSessions() *Sessions { return &Sessions{byID: map[string]*Session{}} }
 
 // Start starts the session of a user.
 func (s *Sessions) Start(u *store.User, now time.Time) *Session {
 	ses := &Session{ID: store.RandomKey(18), Key: store.RandomKey(20), User: u, used: now}
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.ByID[ses.ID] = ses
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[ses.ID] = ses
 	return ses
 }
 
 // End ends a session.
 func (s *Sessions) End(id string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	delete(s.ByID, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, id)
 }
 
 // Of returns the session of a request's cookie, if it has not expired.
@@ -62,14 +62,14 @@ func (s *Sessions) Of(r *http.Request, now time.Time, timeout time.Duration) *Se
 	if err != nil {
 		return nil
 	}
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	ses := s.ByID[cookie.Value]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses := s.byID[cookie.Value]
 	if ses == nil {
 		return nil
 	}
 	if now.Sub(ses.used) > timeout {
-		delete(s.ByID, ses.ID)
+		delete(s.byID, ses.ID)
 		return nil
 	}
 	ses.used = now
@@ -89,7 +89,28 @@ func (ses *Session) KeyMatches(r *http.Request, sent string) bool {
 
 // Count returns the number of sessions.
 func (s *Sessions) Count() int {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return len(s.ByID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}
+
+// Clear ends all sessions.
+func (s *Sessions) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID = map[string]*Session{}
+}
+
+// UserOf returns the user name of the session in a request's cookie. It does not extend the session.
+func (s *Sessions) UserOf(r *http.Request) string {
+	cookie, err := r.Cookie("JSESSIONID")
+	if err != nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.byID[cookie.Value]; ses != nil {
+		return ses.User.Username
+	}
+	return ""
 }
