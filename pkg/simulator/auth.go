@@ -160,7 +160,7 @@ func htmlError(w http.ResponseWriter, status int, text string) { htmlPage(w, sta
 func htmlPage(w http.ResponseWriter, status int, text, uri string) {
 	w.Header().Set("Content-Type", "text/html;charset=iso-8859-1")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+
+	_, _ = fmt.Fprintf(w, "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+ //nolint:gosec // all values are escaped
 		"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d %s</h2>\n<table>\n<tr><th>URI:</th><td>%s</td></tr>\n"+
 		"<tr><th>STATUS:</th><td>%d</td></tr>\n<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
 		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status, html.EscapeString(text))

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
-// The description of a simulated CloudStack.
 type (
+	// World describes a simulated CloudStack at its start.
 	World            = world.World
 	Settings         = settings.Settings
 	Zone             = world.Zone
@@ -41,8 +41,8 @@ type (
 	FirewallRule     = world.FirewallRule
 )
 
-// Parts of the simulator's interface.
 type (
+	// Fault is a fault to inject into calls.
 	Fault          = fault.Fault
 	FaultKind      = fault.Kind
 	ArmedFault     = fault.Armed

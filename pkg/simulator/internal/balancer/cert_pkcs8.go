@@ -6,7 +6,7 @@ package balancer
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des"
+	"crypto/des" //nolint:gosec // old clients encrypted their keys with it
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -41,7 +41,7 @@ const maxIterations = 1_000_000
 
 var (
 	errCipher = errors.New("unknown encryption algorithm")
-	errFinal  = errors.New("Error finalising cipher")
+	errFinal  = errors.New("Error finalising cipher") //nolint:staticcheck // the text of CloudStack
 
 	prfs = map[string]func() hash.Hash{
 		"": sha1.New, "1.2.840.113549.2.7": sha1.New, "1.2.840.113549.2.9": sha256.New, "1.2.840.113549.2.10": sha512.New384,

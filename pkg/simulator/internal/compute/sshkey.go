@@ -4,7 +4,7 @@
 package compute
 
 import (
-	"crypto/md5"
+	"crypto/md5" //nolint:gosec // the fingerprint format of SSH
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"

@@ -17,13 +17,13 @@ import (
 
 // decoder converts the rows of a dump to a state.
 type decoder struct {
-	in      rows
+	in      Rows
 	objects map[string]reflect.Value // pointers by reference
 	types   map[string]reflect.Type  // types of objects that are in no table, by name
 }
 
 // Load builds the state that a dump describes.
-func Load(in rows) (*store.State, error) {
+func Load(in Rows) (*store.State, error) {
 	d := &decoder{in: in, objects: map[string]reflect.Value{}, types: map[string]reflect.Type{}}
 	st := store.NewState()
 	tables, names := StateTables(st)

@@ -19,12 +19,12 @@ type Options struct {
 }
 
 // Plain converts the values of rows to the types that reading them from a file produces.
-func Plain(in rows) (rows, error) {
+func Plain(in Rows) (Rows, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	var out rows
+	var out Rows
 	return out, json.Unmarshal(text, &out)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// rows are the lists of a dump.
-type rows = map[string][]map[string]any
+// Rows are the lists of a dump.
+type Rows = map[string][]map[string]any
 
 // open returns an unexported field of an addressable struct as a readable and settable value.
 func open(v reflect.Value) reflect.Value {
@@ -25,13 +25,13 @@ func open(v reflect.Value) reflect.Value {
 // encoder converts a state to rows.
 type encoder struct {
 	options Options
-	out     rows
+	out     Rows
 	refs    map[any]string // references by pointer
 }
 
 // Encode returns the rows of a state.
-func Encode(st *store.State, o Options) (rows, error) {
-	e := &encoder{options: o, out: rows{}, refs: map[any]string{}}
+func Encode(st *store.State, o Options) (Rows, error) {
+	e := &encoder{options: o, out: Rows{}, refs: map[any]string{}}
 	tables, names := StateTables(st)
 	next := map[string]any{}
 	for _, name := range names {

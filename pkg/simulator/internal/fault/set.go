@@ -12,8 +12,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
-// armed is a fault with its counters.
-type armed struct {
+// Entry is a fault with its counters.
+type Entry struct {
 	Fault
 	ID         int
 	seen, hits int
@@ -34,18 +34,18 @@ type Set struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	next   int
-	armed  []*armed
+	armed  []*Entry
 }
 
 // Seed starts the random sequence for probabilities.
 func (s *Set) Seed(n uint64) { s.random = rand.New(rand.NewPCG(n, 0)) } //nolint:gosec // must be repeatable, not secret
 
 // Inject arms a fault; remove disarms it.
-func (s *Set) Inject(f Fault) *armed {
+func (s *Set) Inject(f Fault) *Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next++
-	a := &armed{Fault: f, ID: s.next}
+	a := &Entry{Fault: f, ID: s.next}
 	s.armed = append(s.armed, a)
 	s.Count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return a
@@ -56,7 +56,7 @@ func (s *Set) Remove(id int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.armed)
-	s.armed = slices.DeleteFunc(s.armed, func(a *armed) bool { return id == 0 || a.ID == id })
+	s.armed = slices.DeleteFunc(s.armed, func(a *Entry) bool { return id == 0 || a.ID == id })
 	s.Count.Store(int32(len(s.armed))) //nolint:gosec // there are only a few faults
 	return before - len(s.armed)
 }

@@ -97,8 +97,8 @@ func AsAPIError(err error) *Error {
 	return Errf(CodeInternal, CSRuntime, "%s", err.Error())
 }
 
-// errorBody is the JSON of an error, with CloudStack's order of members.
-type errorBody struct {
+// ErrorBody is the JSON of an error, with CloudStack's order of members.
+type ErrorBody struct {
 	UUIDList    []struct{} `json:"uuidList"`
 	ErrorCode   int        `json:"errorcode"`
 	CSErrorCode *int       `json:"cserrorcode,omitempty"`
@@ -106,8 +106,8 @@ type errorBody struct {
 }
 
 // Body returns the answer's object for the error.
-func (e *Error) Body() errorBody {
-	b := errorBody{UUIDList: []struct{}{}, ErrorCode: e.Status, ErrorText: e.Text}
+func (e *Error) Body() ErrorBody {
+	b := ErrorBody{UUIDList: []struct{}{}, ErrorCode: e.Status, ErrorText: e.Text}
 	if e.CS != 0 || e.CSZero {
 		b.CSErrorCode = Ptr(e.CS)
 	}

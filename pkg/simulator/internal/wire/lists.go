@@ -10,8 +10,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// paging is the page of a list that the caller requested.
-type paging struct {
+// Paging is the page of a list that the caller requested.
+type Paging struct {
 	from, size int // size < 0: everything
 	countOnly  bool
 }
@@ -30,9 +30,9 @@ func (c *Call) checkPagePair() *Error {
 }
 
 // ReadPaging applies the other rules of page and pagesize.
-func (c *Call) ReadPaging() (paging, *Error) {
+func (c *Call) ReadPaging() (Paging, *Error) {
 	maxSize := c.St.Settings.PageSize()
-	p := paging{size: maxSize}
+	p := Paging{size: maxSize}
 	hasPage, hasSize := c.Has("page"), c.Has("pagesize")
 	size := c.Integer("pagesize")
 	switch {

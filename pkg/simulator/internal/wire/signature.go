@@ -5,7 +5,7 @@ package wire
 
 import (
 	"crypto/hmac"
-	"crypto/sha1"
+	"crypto/sha1" // CloudStack signs requests with HMAC-SHA1
 	"crypto/subtle"
 	"encoding/base64"
 	"sort"
