@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/action"
@@ -28,7 +27,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "regenerate the golden files")
 
 const (
 	releaseName = "cloudstack-ccm"
@@ -87,9 +86,7 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(have, "\n")); diff != "" {
-				t.Errorf("%s differs (go test ./charts -update writes it anew):\n%s", file, diff)
-			}
+			assert.Equal(t, string(want), have, "%s differs; go test ./charts -update writes it again", file)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// docs/security.md tells who may do what; it lists each permission and no other.
+// docs/security.md lists each permission and no other.
 func TestPageOfSecurityIsTrue(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../docs/security.md")

@@ -70,7 +70,7 @@ func TestCosignVerifies(t *testing.T) {
 			out = must(append([]string{"verify-attestation", "--type", "slsaprovenance1", ref}, flags...)...)
 			assert.Contains(t, out, `"payloadType":"application/vnd.in-toto+json"`)
 		}
-		release, err := readMade(dir)
+		release, err := readContents(dir)
 		require.NoError(t, err)
 		platform := registry + "/cloudstack-ccm@" + release.Images[0].Platforms[0].Digest
 		must(append([]string{"verify", platform}, flags...)...)

@@ -59,7 +59,7 @@ func TestReleaseFromTreeToUser(t *testing.T) {
 	f.commit("release 0.1.0")
 	f.git("tag", "v0.1.0")
 	_, err = f.release("publish", "--dir", candidate, "--key", f.key, "--registry", registry, "--plain-http")
-	require.ErrorContains(t, err, "the release was made of commit")
+	require.ErrorContains(t, err, "the release was built from commit")
 	f.must("test", "true")
 	final, _ := f.make()
 	dry = f.must("publish", "--dir", final, "--key", f.key, "--registry", registry, "--site", site, "--plain-http", "--dry-run")

@@ -34,11 +34,24 @@ func main() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "completion":
 		fmt.Println("complete NAME in", os.Args[2])
-	case len(os.Args) == 2 && os.Args[1] == "--help":
-		fmt.Println("A program of a test.\n\nUsage:\n  NAME")
 	default:
 		fmt.Println(version.Version, version.Commit, version.Date)
 	}
+}
+`
+
+// manualPage is built with the tag manual only, as in the product.
+const manualPage = `//go:build manual
+
+package main
+
+import "os"
+
+func init() {
+	if err := os.WriteFile(os.Args[1]+"/NAME.1", []byte(".TH NAME"), 0o600); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
 }
 `
 
@@ -62,6 +75,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	for _, p := range products {
 		files["cmd/"+p.Name+"/main.go"] = strings.ReplaceAll(program, "NAME", p.Name)
+		files["cmd/"+p.Name+"/manual.go"] = strings.ReplaceAll(manualPage, "NAME", p.Name)
 	}
 	for name, text := range files {
 		f.write(name, text)

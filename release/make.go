@@ -85,7 +85,7 @@ type maker struct {
 	key      *sign.Key
 	pgp      *chartpkg.PGP
 	out      io.Writer
-	made     made
+	contents releaseContents
 	archives []krew.Archive
 }
 
@@ -103,7 +103,7 @@ func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, ou
 	if left, err := os.ReadDir(o.output); err == nil && len(left) > 0 {
 		return fmt.Errorf("--output %s is not empty: its files would be added to the checksums", o.output)
 	}
-	m.made = made{
+	m.contents = releaseContents{
 		SchemaVersion: 1, Version: tree.Version, Tag: tree.Tag(), Commit: tree.Revision, Go: runtime.Version(), Kubernetes: supported,
 		Vulnerability: unchecked,
 	}
@@ -122,7 +122,7 @@ func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, ou
 
 func (m *maker) gate(ctx context.Context) error {
 	if m.snapshot {
-		m.made.Tag = "" // publish refuses it
+		m.contents.Tag = "" // publish refuses it
 		_, err := fmt.Fprintln(m.out, "snapshot: nothing is checked, and it cannot be published")
 		return err
 	}
@@ -132,9 +132,9 @@ func (m *maker) gate(ctx context.Context) error {
 			return err
 		}
 		if f.What == "vulnerabilities" {
-			m.made.Vulnerability = f.Detail
+			m.contents.Vulnerability = f.Detail
 			if !f.OK {
-				m.made.Vulnerability = unchecked // the detail describes a problem of this machine
+				m.contents.Vulnerability = unchecked // the detail describes a problem of this machine
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (m *maker) steps() []step {
 		step{"render " + helm.ManifestFile, m.makeManifest},
 		step{"write notes.md from CHANGELOG.md", m.makeNotes},
 		step{"write csccm.yaml for krew", m.makeKrew},
-		step{"write " + madeFile, func(context.Context) error { return m.made.write(m.output) }},
+		step{"write " + contentsFile, func(context.Context) error { return m.contents.write(m.output) }},
 	)
 	if m.key == nil {
 		return append(steps, step{"write " + verify.SumsFile + ", unsigned and without provenance", m.makeSums})
@@ -202,7 +202,7 @@ func (m *maker) makeArchive(ctx context.Context, p product, platform gobuild.Pla
 	if err != nil {
 		return err
 	}
-	m.made.Archives = append(m.made.Archives, madeArchive{p.Name, platform.String(), names[0], names[1]})
+	m.contents.Archives = append(m.contents.Archives, releasedArchive{p.Name, platform.String(), names[0], names[1]})
 	if p.Name != "csccm" {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []gobu
 	if err != nil {
 		return err
 	}
-	result := madeImage{Name: spec.Name, File: imageFile(spec.Name, m.tree), Digest: digest.String()}
+	result := releasedImage{Name: spec.Name, File: imageFile(spec.Name, m.tree), Digest: digest.String()}
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return err
@@ -243,19 +243,19 @@ func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []gobu
 		if err := writePublic(filepath.Join(m.output, name), bill); err != nil {
 			return err
 		}
-		result.Platforms = append(result.Platforms, madePlatform{platforms[i].String(), child.Digest.String(), name})
+		result.Platforms = append(result.Platforms, releasedPlatform{platforms[i].String(), child.Digest.String(), name})
 	}
 	layout := filepath.Join(m.work, "layout")
 	if err := image.Layout(layout, index, ref); err != nil {
 		return err
 	}
-	m.made.Images = append(m.made.Images, result)
+	m.contents.Images = append(m.contents.Images, result)
 	return image.Archive(layout, filepath.Join(m.output, result.File), m.tree.Time)
 }
 
 func (m *maker) makeChart(context.Context) error {
 	var a chartpkg.Annotations
-	for _, i := range m.made.Images {
+	for _, i := range m.contents.Images {
 		if i.Name == charts.Name {
 			a.Digest = i.Digest
 			a.Images = append(a.Images, chartpkg.Image{Name: i.Name, Image: fmt.Sprintf("%s/%s:%s@%s", m.registry, i.Name, m.tree.ImageTag(), i.Digest)})
@@ -279,7 +279,7 @@ func (m *maker) makeChart(context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.made.Chart = packed.Filename()
+	m.contents.Chart = packed.Filename()
 	if m.pgp != nil {
 		_, err = m.pgp.Sign(file)
 	}
@@ -288,7 +288,7 @@ func (m *maker) makeChart(context.Context) error {
 
 // makeManifest renders the packaged chart, which contains the image's digest.
 func (m *maker) makeManifest(ctx context.Context) error {
-	packed, err := helm.Load(filepath.Join(m.output, m.made.Chart), "") //nolint:contextcheck // a file
+	packed, err := helm.Load(filepath.Join(m.output, m.contents.Chart), "") //nolint:contextcheck // a file
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (m *maker) makeNotes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return writePublic(filepath.Join(m.output, "notes.md"), releaseNotes(&m.made, m.registry, section))
+	return writePublic(filepath.Join(m.output, "notes.md"), releaseNotes(&m.contents, m.registry, section))
 }
 
 func (m *maker) makeKrew(context.Context) error {

@@ -68,11 +68,11 @@ func newPublishCommand(s *settings) *cobra.Command {
 // publisher publishes one release.
 type publisher struct {
 	publishSettings
-	made *made
-	tree source.Tree
-	root string
-	key  *sign.Key
-	work string
+	contents *releaseContents
+	tree     source.Tree
+	root     string
+	key      *sign.Key
+	work     string
 }
 
 func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (err error) {
@@ -87,17 +87,17 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 		o.charts = o.registry + "/charts"
 	}
 	p := &publisher{publishSettings: o, root: s.root}
-	if p.made, err = readMade(o.dir); err != nil {
+	if p.contents, err = readContents(o.dir); err != nil {
 		return err
 	}
-	if p.made.Tag == "" {
+	if p.contents.Tag == "" {
 		return errors.New("this is a snapshot: run release make without --snapshot")
 	}
-	if p.tree, err = source.Read(ctx, s.root, p.made.Tag); err != nil {
+	if p.tree, err = source.Read(ctx, s.root, p.contents.Tag); err != nil {
 		return err
 	}
-	if p.tree.Revision != p.made.Commit {
-		return fmt.Errorf("the release was made of commit %.12s, but the tree is at %.12s", p.made.Commit, p.tree.Revision)
+	if p.tree.Revision != p.contents.Commit {
+		return fmt.Errorf("the release was built from commit %.12s, but the tree is at %.12s", p.contents.Commit, p.tree.Revision)
 	}
 	if p.key, err = o.open(); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (p *publisher) steps() []step {
 		signed = ", attach bills of materials and provenance, sign"
 	}
 	if p.registry != "" {
-		for _, i := range p.made.Images {
+		for _, i := range p.contents.Images {
 			steps = append(steps, step{
 				fmt.Sprintf("push %s/%s:%s@%s%s", p.registry, i.Name, p.tree.ImageTag(), i.Digest, signed),
 				func(ctx context.Context) error { return p.image(ctx, i) },
@@ -144,18 +144,18 @@ func (p *publisher) steps() []step {
 		if p.key != nil {
 			signed = ", attach provenance, sign"
 		}
-		steps = append(steps, step{fmt.Sprintf("push %s to oci://%s%s", p.made.Chart, p.charts, signed), p.chart})
+		steps = append(steps, step{fmt.Sprintf("push %s to oci://%s%s", p.contents.Chart, p.charts, signed), p.chart})
 	}
 	if p.site != "" {
 		steps = append(steps,
-			step{"copy the files to " + filepath.Join(p.site, "releases", p.made.Tag), p.files},
-			step{"add " + p.made.Chart + " to " + filepath.Join(p.site, "charts", "index.yaml"), p.repository},
+			step{"copy the files to " + filepath.Join(p.site, "releases", p.contents.Tag), p.files},
+			step{"add " + p.contents.Chart + " to " + filepath.Join(p.site, "charts", "index.yaml"), p.repository},
 		)
 	}
 	return steps
 }
 
-func (p *publisher) image(ctx context.Context, i madeImage) error {
+func (p *publisher) image(ctx context.Context, i releasedImage) error {
 	layout := filepath.Join(p.work, i.Name)
 	if err := os.Mkdir(layout, 0o700); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (p *publisher) image(ctx context.Context, i madeImage) error {
 		return err
 	}
 	if digest, err := index.Digest(); err != nil || digest.String() != i.Digest {
-		return errors.Join(fmt.Errorf("%s has digest %s, but the digest in %s is %s", i.File, digest, madeFile, i.Digest), err)
+		return errors.Join(fmt.Errorf("%s has digest %s, but the digest in %s is %s", i.File, digest, contentsFile, i.Digest), err)
 	}
 	tag, err := p.imageTag(i)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *publisher) chart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	artifact, err := chartpkg.Artifact(ctx, filepath.Join(p.dir, p.made.Chart), p.tree.Time)
+	artifact, err := chartpkg.Artifact(ctx, filepath.Join(p.dir, p.contents.Chart), p.tree.Time)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (p *publisher) chart(ctx context.Context) error {
 }
 
 func (p *publisher) files(context.Context) error {
-	for _, name := range p.made.files {
+	for _, name := range p.contents.files {
 		if err := publishFile(filepath.Join(p.dir, name), p.released()); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // releaseNotes returns the release notes in Markdown: changes, artefacts and how to verify them. section may be nil.
-func releaseNotes(m *made, registry string, section *notes.Section) []byte {
+func releaseNotes(m *releaseContents, registry string, section *notes.Section) []byte {
 	var out strings.Builder
 	tag := strings.ReplaceAll("v"+m.Version, "+", "_") // tags in registries cannot contain "+"
 	fmt.Fprintf(&out, "# csccm v%s\n\n", m.Version)

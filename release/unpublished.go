@@ -25,7 +25,7 @@ import (
 // before anything is published, so that a release is not published partly.
 func (p *publisher) unpublished(ctx context.Context) error {
 	if p.registry != "" {
-		for _, i := range p.made.Images {
+		for _, i := range p.contents.Images {
 			tag, err := p.imageTag(i)
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ func (p *publisher) unpublished(ctx context.Context) error {
 	if p.site == "" {
 		return nil
 	}
-	for _, file := range p.made.files {
+	for _, file := range p.contents.files {
 		if _, err := publishedFile(filepath.Join(p.dir, file), p.released()); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (p *publisher) unpublishedChart(ctx context.Context) error {
 	return attach.Unpublished(ctx, tag, digest.String())
 }
 
-func (p *publisher) imageTag(i madeImage) (name.Tag, error) {
+func (p *publisher) imageTag(i releasedImage) (name.Tag, error) {
 	tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), access.Names(p.plainHTTP)...)
 	if err != nil {
 		return tag, fmt.Errorf("--registry: want HOST/PATH, such as ghcr.io/csccm: %w", err)
@@ -75,7 +75,7 @@ func (p *publisher) imageTag(i madeImage) (name.Tag, error) {
 }
 
 func (p *publisher) chartTag() (name.Tag, error) {
-	chart := strings.TrimSuffix(p.made.Chart, "-"+p.made.Version+".tgz")
+	chart := strings.TrimSuffix(p.contents.Chart, "-"+p.contents.Version+".tgz")
 	tag, err := name.NewTag(p.charts+"/"+chart+":"+strings.ReplaceAll(p.tree.Version, "+", "_"), access.Names(p.plainHTTP)...)
 	if err != nil {
 		return tag, fmt.Errorf("--chart-registry: want HOST/PATH, such as ghcr.io/csccm/charts: %w", err)
@@ -84,12 +84,12 @@ func (p *publisher) chartTag() (name.Tag, error) {
 }
 
 // released returns the directory of the release's files in the web site.
-func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.made.Tag) }
+func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.contents.Tag) }
 
 // chartFiles returns the packaged chart and its provenance file, if there is one.
 func (p *publisher) chartFiles() []string {
-	files := []string{filepath.Join(p.dir, p.made.Chart)}
-	if slices.Contains(p.made.files, p.made.Chart+".prov") {
+	files := []string{filepath.Join(p.dir, p.contents.Chart)}
+	if slices.Contains(p.contents.files, p.contents.Chart+".prov") {
 		files = append(files, files[0]+".prov")
 	}
 	return files

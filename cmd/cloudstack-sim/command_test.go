@@ -65,7 +65,7 @@ func TestServer(t *testing.T) {
 	body, err = io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.JSONEq(t, `{"faults":[{"id":1,"fault":"listRegions:error:code=503","seen":0,"struck":0}]}`, string(body))
+	require.JSONEq(t, `{"faults":[{"id":1,"fault":"listRegions:error:code=503","seen":0,"hits":0}]}`, string(body))
 
 	cancel()
 	require.NoError(t, <-done)

@@ -128,7 +128,7 @@ func TestPageRuns(t *testing.T) {
 	require.Contains(t, script.String(), "createLoadBalancerRule")
 	out := runShell(t, script.String())
 	require.Equal(t, 1, strings.Count(out, `"jobstatus":2`), "the fault makes one job fail")
-	require.Contains(t, out, `"struck":1`)
+	require.Contains(t, out, `"hits":1`)
 }
 
 // TestPageListsEveryFault checks that docs/simulator.md and the help list every kind of fault.

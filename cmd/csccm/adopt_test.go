@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -35,17 +36,17 @@ func TestAdopt(t *testing.T) {
 
 	c = execute(t, append(base, "--yes", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r adoptResult
+	var r adopt.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, 1, r.Done)
 	require.False(t, r.DryRun)
 	require.Equal(t, adopt.Adopt, r.Items[0].Verdict)
 	require.NotContains(t, c.out+c.errOut, secretKey)
 
-	cs, err := cloudOfFile(file)
+	cs, err := cloud.OfFile(file)
 	require.NoError(t, err)
-	defer cs.close()
-	ips, err := cs.client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
+	defer cs.Close()
+	ips, err := cs.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
 	require.NoError(t, err)
 	require.Len(t, ips, 1)
 	require.Equal(t, plan.ManagedBy, ips[0].Tags[plan.TagAllocatedBy])

@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/inventory"
 )
@@ -36,7 +37,7 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 		Annotations: outputs("text", "json", "yaml"),
 	}
 	cmd.Flags().StringVar(&cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
-	cmd.Flags().StringVar(&release, "release", install.DefaultRelease, "name of csccm's Helm release")
+	cmd.Flags().StringVar(&release, "release", engine.DefaultRelease, "name of csccm's Helm release")
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runCKS(ctx, g, cloudConfig, release) })
 	return cmd
@@ -50,11 +51,11 @@ func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error 
 	var facts *cks.Facts
 	c, cs, err := g.connect(ctx, cloudConfig)
 	switch {
-	case errors.Is(err, errNoCredentials): // the report says so
+	case errors.Is(err, cloud.ErrNoCredentials): // the report says so
 		facts, err = cks.Gather(ctx, c, nil, nil, "", release)
 	case err == nil:
-		defer cs.close()
-		inv := inventory.New(cs.client, inventory.Options{ProjectID: cs.config.ProjectID, Zone: cs.config.Zone})
+		defer cs.Close()
+		inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
 		project, perr := inv.ProjectID(ctx)
 		if perr != nil {
 			return perr
@@ -63,7 +64,7 @@ func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error 
 		if verr != nil {
 			return verr
 		}
-		facts, err = cks.Gather(ctx, c, cs.client, vms, project, release)
+		facts, err = cks.Gather(ctx, c, cs.Client, vms, project, release)
 	}
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -154,7 +155,7 @@ func releaseNames(g *globals) cobra.CompletionFunc {
 	})
 }
 
-// takesFile tells whether a flag's value is a path.
+// takesFile reports whether a flag's value is a path.
 func takesFile(flag string) bool {
 	switch flag {
 	case "cloud-config", "cmk-config", "kubeconfig", "values", "chart", "file", "journal", "undo", "snapshot", "cache-dir",
@@ -213,8 +214,8 @@ func (f *installFlags) completeFromCloud(g *globals, list func(context.Context, 
 }
 
 func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *cloudstack.Client, end func(), err error) {
-	f.adminPasswordStdin = false
-	if err := f.secrets(g); err != nil {
+	f.AdminPasswordStdin = false
+	if err := f.read(g); err != nil {
 		return nil, nil, err
 	}
 	c := &f.options.Credentials
@@ -227,11 +228,11 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *clou
 		if err != nil {
 			return nil, nil, err
 		}
-		cs, err := cloudOfSecret(ctx, k)
+		cs, err := cloud.OfSecret(ctx, k)
 		if err != nil {
 			return nil, nil, err
 		}
-		return cs.client, cs.close, nil
+		return cs.Client, cs.Close, nil
 	}
 	config := cloudstack.DefaultConfig()
 	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify

@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
@@ -82,7 +83,7 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
 	flags.StringVar(&f.failOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
 	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	f.watch.add(cmd)
 	f.probe.add(cmd)
@@ -191,11 +192,10 @@ func openCodes(results []check.Result) string {
 // notInstalled says that what passed is not a working controller: there is none, and without credentials nothing of
 // CloudStack could be judged.
 func notInstalled(namespace string, skipped int) error {
-	return &remediedError{
+	return report.Remedied(
 		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf(
 			"the controller is not installed in namespace %s, and without credentials %s skipped", namespace, skippedChecks(skipped))},
-		"run csccm install; to check before that, give --phase preflight --cloud-config FILE",
-	}
+		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
 }
 
 func skippedChecks(n int) string {
@@ -210,7 +210,7 @@ func cutOff(ctx context.Context, unfinished, all int) error {
 // inTime says how a run that --timeout has ended would come to its end.
 func inTime(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errTimeout) {
-		return &remediedError{err, "raise --timeout; 0 means never"}
+		return report.Remedied(err, "raise --timeout; 0 means never")
 	}
 	return err
 }
@@ -278,16 +278,16 @@ func checkEnv(ctx context.Context, c *cluster.Cluster, release, cloudConfig stri
 		Cluster: c, Namespace: c.Namespace, Release: release,
 		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
 	}
-	cs, err := openCloud(ctx, c, cloudConfig)
+	cs, err := cloud.Of(ctx, c, cloudConfig)
 	if err == nil {
-		env.CloudStack, env.CloudConfig = cs.client, cs.config
-		return env, cs.close
+		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
+		return env, cs.Close
 	}
 	var unreachable *cluster.Error
 	switch {
 	case errors.As(err, &unreachable):
 		env.NoCloudStack = "the credentials could not be read: " + err.Error()
-	case errors.Is(err, errNoCredentials) && phase != check.PhaseInstalled:
+	case errors.Is(err, cloud.ErrNoCredentials) && phase != check.PhaseInstalled:
 		env.NoCloudStack = err.Error()
 	default:
 		env.CloudStackErr = err

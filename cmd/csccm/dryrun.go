@@ -5,12 +5,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // dryRun is the value of --dry-run, which means the same in every command that changes something.
@@ -32,11 +31,20 @@ const (
 objects of a chart to judge.`
 )
 
-// addDryRun adds --dry-run. Without a value it is client.
+// errDryYes: one of the two is a mistake.
+var errDryYes = usagef("--yes and --dry-run exclude each other")
+
+// addDryRun adds --dry-run, which without a value is client, and --plan.
 func addDryRun(cmd *cobra.Command, to *dryRun) {
 	flags := cmd.Flags()
 	flags.StringVar((*string)(to), "dry-run", "", dryRunUsage)
 	flags.Lookup("dry-run").NoOptDefVal = string(dryRunClient)
+	flags.BoolFunc("plan", "the same as --dry-run=client", func(value string) error {
+		if value == "true" && *to == dryRunOff {
+			*to = dryRunClient
+		}
+		return nil
+	})
 	completeFlag(cmd, "dry-run", fixedCompletion(string(dryRunClient), string(dryRunServer)))
 }
 
@@ -53,31 +61,7 @@ func (d dryRun) read() (dry, server bool, err error) {
 	return false, false, usagef("--dry-run=%s is not known; there are --dry-run=client and --dry-run=server, and --dry-run alone means client", string(d))
 }
 
-// readWith is read, and refuses --yes with a dry run: one of the two is a mistake.
-func (d dryRun) readWith(yes bool) (dry bool, err error) {
-	if dry, _, err = d.read(); err == nil && dry && yes {
-		err = usagef("--yes and --dry-run exclude each other")
-	}
-	return dry, err
-}
-
-// agreed asks before the first change. what says what the command would do, such as "taint 3 nodes". Where nobody can
-// be asked, without a terminal or with results for programs, --yes is missing: exit code 2.
+// agreed asks before the first change. what says what the command would do.
 func (g *globals) agreed(ctx context.Context, format, what string, q prompt.Question) error {
-	if g.yes {
-		return nil
-	}
-	if format != "text" || !g.interactive() {
-		why := "there is no terminal to ask on"
-		if g.interactive() {
-			why = "-o " + format + " does not ask"
-		}
-		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s, is not given, and %s", what, why), "add --yes to do it, or --dry-run to only look")
-	}
-	q.Flag = "--yes"
-	ok, err := g.prompter().Confirm(ctx, q)
-	if err == nil && !ok {
-		err = report.Declined("nothing has been changed")
-	}
-	return err
+	return (&engine.Env{Yes: g.yes, Output: format, Interactive: g.interactive(), Prompt: g.prompter()}).Agreed(ctx, what, q)
 }

@@ -29,7 +29,7 @@ type ended string
 
 func (e ended) Error() string { return string(e) }
 
-// Is tells what the context's own error would be.
+// Is reports what the context's own error would be.
 func (e ended) Is(target error) bool {
 	return e == errInterrupted && target == context.Canceled || e == errTimeout && target == context.DeadlineExceeded
 }
@@ -95,6 +95,8 @@ func remedyOf(cmd *cobra.Command, err error) string {
 	}
 	return fmt.Sprintf("see %s --help", cmd.CommandPath())
 }
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // silenceLibraryLogs keeps client-go's and Helm's own log lines off the
 // terminal: csccm says itself what matters.

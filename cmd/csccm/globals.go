@@ -102,7 +102,7 @@ func (g *globals) wantOutput(formats ...string) (string, error) {
 	return g.output, nil
 }
 
-// interactive tells whether the command may ask. Both ends must be a terminal:
+// interactive reports whether the command may ask. Both ends must be a terminal:
 // answers come from stdin, questions go to stderr.
 func (g *globals) interactive() bool {
 	return !g.nonInteractive && g.getenv("CI") == "" && isTerminal(g.in) && isTerminal(g.errOut)
@@ -156,9 +156,7 @@ func releaseHere(ctx context.Context, c *cluster.Cluster, release string) error 
 	if namespace == "" {
 		return nil
 	}
-	return &remediedError{
-		usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n " + namespace,
-	}
+	return report.Remedied(usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
 }
 
 func isTerminal(v any) bool {
@@ -174,7 +172,7 @@ func (g *globals) withTimeout(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, g.timeout, fmt.Errorf("%w after %s (--timeout)", errTimeout, g.timeout))
 }
 
-// waitedTooLong tells whether client-go gave a call up before its deadline, because its turn would come after that. The
+// waitedTooLong reports whether client-go gave a call up before its deadline, because its turn would come after that. The
 // limiter has no type for it.
 func waitedTooLong(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")

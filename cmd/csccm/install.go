@@ -16,6 +16,8 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -68,20 +70,25 @@ const strictTenancyUsage = "leave Services refused that the policy for tenants r
 
 // installFlags are the flags of install as typed.
 type installFlags struct {
+	install.Given
 	options install.Options
+	charts  chartFlags
+	dryRun  dryRun
+}
 
-	adminPasswordFile                   string
-	adminPasswordStdin                  bool
-	adminAPIKeyFile, adminSecretKeyFile string
-	apiKeyFile, secretKeyFile           string
-	cloudConfig                         string
-	cmk                                 cmkFlags
-	notes                               []string // about the keys that were read
-	interactive                         bool     // somebody can be asked
+// read reads passwords and keys.
+func (f *installFlags) read(g *globals) error {
+	f.In, f.Getenv, f.Interactive = g.in, g.getenv, g.interactive()
+	return f.Read(&f.options)
+}
 
-	charts chartFlags
-	dryRun dryRun
-	plan   bool
+// readSecrets reads passwords and keys, and says what an operator should know about them.
+func (f *installFlags) readSecrets(g *globals) error {
+	if err := f.read(g); err != nil {
+		return err
+	}
+	f.Warn(g.errOut)
+	return nil
 }
 
 func newInstallCommand(g *globals) *cobra.Command {
@@ -114,11 +121,20 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
 	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
 	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of the administrator's domain, for example ROOT/k8s (default ROOT)")
-	flags.StringVar(&f.adminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
-	flags.BoolVar(&f.adminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
-	flags.StringVar(&f.adminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
-	flags.StringVar(&f.adminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
+	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
+	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
+	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
+	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
 	flags.BoolVar(&c.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
+}
+
+// addAdminCMK are the flags that take the administrator's login from cmk.
+func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
+	flags.StringVar(&f.CMKConfig, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
+	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
@@ -135,11 +151,14 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
 	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
-	flags.StringVar(&f.apiKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
-	flags.StringVar(&f.secretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
-	flags.StringVar(&f.cloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
+	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
+	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
+	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
 	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, fromPredecessorUsage)
-	f.cmk.add(cmd)
+	f.addAdminCMK(cmd)
+	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "take the controller's keys from a profile of cmk; without a name the current one")
+	flags.Lookup("cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	completeFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
 	flags.StringVar(&o.Project, "project", "", "name or id of the project that owns the cluster's VMs")
@@ -147,7 +166,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
-	flags.StringVar(&o.Release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&o.Release, "release", engine.DefaultRelease, "name of the Helm release")
 	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
@@ -156,7 +175,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	flags.StringSliceVar(&o.Accept, "accept", nil, "where another provider is replaced: agree to the changes of this Service (namespace/name, or all)")
-	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep what stands of this Service by an annotation (namespace/name, or all)")
+	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep the current state of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the replaced controller in the cluster, with no Pods")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
@@ -164,7 +183,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 	flags.StringVar(&o.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
 	addDryRun(cmd, &f.dryRun)
-	flags.BoolVar(&f.plan, "plan", false, "the same as --dry-run=client")
 
 	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -181,7 +199,6 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if o.DryRun, o.DryRunServer, err = f.dryRun.read(); err != nil {
 		return err
 	}
-	o.DryRun = o.DryRun || f.plan
 	o.Journal = journalPath(g, o.Journal, install.Command)
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
@@ -195,134 +212,21 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
 		return usagef("--skip-check: %w", err)
 	}
-	if err := consentNames(o.Accept, o.Pin); err != nil {
+	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
 	if o.SnapshotDir == "" {
 		o.SnapshotDir = stateDir(g.getenv)
 	}
-	if err := f.secrets(g); err != nil {
+	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	f.warn(g)
-	if err := f.unverified(ctx, g); err != nil {
+	if err := f.Unverified(ctx, &o.Credentials, g.prompter()); err != nil {
 		return err
 	}
 	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
 	o.Chart, o.Values, err = f.charts.load(ctx)
 	return err
-}
-
-// secrets reads passwords and keys; none of them comes from argv.
-func (f *installFlags) secrets(g *globals) error {
-	c := &f.options.Credentials
-	if f.adminPasswordFile != "" && f.adminPasswordStdin {
-		return usagef("--admin-password-file and --admin-password-stdin are both given; give one")
-	}
-	if f.cloudConfig != "" && (f.apiKeyFile != "" || f.secretKeyFile != "") {
-		return usagef("--cloud-config and key files are both given; give one")
-	}
-	if err := f.cmk.read(g, c); err != nil {
-		return err
-	}
-	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || f.adminAPIKeyFile != "" || f.adminSecretKeyFile != ""
-	existing := c.Keys.APIKey != "" || f.cloudConfig != "" || f.apiKeyFile != "" || f.secretKeyFile != ""
-	if admin && existing {
-		return usagef("credentials of an administrator and keys of the controller are both given; give one")
-	}
-	if c.FromPredecessor && (admin || existing) {
-		return usagef("--from-predecessor and other credentials are both given; give one")
-	}
-	var err error
-	if f.adminPasswordFile != "" {
-		if c.AdminPassword, err = credentials.ReadSecretFile("--admin-password-file", f.adminPasswordFile); err != nil {
-			return err
-		}
-		c.Origin = append(c.Origin, "--admin-password-file", f.adminPasswordFile)
-	}
-	for _, file := range []struct {
-		flag, path string
-		to         *string
-	}{
-		{"--admin-api-key-file", f.adminAPIKeyFile, &c.AdminKeys.APIKey},
-		{"--admin-secret-key-file", f.adminSecretKeyFile, &c.AdminKeys.SecretKey},
-		{"--api-key-file", f.apiKeyFile, &c.Keys.APIKey},
-		{"--secret-key-file", f.secretKeyFile, &c.Keys.SecretKey},
-	} {
-		if file.path == "" {
-			continue
-		}
-		var note string
-		if *file.to, note, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
-			return err
-		}
-		f.note(note)
-		c.Origin = append(c.Origin, file.flag, file.path)
-	}
-	switch {
-	case f.adminPasswordStdin && !g.interactive():
-		if c.AdminPassword, err = credentials.ReadSecretFrom("--admin-password-stdin", g.in); err != nil {
-			return err
-		}
-		c.Origin = append(c.Origin, "--admin-password-stdin")
-	case c.AdminPassword == "" && c.AdminUser != "":
-		c.AdminPassword = g.getenv("CSCCM_ADMIN_PASSWORD")
-	}
-	if f.cloudConfig != "" {
-		return f.readCloudConfig()
-	}
-	if !admin && !c.FromPredecessor {
-		f.keyFromEnv(g, "CLOUDSTACK_API_KEY", &c.Keys.APIKey)
-		f.keyFromEnv(g, "CLOUDSTACK_SECRET_KEY", &c.Keys.SecretKey)
-	}
-	return nil
-}
-
-// keyFromEnv reads a key that no flag has given.
-func (f *installFlags) keyFromEnv(g *globals, name string, to *string) {
-	if *to != "" {
-		return
-	}
-	var note string
-	*to, note = credentials.TrimKey(name, g.getenv(name))
-	f.note(note)
-}
-
-// note keeps a hint about the input until it is known that the command runs: completion reads secrets too.
-func (f *installFlags) note(text string) {
-	if text != "" {
-		f.notes = append(f.notes, text)
-	}
-}
-
-// readCloudConfig takes a cloud-config's settings; flags go over them.
-func (f *installFlags) readCloudConfig() error {
-	file, err := os.Open(f.cloudConfig)
-	if err != nil {
-		return &remediedError{usagef("--cloud-config: %w", err), "name a file that exists and that you may read"}
-	}
-	defer file.Close() //nolint:errcheck // read only
-	cfg, err := cloudstack.ParseConfig(file)
-	if err != nil {
-		return &remediedError{usagef("--cloud-config %s: %w", f.cloudConfig, err), "correct the file; README.md shows one"}
-	}
-	o := &f.options
-	c := &o.Credentials
-	c.Keys.APIKey, c.Keys.SecretKey = cfg.APIKey, cfg.SecretKey
-	c.Origin = []string{"--cloud-config", f.cloudConfig}
-	c.SSLNoVerify = c.SSLNoVerify || cfg.SSLNoVerify
-	for _, s := range []struct {
-		to   *string
-		from string
-	}{
-		{&c.APIURL, cfg.APIURL}, {&c.CAFile, cfg.CAFile}, {&o.Project, cfg.ProjectID},
-		{&o.Zone, cfg.Zone}, {&o.Region, cfg.Region}, {&o.ClusterID, cfg.ClusterID},
-	} {
-		if *s.to == "" {
-			*s.to = s.from
-		}
-	}
-	return nil
 }
 
 func (f *installFlags) run(ctx context.Context, g *globals) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -54,7 +55,7 @@ func TestMigrateRules(t *testing.T) {
 	// A second run finds nothing to do.
 	c = execute(t, append(base, "--yes", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r migrateResult
+	var r migrate.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Empty(t, r.Steps)
 	require.Len(t, r.Rules, 2)
@@ -108,7 +109,7 @@ func TestMigrateRulesDeletesOrphans(t *testing.T) {
 	require.Contains(t, c.out, "delete (orphan)")
 	require.Regexp(t, `! address 203\.0\.113\.20 has no load balancer rule any more and stays acquired: release it in\s+CloudStack \(id \S+\)`, c.out)
 	c = execute(t, append(base, "--dry-run", "--delete-orphans", "-o", "json")...)
-	var r migrateResult
+	var r migrate.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.EqualValues(t, "delete", r.Rules[0].Action)
 	require.EqualValues(t, "orphan", r.Rules[0].Verdict)
@@ -131,7 +132,7 @@ func TestMigrateRulesWithoutTheService(t *testing.T) {
 
 	c = execute(t, append(base, "--lb", oldLB, "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r migrateResult
+	var r migrate.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.False(t, r.DryRun)
 	require.Equal(t, 2, r.Done)

@@ -55,7 +55,7 @@ no cluster. Logins are those of docker login and of helm registry login.`,
 		o.Progress = g.told()
 		items := mirror.Images(release)
 		if err := mirror.Save(ctx, from, items, args[0], o); err != nil {
-			return &remediedError{err, mirrorRemedy}
+			return report.Remedied(err, mirrorRemedy)
 		}
 		for i := range items {
 			items[i] = strings.TrimSuffix(from, "/") + "/" + items[i]
@@ -93,7 +93,7 @@ helm registry login.`,
 		o.Progress = g.told()
 		loaded, err := mirror.Load(ctx, args[0], args[1], o)
 		if err != nil {
-			return &remediedError{err, mirrorRemedy}
+			return report.Remedied(err, mirrorRemedy)
 		}
 		return g.carried(format, carried{1, args[0], loaded})
 	})

@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/provider"
@@ -68,7 +69,7 @@ Exit codes, the same in every format and other than those of the other commands:
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release whose settings count")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release whose settings count")
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return planError(flagError(cmd, err)) })
 	cmd.RunE = g.runE(func(ctx context.Context, args []string) error { return planError(runPlan(ctx, g, f, args)) })
@@ -81,7 +82,7 @@ func planError(err error) error {
 	if exitCode(err) != exitToDo || errors.As(err, &said) {
 		return err
 	}
-	return &remediedError{&report.ExitError{Code: report.ExitFailure, Err: err}, cmp.Or(remedyOf(nil, err), "see csccm plan --help")}
+	return &report.Error{Err: err, Fix: cmp.Or(remedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
 }
 
 func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) error {
@@ -97,7 +98,7 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	if err != nil {
 		return err
 	}
-	defer cs.close()
+	defer cs.Close()
 	r, err := makePlan(ctx, g, f, c, cs, services)
 	if err != nil {
 		return c.Explain(err)
@@ -108,23 +109,23 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	switch {
 	case r.Summary.Failed > 0:
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
-		return &remediedError{err, remedyOf(nil, r.Cause())}
+		return report.Remedied(err, remedyOf(nil, r.Cause()))
 	case r.ToDo():
 		return &report.ExitError{Code: exitToDo}
 	}
 	return nil
 }
 
-func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud, services plan.Selection) (*plan.Report, error) {
+func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
 	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, f.release)
 	if err != nil {
 		return nil, err
 	}
-	id := cluster.Identity{Flag: cmp.Or(f.clusterID, options.ClusterID), Config: cs.config.ClusterID, Name: options.ClusterName}
+	id := cluster.Identity{Flag: cmp.Or(f.clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
 	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
 		return nil, err
 	}
-	previewer, err := provider.NewPreviewer(ctx, cs.config, options, cs.client, c.Kube)
+	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
 	if err != nil {
 		return nil, err
 	}

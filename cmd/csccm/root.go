@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -129,7 +130,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // a letter is near to everything
 		return usage
 	}
-	return &remediedError{usage, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath())}
+	return report.Remedied(usage, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
 const outputsAnnotation = "csccm.io/outputs"

@@ -10,15 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/cloud/login"
 	"github.com/csccm/csccm/installer/commands/rotate"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
 func newRotateKeysCommand(g *globals) *cobra.Command {
-	f, admin, o := &operationFlags{}, &installFlags{}, rotate.Options{}
+	f, admin, o := &changeFlags{}, &installFlags{}, rotate.Options{}
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give the controller new API keys, without a moment without",
@@ -53,11 +51,9 @@ restarted, one Pod at a time.` + serverIsClient,
 			g.timeout = 30 * time.Minute // two rollouts, and a person who thinks
 		}
 		return g.runE(func(ctx context.Context, _ []string) error {
-			if err := admin.secrets(g); err != nil {
+			if err := admin.readSecrets(g); err != nil {
 				return err
 			}
-			admin.warn(g)
-			admin.interactive = g.interactive()
 			e, err := f.env(ctx, g, rotate.Command)
 			if err != nil {
 				return err
@@ -66,7 +62,7 @@ restarted, one Pod at a time.` + serverIsClient,
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
 			o.Connect = func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) }
 			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
-				session, end, err := admin.session(ctx, e, cfg)
+				session, end, err := admin.Session(ctx, e, &admin.options.Credentials, cfg)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -76,55 +72,4 @@ restarted, one Pod at a time.` + serverIsClient,
 		})(cmd, args)
 	}
 	return cmd
-}
-
-// addAdminCMK are the flags that take the administrator's login from cmk.
-func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.cmk.admin, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
-	flags.StringVar(&f.cmk.config, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
-	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
-	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
-}
-
-// session logs the administrator in, after asking for what is missing.
-func (f *installFlags) session(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
-	c := &f.options.Credentials
-	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
-		return nil, nil, err
-	}
-	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	if (cfg.APIKey == "") != (cfg.SecretKey == "") {
-		return nil, nil, usagef("only one of --admin-api-key-file and --admin-secret-key-file is given; give both")
-	}
-	var client *cloudstack.Client
-	open := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
-		var err error
-		if cfg.APIKey != "" {
-			client, err = cloudstack.NewClient(cfg)
-		} else {
-			client, err = cloudstack.Login(ctx, cfg, user, password, domain)
-		}
-		return client, err
-	}
-	if cfg.APIKey != "" {
-		if _, err := open(ctx, "", "", ""); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		l := &login.Login{
-			Prompt: e.Prompt, Progress: e.Progress, Again: f.interactive, APIURL: cfg.APIURL,
-			User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: open,
-		}
-		err := l.Run(ctx)
-		c.AdminPassword = "" // not needed again
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	return client, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = client.Logout(ctx) // the session ends by itself otherwise
-	}, nil
 }

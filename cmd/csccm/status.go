@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -54,7 +54,7 @@ and --fail-on=warning is given, 124 --wait has waited in vain.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.failOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	f.watch.add(cmd)
 	completeFlag(cmd, "fail-on", fixedCompletion("error", "warning"))

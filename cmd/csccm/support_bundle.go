@@ -5,18 +5,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/bundle"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
@@ -54,7 +50,7 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
 	flags.BoolVar(&f.keepNames, "keep-names", false, "leave names and addresses as they are")
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	return cmd
@@ -69,7 +65,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return usagef("--file - puts the archive on stdout: not with -o")
 	}
 	if f.file != "" && f.file != "-" {
-		if err := newFile(f.file); err != nil {
+		if err := bundle.NewFile(f.file); err != nil {
 			return err
 		}
 	}
@@ -97,7 +93,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if f.file == "" {
 		f.file = bundle.Folder(facts.At) + ".tar.gz"
 	}
-	if err := writeNew(f.file, pack); err != nil {
+	if err := bundle.WriteNew(f.file, pack); err != nil {
 		return err
 	}
 	if format != "text" {
@@ -111,46 +107,4 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
 		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
-}
-
-const otherFile = "name a file in a folder that takes it with --file"
-
-// newFile tells before all the checks what would keep a file from being made after them.
-func newFile(path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fileExists(path)
-	}
-	folder, err := os.Stat(filepath.Dir(path))
-	if err == nil && !folder.IsDir() {
-		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
-	}
-	if err != nil {
-		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
-	}
-	return nil
-}
-
-func fileExists(path string) error {
-	return &remediedError{usagef("--file %s exists already; it is not overwritten", path), "name another file with --file"}
-}
-
-// writeNew makes a file that nobody else reads; it is whole or not there, and replaces none.
-func writeNew(path string, write func(io.Writer) error) (err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
-	if errors.Is(err, os.ErrExist) {
-		return fileExists(path)
-	}
-	if err != nil {
-		return &remediedError{fmt.Errorf("--file: %w", err), otherFile}
-	}
-	defer func() {
-		if cerr := file.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			_ = os.Remove(path)
-			err = &remediedError{fmt.Errorf("--file %s: %w; nothing is left of it", path, err), otherFile}
-		}
-	}()
-	return write(file)
 }

@@ -63,10 +63,10 @@ func TestTakeoverPlans(t *testing.T) {
 	}
 	c := execute(t, append(base, "--dry-run", "--accept", "all", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r takeoverResult
+	var r takeover.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, takeover.OursFirst, r.Order)
-	require.Equal(t, takeoverPlanned, r.State)
+	require.Equal(t, takeover.StatePlanned, r.State)
 	require.Len(t, r.Services, 6)
 	require.Equal(t, map[string]string{"instanceTypeFormat": "upstream"}, r.Values)
 	requireSameYAML(t, c.out, append(base, "--dry-run", "--accept", "all"))
@@ -110,7 +110,7 @@ func TestTakeoverShowsThePolicy(t *testing.T) {
 	require.Contains(t, c.out, "The policy for tenants (chart value tenancy) refuses what Services use now:\n! default/documented: ")
 	require.Contains(t, c.out, "Chart values that keep them, to be set before:\ntenancy:\n  annotations:\n    proxy-protocol:\n      allow:\n      - default\n")
 	c = execute(t, append(base, "-o", "json")...)
-	var r takeoverResult
+	var r takeover.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r), c.errOut)
 	require.Contains(t, r.Tenants.Kept(), "default/documented")
 }
@@ -171,9 +171,9 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	a.set("/apis/apps/v1/deployments", deployments(0))
 	c = execute(t, append(base, "--dry-run", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r undoneTakeover
+	var r takeover.UndoResult
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
-	require.Equal(t, takeoverPlanned, r.State)
+	require.Equal(t, takeover.StatePlanned, r.State)
 	require.Equal(t, []string{"Deployment kube-system/ours"}, r.Ours)
 	require.Len(t, r.Predecessors, 1)
 	require.EqualValues(t, 2, r.Predecessors[0].Wanted)

@@ -7,15 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/commands/images"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
@@ -29,7 +26,7 @@ type renderFlags struct {
 
 func (f *renderFlags) add(cmd *cobra.Command) {
 	f.chartFlags.add(cmd.Flags())
-	cmd.Flags().StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	cmd.Flags().StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	f.kube.add(cmd)
 }
 
@@ -113,20 +110,12 @@ save and load carry a whole release to a site without internet, signatures inclu
 			return err
 		}
 		if format == "text" {
-			_, err = io.WriteString(g.out, imageLines(list))
+			_, err = io.WriteString(g.out, images.Lines(list))
 			return err
 		}
 		return report.Encode(g.out, format, imageList{1, chart.Version(), chart.AppVersion(), list})
 	})
 	return cmd
-}
-
-func imageLines(list []images.Image) string {
-	var b strings.Builder
-	for i := range list {
-		b.WriteString(strings.TrimSpace(list[i].Image+" "+list[i].Mirror) + "\n")
-	}
-	return b.String()
 }
 
 func newChartCommand(g *globals) *cobra.Command {
@@ -138,14 +127,6 @@ func newChartCommand(g *globals) *cobra.Command {
 	}
 	cmd.AddCommand(newChartSaveCommand(g))
 	return cmd
-}
-
-// savedChart is what csccm chart save says.
-type savedChart struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Chart         string `json:"chart"`            // file
-	Images        string `json:"images"`           // file with the list of images
-	Values        string `json:"values,omitempty"` // file with the values for the mirror
 }
 
 func newChartSaveCommand(g *globals) *cobra.Command {
@@ -186,7 +167,7 @@ same bytes each time. It needs no cluster.`,
 		if err != nil {
 			return err
 		}
-		saved, err := saveChart(dir, chart, manifest, mirror)
+		saved, err := images.SaveChart(dir, chart, manifest, mirror)
 		if err != nil {
 			return err
 		}
@@ -197,35 +178,4 @@ same bytes each time. It needs no cluster.`,
 		return err
 	})
 	return cmd
-}
-
-func saveChart(dir string, chart *helm.Chart, manifest, mirror string) (*savedChart, error) {
-	list, err := images.List(manifest, mirror)
-	if err != nil {
-		return nil, err
-	}
-	out := &savedChart{SchemaVersion: 1, Images: filepath.Join(dir, "images.txt")}
-	unwritable := func(err error) error {
-		if err == nil {
-			return nil
-		}
-		return &remediedError{err, "name a folder that can be made and written to"}
-	}
-	if out.Chart, err = chart.Save(dir); err != nil {
-		return nil, unwritable(err)
-	}
-	if err := os.WriteFile(out.Images, []byte(imageLines(list)), 0o644); err != nil { //nolint:gosec // a public list
-		return nil, unwritable(err)
-	}
-	if mirror == "" || len(list) == 0 {
-		return out, nil
-	}
-	repository, _, _ := strings.Cut(list[0].Mirror, "@")
-	repository = strings.TrimSuffix(repository, ":"+list[0].Tag)
-	values, err := yaml.Marshal(map[string]any{"image": map[string]any{"repository": repository}})
-	if err != nil {
-		return nil, err
-	}
-	out.Values = filepath.Join(dir, "values-mirror.yaml")
-	return out, unwritable(os.WriteFile(out.Values, values, 0o644)) //nolint:gosec // a public list
 }

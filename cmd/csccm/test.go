@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -52,7 +52,7 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsCl
 		Annotations: outputs("text", "json", "yaml"),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.release, "release", install.DefaultRelease, "name of the Helm release")
+	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.options.Namespace, "in", "", "namespace of Service and Pods, which must exist (default a new one, which is removed)")
 	flags.StringVar(&f.options.Image, "image", "", "image with the controller's program (default that of the controller)")
 	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
@@ -69,7 +69,10 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	dry, err := f.dryRun.readWith(g.yes)
+	dry, _, err := f.dryRun.read()
+	if err == nil && dry && g.yes {
+		err = errDryYes
+	}
 	if err != nil {
 		return err
 	}

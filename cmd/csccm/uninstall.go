@@ -14,7 +14,7 @@ import (
 )
 
 func newUninstallCommand(g *globals) *cobra.Command {
-	f, login, o := &operationFlags{}, &installFlags{}, uninstall.Options{}
+	f, login, o := &changeFlags{}, &installFlags{}, uninstall.Options{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out of the cluster, and say what stays",
@@ -55,10 +55,9 @@ the user the Secret that holds its keys.` + serverIsClient,
 			return err
 		}
 		if o.DeleteUser {
-			if err := login.secrets(g); err != nil {
+			if err := login.readSecrets(g); err != nil {
 				return err
 			}
-			login.warn(g)
 		}
 		e, err := f.env(ctx, g, cmd.Name())
 		if err != nil {
@@ -66,7 +65,7 @@ the user the Secret that holds its keys.` + serverIsClient,
 		}
 		defer e.Progress.Close()
 		o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (credentials.Remover, func(), error) {
-			admin, end, err := login.session(ctx, e, cfg)
+			admin, end, err := login.Session(ctx, e, &login.options.Credentials, cfg)
 			if err != nil {
 				return nil, nil, err
 			}

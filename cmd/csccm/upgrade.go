@@ -15,7 +15,7 @@ import (
 )
 
 func newUpgradeCommand(g *globals) *cobra.Command {
-	f, charts, o := &operationFlags{}, &chartFlags{}, upgrade.Options{}
+	f, charts, o := &changeFlags{}, &chartFlags{}, upgrade.Options{}
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Bring the controller to the version of this csccm, or of another chart",
@@ -41,7 +41,7 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
 	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
-		_, _, _, err := f.read(g) // before a chart is asked for in the network
+		_, _, err := f.begin(g, cmd.Name()) // before a chart is asked for in the network
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 }
 
 func newRollbackCommand(g *globals) *cobra.Command {
-	f := &operationFlags{}
+	f := &changeFlags{}
 	cmd := &cobra.Command{
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
@@ -112,7 +112,7 @@ func revisionOf(args []string) (int, error) {
 	return 0, usagef("rollback takes one revision, a number from 1")
 }
 
-func completeRevisions(g *globals, f *operationFlags) cobra.CompletionFunc {
+func completeRevisions(g *globals, f *changeFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()

@@ -135,7 +135,7 @@ func verdict(err error) error {
 		errors.Is(err, verify.ErrVersion) || errors.Is(err, verify.ErrUnsigned) {
 		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
 	}
-	return &remediedError{err, "check the name of the file or the image, the registry, and the login (docker login)"}
+	return report.Remedied(err, "check the name of the file or the image, the registry, and the login (docker login)")
 }
 
 func (g *globals) imageText(reports []*verify.ImageReport) error {

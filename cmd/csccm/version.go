@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/version"
@@ -54,7 +54,7 @@ type chartRelease struct {
 
 func newVersionCommand(g *globals) *cobra.Command {
 	var clientOnly bool
-	release := install.DefaultRelease
+	release := engine.DefaultRelease
 	cmd := &cobra.Command{
 		Use:         "version",
 		Short:       "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",

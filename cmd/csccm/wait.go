@@ -69,6 +69,6 @@ func (g *globals) wait(ctx context.Context, f watchFlags, look round) error {
 		if _, err := g.out.Write(last.Bytes()); err != nil {
 			return err
 		}
-		return &remediedError{fmt.Errorf("%w after %s (--wait): %s", errTimeout, f.wait, said), "correct what the report says, or give --wait more time"}
+		return report.Remedied(fmt.Errorf("%w after %s (--wait): %s", errTimeout, f.wait, said), "correct what the report says, or give --wait more time")
 	}
 }

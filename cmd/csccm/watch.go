@@ -54,7 +54,7 @@ func (f *watchFlags) validate() error {
 	return nil
 }
 
-// clearScreen moves to the top and removes what stands below.
+// clearScreen moves to the top and removes what is below.
 const clearScreen = "\x1b[H\x1b[2J"
 
 // watch draws round after round until ctx ends, whose cause it returns. A terminal shows the newest

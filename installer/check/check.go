@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Severity is what it means when a check does not pass.
+// Severity says how bad it is when a check does not pass.
 type Severity string
 
 // Severities, from the worst.
@@ -70,7 +70,7 @@ type Check struct {
 	Run func(ctx context.Context, env *Env) Finding
 }
 
-// Env is what checks work with. The caller fills the exported fields.
+// Env is the environment of checks. The caller sets the exported fields.
 type Env struct {
 	Cluster *cluster.Cluster
 	// CloudStack is nil where no credentials are known; NoCloudStack says why. CloudStackErr is set

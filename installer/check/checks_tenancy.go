@@ -71,7 +71,7 @@ func tenancyChecks() []Check {
 	}
 }
 
-// policyAddresses is what the rules of the policy about addresses are judged by; without CloudStack nothing is known.
+// policyAddresses returns the addresses that the policy is applied to; none without CloudStack.
 func (e *Env) policyAddresses(ctx context.Context, services []corev1.Service) map[string]tenants.Address {
 	if e.CloudStack == nil {
 		return nil

@@ -28,7 +28,7 @@ func newFact[T any](run context.Context, noun string, read func(ctx context.Cont
 	return f
 }
 
-// get gives the value, reading it if nobody did. Reading goes on under the context of the
+// get returns the value, and reads it if no check has yet. Reading goes on under the context of the
 // whole run when the check that asked first has run out of time: others wait for it too.
 // Its errors name the fact; those of a fact made of others name the one that failed.
 func (f *fact[T]) get(ctx context.Context) (T, error) {
@@ -68,7 +68,7 @@ func (f *fact[T]) known() bool {
 	}
 }
 
-// peek gives the value if it has been read, and the zero value otherwise.
+// peek returns the value if it has been read, and the zero value otherwise.
 func (f *fact[T]) peek() T {
 	if f.known() {
 		return f.value

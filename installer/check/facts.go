@@ -21,7 +21,7 @@ import (
 // DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
 const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
-// facts are all that checks decide by, each read at most once.
+// facts are all facts that checks decide by, each read at most once.
 type facts struct {
 	phase Phase
 	owner atomic.Pointer[Owner] // nil where the server does not say

@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// errNoCloudStack is what facts of CloudStack give without credentials; checks that need one of
+// errNoCloudStack is the error of facts of CloudStack without credentials; checks that need one of
 // them also need CS-001, which says it properly.
 var errNoCloudStack = errors.New("no CloudStack credentials")
 

@@ -22,7 +22,7 @@ var inDocs = strings.NewReplacer(
 // ownCommand finds a command line of csccm in a remedy.
 var ownCommand = regexp.MustCompile("`csccm ([a-z-]+)([^`]*)`")
 
-// withFlags gives a command line the flags that name the controller: a copy of it then works on the right one.
+// withFlags adds the flags that name the controller to a command line, so that it can be copied.
 func (e *Env) withFlags(line string) string {
 	m := ownCommand.FindStringSubmatch(line)
 	out := "csccm " + m[1]
@@ -38,7 +38,7 @@ func (e *Env) withFlags(line string) string {
 // defaultRelease is the name of the Helm release where no --release is given.
 const defaultRelease = "cloudstack-ccm"
 
-// fill puts the names of a run into a remedy.
+// fill replaces the placeholders of a remedy by names of the run.
 func (e *Env) fill(remedy string, objects []Object) string {
 	remedy = ownCommand.ReplaceAllStringFunc(remedy, e.withFlags)
 	if !strings.Contains(remedy, "{") {
@@ -61,7 +61,7 @@ func (e *Env) fill(remedy string, objects []Object) string {
 	).Replace(remedy)
 }
 
-// first is how the first object of some kinds is written.
+// first returns the text of the first object of some kinds.
 func first(objects []Object, write func(Object) string, kinds ...string) string {
 	i := slices.IndexFunc(objects, func(o Object) bool { return slices.Contains(kinds, o.Kind) })
 	if i < 0 {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine holds what the commands share that change an installed
-// controller: connections, questions, the journal, dry runs.
+// Package engine runs the commands that change something. A command makes a plan, which decides, and steps, which act;
+// the engine shows, asks, records, stops and reports in the same way for all of them.
 package engine
 
 import (
@@ -16,13 +16,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rollout"
 )
+
+// DefaultRelease is the name of the Helm release.
+const DefaultRelease = "cloudstack-ccm"
 
 // Helm is what these commands ask of Helm. *helm.Client has it.
 type Helm interface {
@@ -43,6 +45,10 @@ type Env struct {
 	Out      io.Writer // results
 	ErrOut   io.Writer // plan before a confirmation
 	Clock    clock.WithTicker
+	// Interactive: somebody is at the terminal and can choose.
+	Interactive bool
+	// Style is how to draw on Out or ErrOut; nil for plainly.
+	Style func(io.Writer) report.Style
 
 	Release        string // name of the Helm release
 	Yes            bool
@@ -59,8 +65,16 @@ type Env struct {
 	Scrub func(string) string
 }
 
-// Structured tells whether results are for programs.
+// Structured reports whether results are for programs.
 func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
+
+// StyleOf returns how to draw on w.
+func (e *Env) StyleOf(w io.Writer) report.Style {
+	if e.Style == nil {
+		return report.Style{}
+	}
+	return e.Style(w)
+}
 
 // Deployed reads the release; there must be one.
 func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
@@ -70,21 +84,6 @@ func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
 			"name it with --release and --namespace, or run csccm install")
 	}
 	return r, e.Cluster.Explain(err)
-}
-
-// Agreed asks; a no is an error.
-func (e *Env) Agreed(ctx context.Context, question string) error {
-	if e.Yes {
-		return nil
-	}
-	ok, err := e.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return report.Declined("nothing was changed")
-	}
-	return nil
 }
 
 // Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, the two
@@ -113,72 +112,4 @@ func (e *Env) Rollout(ctx context.Context) error {
 		PodLogs: e.PodLogs, Scrub: e.Scrub,
 	}
 	return w.Wait(ctx)
-}
-
-// Step is a part of a run that the journal knows. Do gets a function that
-// notes what was changed.
-type Step struct {
-	Name string
-	Do   func(ctx context.Context, note func(format string, args ...any)) error
-}
-
-// Run carries steps out with an entry in the journal before and after each. ^C
-// ends the run between two steps.
-func (e *Env) Run(ctx context.Context, command string, steps []Step) (err error) {
-	j, err := journal.Open(journal.Options{
-		Path: e.Journal, Kube: e.Cluster.Kube, Namespace: e.Cluster.Namespace, Clock: e.Clock, Command: command,
-		Scrub: e.Scrub, Warn: e.Progress.Warn,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { j.Close(ctx, err) }()
-	j.Publish(ctx)
-	for _, s := range steps {
-		if ctx.Err() != nil {
-			return &StoppedError{Step: s.Name, Journal: e.Journal, Cause: context.Cause(ctx)}
-		}
-		if err := j.Begin(ctx, s.Name); err != nil {
-			return err
-		}
-		var notes []string
-		err := s.Do(ctx, func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) })
-		j.Finish(ctx, s.Name, err, notes...)
-		if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
-			return &StoppedError{Step: s.Name, Journal: e.Journal, Cause: context.Cause(ctx)}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Shielded runs do to its end although ctx is cancelled meanwhile; it has its own time limit.
-func Shielded(ctx context.Context, do func(context.Context) error) error {
-	const limit = 3 * time.Minute
-	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	defer cancel()
-	return do(sctx)
-}
-
-// StoppedError is a run that ended before its time.
-type StoppedError struct {
-	Step, Journal string
-	Cause         error
-}
-
-func (e *StoppedError) Error() string {
-	return fmt.Sprintf("stopped before the end of step %q: %v", e.Step, e.Cause)
-}
-
-func (e *StoppedError) Unwrap() error { return e.Cause }
-
-// Remedy says how to go on.
-func (e *StoppedError) Remedy() string {
-	s := "run the same command again: it continues where it stopped"
-	if e.Journal != "" {
-		s += "; what was done is in " + e.Journal
-	}
-	return s
 }

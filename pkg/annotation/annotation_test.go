@@ -5,6 +5,7 @@ package annotation
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -245,6 +246,31 @@ func FuzzParse(f *testing.F) {
 			t.Error("an empty list must deny all")
 		}
 	})
+}
+
+// TestEachAnnotationReachesTheSpec: a row of the table that Parse does not read would be documented and ignored.
+func TestEachAnnotationReachesTheSpec(t *testing.T) {
+	t.Parallel()
+	for _, d := range Table() {
+		if d.Writer != ByUser {
+			continue
+		}
+		parse := func(with map[string]string) Spec {
+			spec, err := Parse(service(with, func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}} }))
+			require.NoError(t, err, d.Name)
+			return spec
+		}
+		base := map[string]string{}
+		switch d.Name {
+		case SSLPorts:
+			base[SSLCertificate] = "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11"
+		case StickinessOptions:
+			base[StickinessMethod] = "lb-cookie"
+		}
+		with := maps.Clone(base)
+		with[d.Name] = d.Example
+		assert.NotEqual(t, parse(base), parse(with), "Parse does not read %s", d.Name)
+	}
 }
 
 func TestAggregateAndHalves(t *testing.T) {

@@ -52,7 +52,7 @@ type Spec struct {
 	Warnings []string
 }
 
-// DenyAll tells whether nobody may connect.
+// DenyAll reports whether nobody may connect.
 func (s Spec) DenyAll() bool { return len(s.SourceRanges) == 0 }
 
 // InvalidError is a value that does not parse.

@@ -15,10 +15,10 @@ type Ports struct {
 	Numbers []int // sorted; empty with All
 }
 
-// Has tells whether a port is among them.
+// Has reports whether a port is among them.
 func (p Ports) Has(port int) bool { return p.All || slices.Contains(p.Numbers, port) }
 
-// Any tells whether there is any.
+// Any reports whether there is any.
 func (p Ports) Any() bool { return p.All || len(p.Numbers) > 0 }
 
 // ports reads names and numbers of ports of the Service.

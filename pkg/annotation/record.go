@@ -25,7 +25,7 @@ type AddressRecord struct {
 	// Allocated is true when this controller (or, at takeover, its predecessor) acquired the address.
 	Allocated bool `json:"allocated,omitempty"`
 	// Tagged is true when ownership tags were set: their absence later means that
-	// the address was released and acquired anew by somebody else.
+	// the address was released and acquired again by somebody else.
 	Tagged bool `json:"tagged,omitempty"`
 	// VPCID is the VPC of an address of a VPC; NetworkID then is the tier.
 	VPCID string `json:"vpc,omitempty"`
@@ -58,7 +58,7 @@ type PendingAllocation struct {
 	MAC string `json:"mac,omitempty"`
 }
 
-// Empty tells whether there is nothing to remember.
+// Empty reports whether there is nothing to remember.
 func (r Records) Empty() bool { return len(r.Addresses) == 0 && len(r.Pending) == 0 }
 
 // Clone returns a deep copy.

@@ -48,7 +48,7 @@ var table = []Definition{
 		Type: "IPv4 address", Allowed: "one IPv4 address", Default: "a new address of the network",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "203.0.113.20", CEL: celIPv4, CELField: `v.trim() == '' || ` + celIPv4,
 		Doc: "The public address to use. A free one is acquired; one that the account already holds in the nodes' network or VPC is used " +
-			"as it stands. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
+			"unchanged. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
 			"or cluster, carries static NAT, is the source NAT address of a VPC, or when a port of the Service " +
 			"is taken there. An address that the controller did not acquire is never released by it. With `internal` it is an " +
 			"address of the VPC tier. An empty value is refused. When the annotation is removed, the Service keeps the address that it has: " +
@@ -74,7 +74,7 @@ var table = []Definition{
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
 		Doc: "Makes an internal load balancer: an address of the VPC tier in place of a public one. Needs a tier whose offering has " +
-			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not to be had there, and source " +
+			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not available there, and source " +
 			"ranges are enforced by the tier's network ACL list alone.",
 	},
 	{
@@ -100,7 +100,7 @@ var table = []Definition{
 		Type: "name or id", Allowed: "the name or id of a CloudStack project, at most 255 characters", Default: "`project-id` of the cloud-config",
 		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
 		Doc: "The project in which the Service's nodes live and its address is acquired. It cannot be changed while the Service " +
-			"has an address: make the Service anew.",
+			"has an address: delete and recreate the Service.",
 	},
 	{
 		Name: ProxyProtocol, Writer: ByUser,

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/version"
 )
 
 const maxConnsPerHost = 16
@@ -26,8 +25,6 @@ type Client struct {
 	access     atomic.Pointer[access]
 	timeout    time.Duration // of one HTTP call
 	jobTimeout time.Duration
-	userAgent  string
-	noKeys     bool // send neither keys nor session (integration port)
 
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
@@ -57,18 +54,11 @@ func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.base = rt }
 }
 
-// WithUserAgent replaces the User-Agent header, csccm/VERSION by default.
-func WithUserAgent(ua string) Option { return func(c *Client) { c.userAgent = ua } }
-
 // WithClock replaces the clock that retries, rate limit and job polls go by.
 func WithClock(cl clock.Clock) Option { return func(c *Client) { c.clock = cl } }
 
 // WithObserver calls f after every HTTP exchange. f must be fast and safe for concurrent use.
 func WithObserver(f func(Observation)) Option { return func(c *Client) { c.observer = f } }
-
-// WithoutCredentials makes a client that sends no credentials: for CloudStack's
-// integration port, which serves everything as root to whoever reaches it.
-func WithoutCredentials() Option { return func(c *Client) { c.noKeys = true } }
 
 // WithWriteGate makes the client ask before every try of a call that changes something. The call is not sent
 // when the gate has an error; else leave is called when the answer is there.
@@ -100,14 +90,12 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.noKeys {
-		if err := cfg.ValidateKeys(); err != nil {
-			return nil, err
-		}
-		a := *c.access.Load()
-		a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
-		c.access.Store(&a)
+	if err := cfg.ValidateKeys(); err != nil {
+		return nil, err
 	}
+	a := *c.access.Load()
+	a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
+	c.access.Store(&a)
 	return c, nil
 }
 
@@ -123,7 +111,6 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	c := &Client{
 		timeout:    cfg.Timeout,
 		jobTimeout: cfg.JobTimeout,
-		userAgent:  "csccm/" + version.Version,
 		clock:      clock.RealClock{},
 		jitter:     randomJitter,
 	}

@@ -27,33 +27,14 @@ const (
 	KindJobFailed         // an asynchronous job ended in failure
 )
 
+var kindNames = [...]string{"Unknown", "NotFound", "NotPermitted", "Auth", "Throttled", "Conflict", "Limit", "Capacity", "Invalid", "Transient", "JobFailed"}
+
 // String is the kind's name for logs and metrics.
 func (k Kind) String() string {
-	switch k {
-	case KindUnknown:
-		return "Unknown"
-	case KindNotFound:
-		return "NotFound"
-	case KindNotPermitted:
-		return "NotPermitted"
-	case KindAuth:
-		return "Auth"
-	case KindThrottled:
-		return "Throttled"
-	case KindConflict:
-		return "Conflict"
-	case KindLimit:
-		return "Limit"
-	case KindCapacity:
-		return "Capacity"
-	case KindInvalid:
-		return "Invalid"
-	case KindTransient:
-		return "Transient"
-	case KindJobFailed:
-		return "JobFailed"
+	if k < 0 || int(k) >= len(kindNames) {
+		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
-	return "Kind(" + strconv.Itoa(int(k)) + ")"
+	return kindNames[k]
 }
 
 // Error is a failed CloudStack call. It never carries keys, signatures or URL queries.
@@ -73,13 +54,13 @@ type Error struct {
 // configuration's job-timeout. The job may still run.
 var ErrJobTimeout = errors.New("job has not ended in time")
 
-// IsKind tells whether err is or wraps an *Error of kind k.
+// IsKind reports whether err is or wraps an *Error of kind k.
 func IsKind(err error, k Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == k
 }
 
-// IsNotFound tells whether the call failed because its object does not exist.
+// IsNotFound reports whether the call failed because its object does not exist.
 func IsNotFound(err error) bool { return IsKind(err, KindNotFound) }
 
 func (e *Error) Unwrap() error { return e.Err }

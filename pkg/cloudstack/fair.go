@@ -200,3 +200,16 @@ func inTime(ctx context.Context, d time.Duration) bool {
 func tooLong(d time.Duration) error {
 	return fmt.Errorf("would have to wait %s: %w", d.Round(time.Millisecond), context.DeadlineExceeded)
 }
+
+type flowKey struct{}
+
+// WithFlow makes calls with this context count for a flow, such as a namespace. When the rate limit makes calls wait,
+// the flows take turns: many calls of one do not hold up a single call of another. Calls without a flow share one.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}
+
+func flowOf(ctx context.Context) string {
+	flow, _ := ctx.Value(flowKey{}).(string)
+	return flow
+}

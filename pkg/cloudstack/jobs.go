@@ -59,7 +59,7 @@ func (j *jobJSON) state(jobID string, secrets []string) jobState {
 	return s
 }
 
-// ended tells whether the job will not change any more.
+// ended reports whether the job will not change any more.
 func (s *jobState) ended() bool { return s.Status != JobPending }
 
 // err is the failure of an ended job, nil for a success.

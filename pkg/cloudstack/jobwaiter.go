@@ -66,7 +66,7 @@ type jobOutcome struct {
 }
 
 func newJobWaiter(api jobAPI, cl clock.Clock, timeout time.Duration) *JobWaiter {
-	registerMetrics() // before anything is counted: to register them makes them anew
+	registerMetrics() // before anything is counted: registering creates them again
 	return &JobWaiter{
 		api: api, clock: cl, timeout: timeout,
 		jobs: map[string]*waitedJob{},

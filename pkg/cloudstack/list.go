@@ -196,7 +196,7 @@ func (f filter) tags(tags map[string]string) filter {
 	return f
 }
 
-// hasTags tells whether all of want are among got.
+// hasTags reports whether all of want are among got.
 func hasTags(got, want map[string]string) bool {
 	for k, v := range want {
 		if g, ok := got[k]; !ok || g != v {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sessionServer is a server that knows sessions: cookies and session key must agree.
+// sessionServer checks that cookies and session key belong together.
 func sessionServer(t *testing.T, secondFactor bool) *fakeAPI {
 	t.Helper()
 	const key = "canary-session-key+/="

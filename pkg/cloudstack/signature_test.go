@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// javaSign is the server's computation, written anew from its description: Java's
+// javaSign is the server's computation, written independently from its description: Java's
 // URLEncoder, + to %20, names raw and sorted, all in lower case.
 func javaSign(form url.Values, secret string) string {
 	var names []string
@@ -62,7 +62,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// A fixed vector, so that both computations cannot err alike.
+// A fixed vector, in case both computations have the same error.
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
 	form := url.Values{"command": {"listUsers"}, "response": {"json"}, "apiKey": {"plgWJfZK4gyS3mOMTVmjUVg-X-jlWlnfaUJ9GAbBbf9EdM-kAYMmAiLqzzq1ElZLYq_u38zCm0bewzGUdP66mg"}}

@@ -5,7 +5,6 @@ package cloudstack_test
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync"
@@ -17,49 +16,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// rig is a simulator behind HTTP with a client of the user k8s-owner.
-type rig struct {
-	sim    *simulator.Simulator
+// httpEnv is a simulated CloudStack behind a real HTTP server, with a client of the user k8s-owner.
+type httpEnv struct {
+	*testenv.Cloud
 	url    string
 	client *cloudstack.Client
 }
 
-func newRig(t *testing.T) *rig {
+func newHTTPEnv(t *testing.T) *httpEnv {
 	t.Helper()
-	sim := newSim(t)
-	srv := httptest.NewServer(sim.Handler())
+	env := &httpEnv{Cloud: testenv.New(t, string(simulator.ExampleYAML()), simulator.Options{})}
+	srv := httptest.NewServer(env.Handler())
 	t.Cleanup(srv.Close)
-	r := &rig{sim: sim, url: srv.URL + "/client/api"}
-	key, secret, ok := sim.Keys("k8s-owner")
+	env.url = srv.URL + "/client/api"
+	key, secret, ok := env.Keys("k8s-owner")
 	require.True(t, ok)
-	r.client = r.newClient(t, key, secret)
-	return r
+	env.client = env.newClient(t, key, secret)
+	return env
 }
 
-func newSim(t *testing.T) *simulator.Simulator {
+func (env *httpEnv) newClient(t *testing.T, key, secret string) *cloudstack.Client {
 	t.Helper()
-	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
-	require.NoError(t, err)
-	t.Cleanup(sim.Close)
-	return sim
-}
-
-// inMemory is a way to a server without a network: in the bubble of a synctest, the time stands still on it.
-type inMemory struct{ http.Handler }
-
-func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	m.ServeHTTP(w, r)
-	return w.Result(), nil
-}
-
-func (r *rig) newClient(t *testing.T, key, secret string) *cloudstack.Client {
-	t.Helper()
-	c, err := cloudstack.NewClient(&cloudstack.Config{APIURL: r.url, APIKey: key, SecretKey: secret},
-		cloudstack.WithJitter(func(time.Duration) time.Duration { return 0 }))
+	c, err := cloudstack.NewClient(&cloudstack.Config{APIURL: env.url, APIKey: key, SecretKey: secret}, testenv.NoJitter)
 	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
@@ -80,8 +62,8 @@ func done(t *testing.T, c *cloudstack.Client, command string) func(cloudstack.Su
 // TestLifeOfALoadBalancer goes once through all calls that the controller makes.
 func TestLifeOfALoadBalancer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	ctx, c := t.Context(), r.client
+	env := newHTTPEnv(t)
+	ctx, c := t.Context(), env.client
 
 	zones, err := c.ListZones(ctx)
 	require.NoError(t, err)
@@ -156,11 +138,11 @@ func TestLifeOfALoadBalancer(t *testing.T) {
 // TestProvisioning is the installer's way from an admin's password to keys of a small role.
 func TestProvisioning(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	env := newHTTPEnv(t)
 	ctx := t.Context()
-	_, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: r.url}, "admin", "wrong", "")
+	_, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: env.url}, "admin", "wrong", "")
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
-	admin, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: r.url}, "admin", "password", "")
+	admin, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: env.url}, "admin", "password", "")
 	require.NoError(t, err)
 	t.Cleanup(admin.CloseIdleConnections)
 
@@ -193,7 +175,7 @@ func TestProvisioning(t *testing.T) {
 	keys, err := admin.RegisterUserKeys(ctx, users[0].ID)
 	require.NoError(t, err)
 
-	c := r.newClient(t, keys.APIKey, keys.SecretKey)
+	c := env.newClient(t, keys.APIKey, keys.SecretKey)
 	_, err = c.ListZones(ctx)
 	require.NoError(t, err)
 	_, err = c.ListNetworks(ctx, cloudstack.NetworkQuery{})
@@ -203,23 +185,23 @@ func TestProvisioning(t *testing.T) {
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
 }
 
-// TestLostAnswer tells calls that may have taken effect from those that have not.
+// TestLostAnswer distinguishes calls that may have taken effect from those that have not.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	env := newHTTPEnv(t)
 	ctx := t.Context()
-	nets, err := r.client.ListNetworks(ctx, cloudstack.NetworkQuery{})
+	nets, err := env.client.ListNetworks(ctx, cloudstack.NetworkQuery{})
 	require.NoError(t, err)
 	job := uuid.NewString()
-	remove := r.sim.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultLostAnswer})
-	_, err = r.client.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: nets[0].ID, CustomJobID: job})
+	remove := env.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultLostAnswer})
+	_, err = env.client.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: nets[0].ID, CustomJobID: job})
 	remove()
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindTransient), "%v", err)
 	var e *cloudstack.Error
 	require.ErrorAs(t, err, &e)
 	require.True(t, e.MayHaveHappened)
-	require.Equal(t, 1, r.sim.Ledger().Count("associateIpAddress"), "a write is not repeated")
-	found, err := r.client.Jobs().Wait(ctx, "associateIpAddress", job)
+	require.Equal(t, 1, env.Ledger().Count("associateIpAddress"), "a write is not repeated")
+	found, err := env.client.Jobs().Wait(ctx, "associateIpAddress", job)
 	require.NoError(t, err)
 	require.NotEmpty(t, found.InstanceID)
 }
@@ -231,10 +213,9 @@ func TestJobBudget(t *testing.T) {
 }
 
 func jobBudget(t *testing.T) {
-	sim := newSim(t)
+	sim := testenv.New(t, string(simulator.ExampleYAML()), simulator.Options{})
 	key, secret, _ := sim.Keys("k8s-owner")
-	c, err := cloudstack.NewClient(&cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: key, SecretKey: secret}, cloudstack.WithTransport(inMemory{sim.Handler()}))
-	require.NoError(t, err)
+	c := sim.Client(key, secret)
 	ctx := t.Context()
 	nets, err := c.ListNetworks(ctx, cloudstack.NetworkQuery{})
 	require.NoError(t, err)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/csccm/csccm/pkg/version"
 )
 
 const (
@@ -127,19 +129,17 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	return c.judge(command, resp, body)
 }
 
-// credentials adds what proves the caller to a copy of the form: a signature
-// for this moment, the session key, or nothing.
+// credentials adds what proves the caller to a copy of the form: a signature for this moment, or the session key.
 func (c *Client) credentials(a *access, form url.Values) url.Values {
 	signed := maps.Clone(form)
-	switch {
-	case c.session != nil:
+	if c.session != nil {
 		c.session.sign(signed)
-	case !c.noKeys:
-		signed.Set("apiKey", a.apiKey)
-		signed.Set("signatureversion", "3")
-		signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
-		signed.Set(paramSignature, sign(signed, a.secretKey))
+		return signed
 	}
+	signed.Set("apiKey", a.apiKey)
+	signed.Set("signatureversion", "3")
+	signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
+	signed.Set(paramSignature, sign(signed, a.secretKey))
 	return signed
 }
 
@@ -152,7 +152,7 @@ func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*h
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", "csccm/"+version.Version)
 	if c.session != nil {
 		c.session.addCookies(req)
 	}
@@ -184,7 +184,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte
 		res.retry, res.tries = idempotent(command), internalTries
 	case !fromAPI && resp.StatusCode == http.StatusOK:
 		e.MayHaveHappened = !idempotent(command) && len(body) == 0
-	case resp.StatusCode == http.StatusUnauthorized && !c.noKeys && c.session == nil:
+	case resp.StatusCode == http.StatusUnauthorized && c.session == nil:
 		e.Text += skewText(clockSkew(resp.Header, c.clock.Now()))
 	}
 	return nil, res
@@ -227,7 +227,7 @@ func (c *Client) enter(command string) (leave func(), err error) {
 	return c.gate()
 }
 
-// isDialError tells that the connection was never made.
+// isDialError reports whether the connection was never made.
 func isDialError(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -237,7 +237,7 @@ func isDialError(err error) bool {
 	return errors.As(err, &dns)
 }
 
-// idempotent tells whether a command can be sent twice without harm.
+// idempotent reports whether a command can be sent twice without harm.
 func idempotent(command string) bool {
 	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
 }

@@ -97,7 +97,7 @@ type Network struct {
 	ServiceProviders map[string][]string
 }
 
-// HasService tells whether the network's offering has the named service.
+// HasService reports whether the network's offering has the named service.
 func (n *Network) HasService(name string) bool { _, ok := n.Services[name]; return ok }
 
 // PublicIP is a public IP address.

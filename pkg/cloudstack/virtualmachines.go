@@ -19,7 +19,6 @@ type VMQuery struct {
 	Account, DomainID  string
 	ListAll            bool
 	WithOffering       bool // details=nics,servoff instead of details=nics
-	WithTags           bool // no effect on the call: tags always come
 	WithAffinityGroups bool // adds affgrp to details
 }
 

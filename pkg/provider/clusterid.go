@@ -86,7 +86,7 @@ func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interfac
 const maxClusterID = 128
 
 // checkClusterID refuses a name that CloudStack has no place for, and the removal of orphans by a name that other
-// clusters of the account may bear as well: what they made would be orphans here.
+// clusters of the account may have, too: what they made would be orphans here.
 func (p *Provider) checkClusterID() error {
 	id := p.clusterID()
 	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }

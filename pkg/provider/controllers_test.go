@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -27,6 +26,8 @@ import (
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // cluster runs the framework's own node controllers on a fake API server.
@@ -40,8 +41,8 @@ type cluster struct {
 
 const monitorPeriod = 10 * time.Millisecond
 
-// newCluster starts the controllers. What the tests wait for, the controllers do within a few of their
-// periods; real time is theirs. The provider's stands still: how old a list gets does not depend on the machine.
+// newCluster starts the controllers in real time, with short periods. The provider's clock stands still, so that the age
+// of a list does not depend on the machine.
 func newCluster(t *testing.T, cloud *fakeCloud, nodes ...*corev1.Node) *cluster {
 	t.Helper()
 	_, o := fakeClockOptions()
@@ -58,13 +59,13 @@ func startCluster(t *testing.T, p *Provider, nodes ...*corev1.Node) *cluster {
 	for _, n := range nodes {
 		objects = append(objects, n)
 	}
-	kube := fake.NewClientset(objects...)
+	kube := testenv.Kube(objects...)
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	recorder := record.NewFakeRecorder(1000)
 	if p.client != nil {
 		p.start(kube, ctx.Done()) // Events go to the API server
 	} else {
-		p.events.Store(newNodeEvents(recorder, p.options.Clock))
+		p.events.Store(event.NewNodes(recorder, p.options.Clock))
 	}
 	p.SetInformers(factory)
 
@@ -133,29 +134,6 @@ func tainted(n *corev1.Node, key string) bool {
 	return false
 }
 
-func TestFrameworkInitialisesNodes(t *testing.T) {
-	t.Parallel()
-	cloud := &fakeCloud{vms: machines(5)}
-	c := newCluster(t, cloud, append(uninitialised(5), k8sNode("w99", ""))...)
-	for i := 1; i <= 5; i++ {
-		name := fmt.Sprintf("w%d", i)
-		c.eventually(name+" is initialised", func() bool {
-			n, err := c.node(name)
-			return err == nil && !tainted(n, cloudproviderapi.TaintExternalCloudProvider) && len(n.Status.Addresses) > 0
-		})
-		n, err := c.node(name)
-		require.NoError(t, err)
-		assert.Equal(t, "external-cloudstack://"+vmID(i), n.Spec.ProviderID)
-		assert.Equal(t, "Small_Instance", n.Labels[corev1.LabelInstanceTypeStable])
-		assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyZone])
-		assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyRegion])
-		assert.Contains(t, n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: cloud.vms[i-1].NICs[0].IPv4})
-		assert.Contains(t, n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
-	}
-	lists, byID := cloud.counts()
-	assert.LessOrEqual(t, lists+byID, 2, "5 nodes are initialised with 2 calls at most")
-}
-
 func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
 	t.Parallel()
 	nodes := uninitialised(2)
@@ -171,8 +149,8 @@ func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
 	assert.True(t, tainted(n, cloudproviderapi.TaintExternalCloudProvider))
 }
 
-// A Ready Node whose VM is expunged stays, and one Event tells of it, until the VM is back or another one goes.
-func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
+// A Ready Node whose VM is expunged stays. One Event reports it, until the VM is back or the VM of another Node is missing.
+func TestFrameworkReportsAReadyNodeWithoutVMOnce(t *testing.T) {
 	t.Parallel()
 	cloud := &fakeCloud{vms: machines(6)}
 	clk, o := fakeClockOptions()
@@ -189,7 +167,7 @@ func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
 			c.status()
 		}
 		for _, e := range drain(c.events) {
-			if strings.Contains(e, ReasonNodeWithoutVM) {
+			if strings.Contains(e, string(event.NodeWithoutVM)) {
 				events = append(events, e)
 			}
 		}
@@ -210,32 +188,7 @@ func TestFrameworkTellsOnceOfAReadyNodeWithoutVM(t *testing.T) {
 	require.NoError(t, err, "it is Ready: Kubernetes does not ask whether it exists")
 }
 
-func TestFrameworkTaintsStoppedAndDeletesGone(t *testing.T) {
-	t.Parallel()
-	cloud := &fakeCloud{vms: machines(6)}
-	cloud.setState("w2", cloudstack.VMStopped)
-	cloud.remove("w3")
-	c := newCluster(t, cloud, initialised(6)...)
-	c.eventually("w2 is tainted", func() bool {
-		n, err := c.node("w2")
-		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
-	})
-	c.eventually("w3 is deleted", func() bool {
-		_, err := c.node("w3")
-		return apierrors.IsNotFound(err)
-	})
-	for _, name := range []string{"w1", "w2", "w4", "w5", "w6"} {
-		n, err := c.node(name)
-		require.NoError(t, err, name)
-		assert.Equal(t, name == "w2", tainted(n, cloudproviderapi.TaintNodeShutdown), name)
-	}
-	// The framework may look again before it has seen that the Node is gone: the proof is as good as the list.
-	cloud.set(func(f *fakeCloud) {
-		assert.Equal(t, []string{vmID(3)}, f.byID, "only the one that was gone is asked for by its id, once")
-	})
-}
-
-// All Nodes are not ready and the framework would delete every one of which it is told that its VM is gone.
+// All Nodes are not ready: the framework deletes each one whose VM is reported missing.
 func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
 	t.Parallel()
 	fails := func(k cloudstack.Kind) func(*fakeCloud) {
@@ -261,8 +214,7 @@ func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
 		{name: "half of the list is missing", fault: func(f *fakeCloud) { f.vms = f.vms[:3] }},
 		{name: "by id unknown, in the list", fault: func(f *fakeCloud) { f.idErr = &cloudstack.Error{Kind: cloudstack.KindNotFound} }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			cloud := &fakeCloud{vms: machines(6)}
 			cloud.set(c.fault)
 			k := newCluster(t, cloud, initialised(6)...)

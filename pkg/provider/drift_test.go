@@ -6,6 +6,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,92 +16,63 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
-const (
-	waitLong = 5 * time.Minute // what comes costs nothing; 32 clusters at once on a starved machine took more than one
-	waitStep = 20 * time.Millisecond
-)
-
-// byHand waits for what an operator does in CloudStack.
-func (b *bed) byHand(s cloudstack.Submitted, err error) {
-	b.t.Helper()
-	require.NoError(b.t, err)
-	_, err = b.inspect.Jobs().Wait(b.t.Context(), "by hand", s.JobID)
-	require.NoError(b.t, err)
-}
-
-// many makes Services web0, web1 ... and syncs them.
-func (b *bed) many(n int, ports []int, nodes ...string) {
-	b.t.Helper()
-	for i := range n {
-		name := fmt.Sprintf("web%d", i)
-		b.service(ports, uid(fmt.Sprintf("%08d-0000-4000-8000-00000000abcd", i)), func(s *corev1.Service) { s.Name = name })
-		require.NoError(b.t, b.syncAs(name, nodes...))
-	}
-}
-
-// What others remove or change comes back in the loop's next round, without anything happening in Kubernetes.
+// The next round of the drift loop repairs what others removed or changed, without an event in Kubernetes.
 func TestDriftLoopRepairs(t *testing.T) {
 	t.Parallel()
 	for _, services := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d Services", services), func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			b.many(services, []int{80, 81}, "w1", "w2")
-			want := b.dump()
+		parallel(t, fmt.Sprintf("%d Services", services), func(t *testing.T) {
+			env := newEnv(t)
+			env.serveMany(services, []int{80, 81}, "w1", "w2")
+			want := env.dump()
 			ctx := t.Context()
-			ip := b.getAs("web0").Status.LoadBalancer.Ingress[0].IP
-			ips, err := b.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip})
-			require.NoError(t, err)
-			firewall, err := b.inspect.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: ips[0].ID})
-			require.NoError(t, err)
-			rules, err := b.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: ips[0].ID})
-			require.NoError(t, err)
-			members, err := b.inspect.ListLoadBalancerMembers(ctx, rules[1].ID)
-			require.NoError(t, err)
-			b.byHand(b.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
-			b.byHand(b.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
-			b.byHand(b.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID)))
-			b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-			b.lb.driftRound(ctx)
-			assert.Equal(t, want, b.dump())
-			assert.NotEmpty(t, b.event(plan.ReasonDriftRepaired))
+			ip := env.get("web0").Status.LoadBalancer.Ingress[0].IP
+			address := env.address(ip)
+			firewall := env.firewallAt(address.Address)
+			rules := env.rulesAt(address.Address)
+			members := env.membersOf(rules[1].ID)
+			env.did(env.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
+			env.did(env.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
+			env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID)))
+			env.round(5 * time.Minute)
+			assert.Equal(t, want, env.dump())
+			assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 
 			// The address itself: another one serves, and the status says so.
-			b.byHand(b.inspect.DisassociateIP(ctx, ips[0].ID))
-			b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-			b.lb.driftRound(ctx)
-			now := b.getAs("web0").Status.LoadBalancer.Ingress[0].IP
-			assert.Len(t, of(b.dump(), now), 4)
+			env.did(env.inspect.DisassociateIP(ctx, address.ID))
+			env.round(5 * time.Minute)
+			now := env.get("web0").Status.LoadBalancer.Ingress[0].IP
+			assert.Len(t, of(env.dump(), now), 4)
 		})
 	}
 }
 
-// A Service that the framework deletes or changes while the loop runs is not brought back.
+// The drift loop does not restore a Service that the framework has deleted or changed.
 func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	empty := b.dump()
-	b.many(2, []int{80}, "w1")
-	require.NoError(t, b.removeAs("web0"))
-	b.changeAs("web1", func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) })
-	require.NoError(t, b.syncAs("web1", "w1", "w2"))
-	want := b.dump()
-	b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-	b.lb.driftRound(t.Context())
-	assert.Equal(t, want, b.dump())
-	require.NoError(t, b.removeAs("web1"))
-	b.lb.driftRound(t.Context())
-	assert.Equal(t, empty, b.dump())
+	env := newEnv(t)
+	empty := env.dump()
+	env.serveMany(2, []int{80}, "w1")
+	require.NoError(t, env.remove("web0"))
+	env.edit("web1", func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) })
+	env.mustSync("web1")
+	want := env.dump()
+	env.round(5 * time.Minute)
+	assert.Equal(t, want, env.dump())
+	require.NoError(t, env.remove("web1"))
+	env.round(0)
+	assert.Equal(t, empty, env.dump())
 }
 
-// Clusters that were given no name all have the same: what one made must not look like an orphan to be removed.
+// Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
 func TestNamesOfClusters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -137,76 +110,240 @@ func TestNamesOfClusters(t *testing.T) {
 		require.ErrorContains(t, err, "cluster-id", id)
 	}
 
-	b := newBed(t, func(b *bed, _ *string) {
-		b.options = func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }
-	})
-	b.service([]int{80})
-	b.mustSync("w1")
-	require.NoError(t, b.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{})) // as if it were another cluster's
-	b.restart()
-	b.events()
-	b.lb.driftRound(t.Context())
-	b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-	b.lb.driftRound(t.Context())
-	assert.Contains(t, b.event(ReasonOrphan), `another cluster called "kubernetes"`)
+	env := newEnv(t, withDeps(func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }))
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	env.forget("web") // as if it were another cluster's
+	env.restart()
+	env.events()
+	env.round(0)
+	env.round(5 * time.Minute)
+	assert.Contains(t, env.event(event.Orphan), `another cluster called "kubernetes"`)
 }
 
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{false, true} {
-		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t, withVPC, func(b *bed, _ *string) {
-				b.options = func(d *loadBalancerDeps) {
-					d.CleanOrphans = clean
-					d.ClusterID = func() string { return "The Cluster (" + strings.Repeat("x", maxClusterID-14) + ")" } // as long and odd as it may be
-				}
-			})
-			empty := b.dump()
-			b.service([]int{80}, uid(mailUID), func(s *corev1.Service) { s.Name = "mail" })
-			require.NoError(t, b.syncAs("mail", "v1"))
-			b.service([]int{80})
-			b.mustSync("w1")
-			want := b.dump()
+		parallel(t, fmt.Sprintf("clean %v", clean), func(t *testing.T) {
+			env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) {
+				d.CleanOrphans = clean
+				d.ClusterID = func() string { return "The Cluster (" + strings.Repeat("x", maxClusterID-14) + ")" } // as long and odd as it may be
+			}))
+			empty := env.dump()
+			env.create("mail", []int{80})
+			env.mustSync("mail", "v1")
+			env.create("web", []int{80})
+			env.mustSync("web", "w1")
+			want := env.dump()
 			// Deleted with the finalizer taken off by hand.
-			require.NoError(t, b.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
-			require.NoError(t, b.kube.CoreV1().Services("default").Delete(t.Context(), "mail", metav1.DeleteOptions{}))
-			b.restart()
-			b.events()
-			b.lb.driftRound(t.Context())
-			assert.Empty(t, b.event(ReasonOrphan), "one look is no proof")
-			assert.Equal(t, want, b.dump())
-			b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-			b.lb.driftRound(t.Context())
-			assert.NotEmpty(t, b.event(ReasonOrphan))
+			env.forget("web")
+			env.forget("mail")
+			env.restart()
+			env.events()
+			env.round(0)
+			assert.Empty(t, env.event(event.Orphan), "one look is no proof")
+			assert.Equal(t, want, env.dump())
+			env.round(5 * time.Minute)
+			assert.NotEmpty(t, env.event(event.Orphan))
 			if clean {
 				want = empty
 			}
-			assert.Equal(t, want, b.dump())
+			assert.Equal(t, want, env.dump())
 		})
 	}
 }
 
-// A drift round changes a Service's status while its endpoints are followed; the race detector looks on.
+// A drift round changes a Service's status while its endpoints are followed (for the race detector).
 func TestEndpointsAreFollowedDuringADriftRound(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80})
-	b.mustSync("w1")
+	env := newEnv(t)
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			b.lb.moved(ctx, webUID)
+			env.lb.moved(ctx, webUID)
 		}
 	})
 	for i := range 100 {
 		ip := fmt.Sprintf("203.0.113.%d", 50+i%2)
-		assert.True(t, b.lb.again(ctx, webUID, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
+		assert.True(t, env.lb.again(ctx, webUID, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
 			return loadbalancer.Result{IP: ip}, nil
 		}))
 	}
 	cancel()
 	group.Wait()
+}
+
+// A drift round with one Service reads each list once, and the members in the cheaper of two ways.
+func TestDriftBudgetOfOneService(t *testing.T) {
+	t.Parallel()
+	twoVMs := withWorld(func(w string) string {
+		return regexp.MustCompile(`(?m)^  - .name: w[345],.*\n`).ReplaceAllString(w, "")
+	})
+	for _, c := range []struct {
+		ports   []int
+		members string // how they are read
+		reads   int
+	}{
+		{[]int{80}, "listLoadBalancerRuleInstances", 1},
+		{[]int{80, 81, 443}, "listLoadBalancerRules", 2},
+		{someOrTen(10), "listLoadBalancerRules", 2},
+	} {
+		parallel(t, fmt.Sprintf("%d ports", len(c.ports)), func(t *testing.T) {
+			env := served(t, c.ports, twoVMs)
+			env.round(0) // with the sweep of tags
+			env.advance(5 * time.Minute)
+			env.reset()
+			env.round(0)
+			want := []string{"listLoadBalancerRules", "listFirewallRules", "listPublicIpAddresses"}
+			for range c.reads {
+				want = append(want, c.members)
+			}
+			assert.ElementsMatch(t, want, without(env.calls(), snapshots...))
+		})
+	}
+}
+
+// ruleTags are the keys of the tags of load balancer rules, there or gone, by the rule's id.
+func (env *serviceEnv) ruleTags() map[string][]string {
+	env.t.Helper()
+	tags, err := env.inspect.ListTags(env.t.Context(), cloudstack.TagQuery{ResourceType: plan.ResourceRule})
+	require.NoError(env.t, err)
+	out := map[string][]string{}
+	for i := range tags {
+		out[tags[i].ResourceID] = append(out[tags[i].ResourceID], tags[i].Key)
+	}
+	for id := range out {
+		slices.Sort(out[id])
+	}
+	return out
+}
+
+// ruleOn is the id of the rule of a public port.
+func (env *serviceEnv) ruleOn(ip string, port int) string {
+	env.t.Helper()
+	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	require.NoError(env.t, err)
+	for i := range rules {
+		if rules[i].PublicIP == ip && rules[i].PublicPort == port {
+			return rules[i].ID
+		}
+	}
+	env.t.Fatalf("no rule of port %d on %s", port, ip)
+	return ""
+}
+
+func (env *serviceEnv) tagRule(id string, tags map[string]string) {
+	env.t.Helper()
+	env.did(env.inspect.CreateTags(env.t.Context(), plan.ResourceRule, []string{id}, tags))
+}
+
+// CloudStack keeps the tags of deleted rules: a sweep deletes this cluster's own, and no others.
+func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	env := newEnv(t, withVPC)
+	env.create("web", []int{80, 81})
+	env.create("mail", []int{82, 83})
+	env.create("inner", []int{84}, annotate(annotation.Internal, "true"))
+	env.mustSync("web")
+	env.mustSync("mail", "w1")
+	env.mustSync("inner", "i1")
+	ip := env.ip("web")
+	stays, port81 := env.ruleOn(ip, 80), env.ruleOn(ip, 81)
+
+	ours := map[string]string{plan.TagCluster: "test", "team": "web"}
+	inner, err := env.inspect.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{})
+	require.NoError(t, err)
+	require.Len(t, inner, 1)
+	env.tagRule(inner[0].ID, ours)
+	hidden := env.did(env.inspect.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
+		Name: "hidden", NetworkID: inner[0].NetworkID, Port: 99, InstancePort: 99, Algorithm: "roundrobin",
+	}))
+	env.tagRule(hidden, ours)
+	env.Admin("updateLoadBalancer", "id", hidden, "fordisplay", "false")
+	standing := []string{stays, inner[0].ID, hidden}
+
+	address := env.address(foreignIP)
+
+	// Rules of others on an address of theirs: of another cluster, of one whose name differs by its case, and of nobody.
+	var foreign []string
+	for i, tags := range []map[string]string{{plan.TagCluster: "other"}, {plan.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
+		s, err := env.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+			Name: "foreign", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address.ID, PublicPort: 9000 + i, PrivatePort: 9000,
+		})
+		id := env.did(s, err)
+		env.tagRule(id, tags)
+		env.did(env.inspect.DeleteLoadBalancerRule(ctx, id))
+		foreign = append(foreign, id)
+	}
+	env.tagRule(port81, map[string]string{"team": "web"})
+
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+	env.mustSync("web")
+	require.NoError(t, env.remove("mail"))
+	env.forget("mail")
+	before := env.ruleTags()
+	require.Len(t, before, len(standing)+len(foreign)+3, "three rules are gone, their tags are not")
+
+	env.reset()
+	env.round(0)
+	assert.Equal(t, 1, count(env.calls(), "deleteTags"))
+	after := env.ruleTags()
+	for _, id := range append(standing, foreign...) {
+		assert.Equal(t, before[id], after[id])
+		delete(after, id)
+	}
+	assert.Equal(t, map[string][]string{port81: {"team"}}, after, "what others have tagged stays")
+
+	// The next sweep comes in an hour.
+	round := func(after time.Duration) []string {
+		env.advance(after)
+		env.reset()
+		env.round(0)
+		return env.calls()
+	}
+	quiet := round(5 * time.Minute)
+	assert.Zero(t, count(quiet, "listTags"))
+	swept := round(time.Hour)
+	assert.Equal(t, 1, count(swept, "listTags"))
+	assert.Zero(t, count(swept, "deleteTags"))
+}
+
+// At rest a sweep costs one listTags; nothing is asked for twice.
+func TestSweepBudget(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	env.round(0)
+	var rounds [][]string
+	for _, after := range []time.Duration{5 * time.Minute, time.Hour} {
+		env.advance(after)
+		env.reset()
+		env.round(0)
+		rounds = append(rounds, without(env.calls(), snapshots...))
+	}
+	assert.ElementsMatch(t, append(rounds[0], "listTags"), rounds[1])
+}
+
+// A role that may not list or delete tags makes no difference.
+func TestSweepWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"listTags", "deleteTags"} {
+		env := newEnv(t)
+		env.create("web", []int{80, 81})
+		env.mustSync("web", "w1")
+		env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+		env.mustSync("web", "w1")
+		before := env.ruleTags()
+		env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [" + command + "] does not exist or is not available"})
+		env.events()
+		env.round(0)
+		assert.Equal(t, before, env.ruleTags())
+		assert.Empty(t, env.events())
+	}
 }

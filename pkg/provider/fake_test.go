@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // fakeCloud is the part of CloudStack that Nodes need, with the faults that tests want.
@@ -137,7 +138,7 @@ func newTestProvider(t *testing.T, api *fakeCloud, o Options, nodes ...*corev1.N
 	p, err := assemble(&cloudstack.Config{}, o, api)
 	require.NoError(t, err)
 	recorder := record.NewFakeRecorder(1000)
-	p.events.Store(newNodeEvents(recorder, p.options.Clock))
+	p.events.Store(event.NewNodes(recorder, p.options.Clock))
 	p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
 	return p, recorder.Events
 }

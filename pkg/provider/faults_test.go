@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"sync/atomic"
 	"testing"
@@ -21,67 +20,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 )
 
-// answer changes what the server answers; nil leaves it. It may hold the request as long as it likes.
-type answer func(r *http.Request, form url.Values, status int, body []byte) (int, []byte)
+// answer replaces an answer of the server.
+type answer func(form url.Values, status int, body []byte) (int, []byte, error)
 
-// front stands between the controller and the simulator and lies as told.
-type front struct {
-	*httptest.Server
-	lie atomic.Pointer[answer]
-}
-
-func newFront(t *testing.T, target string) *front {
-	t.Helper()
-	f := &front{}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, err := io.ReadAll(r.Body)
+// replacing returns an option whose transport replaces answers while there is a replacement.
+func replacing(env *nodeEnv, replacement *atomic.Pointer[answer]) cloudstack.Option {
+	return cloudstack.WithTransport(env.Transport(func(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
+		res, err := send()
+		replace := replacement.Load()
+		if replace == nil || err != nil {
+			return res, err
+		}
+		body, err := io.ReadAll(res.Body)
 		if err != nil {
-			return
+			return nil, err
 		}
-		form, _ := url.ParseQuery(string(sent))
-		req, err := http.NewRequestWithContext(r.Context(), r.Method, target, bytes.NewReader(sent))
-		if err != nil {
-			return
+		if res.StatusCode, body, err = (*replace)(form, res.StatusCode, body); err != nil {
+			return nil, err
 		}
-		req.Header = r.Header.Clone()
-		req.Header.Del("Accept-Encoding") // so that the answer can be read here
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return
-		}
-		defer func() { _ = resp.Body.Close() }()
-		body, _ := io.ReadAll(resp.Body)
-		status := resp.StatusCode
-		if lie := f.lie.Load(); lie != nil {
-			status, body = (*lie)(r, form, status, body)
-		}
-		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
-		w.WriteHeader(status)
-		_, _ = w.Write(body)
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		return res, nil
 	}))
-	t.Cleanup(f.Close)
-	return f
-}
-
-// impatient waits not long for an answer while the front lies, and as long as it takes when it does not.
-type impatient struct{ front *front }
-
-func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
-	if i.front.lie.Load() == nil {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
-	defer cancel()
-	return http.DefaultTransport.RoundTrip(r.WithContext(ctx))
 }
 
 func says(status int, body string) answer {
-	return func(*http.Request, url.Values, int, []byte) (int, []byte) { return status, []byte(body) }
+	return func(url.Values, int, []byte) (int, []byte, error) { return status, []byte(body), nil }
 }
 
 func refuses(code int, text string) answer {
@@ -90,9 +58,9 @@ func refuses(code int, text string) answer {
 
 // cutList keeps only some of the VMs of whole lists; the count stays what the server said, or goes with them.
 func cutList(keep func(i int) bool, keepCount bool) answer {
-	return func(_ *http.Request, form url.Values, status int, body []byte) (int, []byte) {
+	return func(form url.Values, status int, body []byte) (int, []byte, error) {
 		if form.Get("command") != "listVirtualMachines" || form.Get("id") != "" {
-			return status, body
+			return status, body, nil
 		}
 		var list struct {
 			Response struct {
@@ -101,7 +69,7 @@ func cutList(keep func(i int) bool, keepCount bool) answer {
 			} `json:"listvirtualmachinesresponse"`
 		}
 		if json.Unmarshal(body, &list) != nil {
-			return status, body
+			return status, body, nil
 		}
 		var kept []json.RawMessage
 		for i, vm := range list.Response.VMs {
@@ -113,24 +81,18 @@ func cutList(keep func(i int) bool, keepCount bool) answer {
 			list.Response.Count = len(kept)
 		}
 		out, err := json.Marshal(list)
-		if err != nil {
-			return status, body
-		}
-		return status, out
+		return status, out, err
 	}
 }
 
-// Whatever CloudStack answers: no Node is deleted or tainted, none changes its labels or addresses, a new one
-// is left as it is; and when the fault is over, work goes on by itself.
+// Whatever CloudStack answers: no Node is deleted or tainted, none changes its labels or addresses, and a new one stays
+// uninitialised. When the fault is over, the new Node is initialised.
 func TestFaultsChangeNoNode(t *testing.T) {
 	t.Parallel()
-	hang := func(r *http.Request, _ url.Values, _ int, _ []byte) (int, []byte) {
-		<-r.Context().Done()
-		return 200, nil
-	}
+	timeout := func(url.Values, int, []byte) (int, []byte, error) { return 0, nil, context.DeadlineExceeded }
 	for _, c := range []struct {
-		name string
-		lie  answer
+		name   string
+		answer answer
 	}{
 		{"401", refuses(401, "unable to verify user credentials and/or request signature")},
 		{"432", refuses(432, "The API [listVirtualMachines] does not exist or is not available for the account for user id [x]")},
@@ -143,7 +105,7 @@ func TestFaultsChangeNoNode(t *testing.T) {
 		{"a web page", says(200, "<html>Welcome</html>")},
 		{"nothing", says(200, "")},
 		{"half an answer", says(200, `{"listvirtualmachinesresponse":{"count":4,"virtualmachine":[{"id":"`)},
-		{"no answer in time", hang},
+		{"no answer in time", timeout},
 		{"an empty list", says(200, `{"listvirtualmachinesresponse":{}}`)},
 		{"a count without VMs", says(200, `{"listvirtualmachinesresponse":{"count":5}}`)},
 		{"a page with fewer VMs than the count", cutList(func(i int) bool { return i < 2 }, true)},
@@ -151,28 +113,18 @@ func TestFaultsChangeNoNode(t *testing.T) {
 		{"a list with another's VMs", says(200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"00000000-0000-0000-0000-000000000099","name":"stranger","state":"Running","nic":[]}]}}`)},
 		{"one VM is missing in lists, but is there by id", cutList(func(i int) bool { return i != 2 }, false)},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSim(t, 5)
-			f := newFront(t, s.url)
-			cfg := s.config(testAPIKey, testSecret)
-			cfg.APIURL = f.URL + "/client/api"
-			options := []cloudstack.Option{cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond })}
-			if c.name == "no answer in time" {
-				options = append(options, cloudstack.WithTransport(impatient{f}))
-			}
-			clock := clocktesting.NewFakeClock(time.Now())
-			o := DefaultOptions()
-			o.Clock = clock
-			p, err := New(cfg, o, options...)
+		parallel(t, c.name, func(t *testing.T) {
+			env := newNodeEnv(t, 5)
+			var replacement atomic.Pointer[answer]
+			clock, o := fakeClockOptions()
+			p, err := New(env.Config(testAPIKey, testSecret), o, replacing(env, &replacement), testenv.NoJitter)
 			require.NoError(t, err)
-			t.Cleanup(p.client.CloseIdleConnections)
-			nodes := s.nodes(4)
+			nodes := env.nodes(4)
 			for i, n := range nodes {
 				n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"}
 				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.1.%d", 21+i)}, {Type: corev1.NodeHostName, Address: n.Name}}
 			}
-			f.lie.Store(&c.lie)
+			replacement.Store(&c.answer)
 			k := startCluster(t, p, nodes...)
 			fresh := uninitialised(5)[4]
 			if c.name != "one VM is missing in lists, but is there by id" && c.name != "a page with fewer VMs than the count" {
@@ -198,7 +150,7 @@ func TestFaultsChangeNoNode(t *testing.T) {
 				_, err = k.kube.CoreV1().Nodes().Create(t.Context(), fresh, metav1.CreateOptions{})
 				require.NoError(t, err)
 			}
-			f.lie.Store(nil)
+			replacement.Store(nil)
 			k.eventually("w5 is initialised", func() bool {
 				clock.Step(time.Second)
 				n, err := k.node("w5")

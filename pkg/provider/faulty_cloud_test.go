@@ -26,31 +26,30 @@ func TestFaultyCloudServesEightServices(t *testing.T) {
 	measured, err := simulator.Profile("simulator")
 	require.NoError(t, err)
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
-			inBubbleWith(t, simulator.Options{Seed: seed, Latency: measured}, nil, func(b *bubble) {
+		parallel(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			withFramework(t, simulator.Options{Seed: seed, Latency: measured}, lbWorld, func(env *frameworkEnv) {
 				stop := []func(){
-					b.sim.Inject(simulator.Fault{Kind: simulator.FaultErrorBefore, Caller: "ccm", Probability: 0.1}),
-					b.sim.Inject(simulator.Fault{Kind: simulator.FaultLostAnswer, Caller: "ccm", Probability: 0.1}),
+					env.Inject(simulator.Fault{Kind: simulator.FaultErrorBefore, Caller: "ccm", Probability: 0.1}),
+					env.Inject(simulator.Fault{Kind: simulator.FaultLostAnswer, Caller: "ccm", Probability: 0.1}),
 				}
-				before := b.addresses()
-				b.count()
+				before := env.addresses()
+				env.count()
 				begun := time.Now()
 				for i := range services {
-					b.service("default", fmt.Sprintf("web%d", i), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81, 443) })
+					env.create(fmt.Sprintf("web%d", i), []int{80, 81, 443})
 				}
 				served := 0
 				for time.Since(begun) < 10*time.Minute && served < services {
 					time.Sleep(500 * time.Millisecond)
 					served = 0
 					for i := range services {
-						if b.served("default", fmt.Sprintf("web%d", i)) {
+						if env.served(fmt.Sprintf("web%d", i)) {
 							served++
 						}
 					}
 				}
 				took := time.Since(begun)
-				calls, _ := b.count()
+				calls, _ := env.count()
 				t.Logf("%d of %d served after %s, %d calls", served, services, took, len(calls))
 				assert.Equal(t, services, served)
 				assert.LessOrEqual(t, took, 2*time.Minute)
@@ -58,60 +57,162 @@ func TestFaultyCloudServesEightServices(t *testing.T) {
 					remove()
 				}
 				for i := range services {
-					b.remove("default", fmt.Sprintf("web%d", i))
+					env.remove(fmt.Sprintf("web%d", i))
 				}
-				assert.Equal(t, before, b.addresses(), "nothing is left over")
+				assert.Equal(t, before, env.addresses(), "nothing is left over")
 			})
 		})
 	}
 }
 
-// addresses are the public addresses of the account in every state.
-func (b *bubble) addresses() []string {
-	b.t.Helper()
-	c, err := cloudstack.NewClient(&cloudstack.Config{APIURL: "http://cloudstack.test/client/api", APIKey: "inspect", SecretKey: "inspect"},
-		cloudstack.WithTransport(inMemory{b.sim.Handler()}))
-	require.NoError(b.t, err)
-	var out []string
-	all := false
-	for _, state := range []string{"Allocated", "Allocating", "Releasing"} {
-		ips, err := c.ListPublicIPs(b.t.Context(), cloudstack.PublicIPQuery{State: state, AllocatedOnly: &all})
-		require.NoError(b.t, err)
-		for i := range ips {
-			out = append(out, state+" "+ips[i].Address)
-		}
-	}
-	return out
-}
-
-// Tags that cannot be set hold nothing back: the Service has its address, the next drift round tries again, a Warning
-// comes when that fails, too, and in the end the tags are there.
+// A Service is served although its tags cannot be set. The next drift round sets them; if that fails too, there is a
+// Warning.
 func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	stop := b.sim.Inject(simulator.Fault{Command: "createTags", Kind: simulator.FaultJobFails})
-	b.service([]int{80, 81})
-	b.mustSync("w1", "w2")
-	ip := b.ip()
-	assert.Contains(t, b.get().Annotations[annotation.Addresses], ip)
-	assert.NotContains(t, b.dump(), "address "+ip+" Allocated "+webTags)
-	assert.Empty(t, b.event(plan.ReasonTaggingFailed), "one failure passes")
-	b.restart()
-	b.mustSync("w1", "w2")
-	b.lb.driftRound(t.Context())
-	event := b.event(plan.ReasonTaggingFailed)
+	env := newEnv(t)
+	stop := env.Inject(simulator.Fault{Command: "createTags", Kind: simulator.FaultJobFails})
+	env.create("web", []int{80, 81})
+	env.mustSync("web")
+	ip := env.ip("web")
+	assert.Contains(t, env.get("web").Annotations[annotation.Addresses], ip)
+	assert.NotContains(t, env.dump(), "address "+ip+" Allocated "+webTags)
+	assert.Empty(t, env.event(plan.ReasonTaggingFailed), "one failure passes")
+	env.restart()
+	env.mustSync("web")
+	env.round(0)
+	event := env.event(plan.ReasonTaggingFailed)
 	assert.Contains(t, event, "Failed by an injected fault")
 	assert.Contains(t, event, "tag address "+ip)
 
 	stop()
-	b.lb.driftRound(t.Context())
-	assert.Contains(t, b.dump(), "address "+ip+" Allocated "+webTags)
-	rules, err := b.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	env.round(0)
+	assert.Contains(t, env.dump(), "address "+ip+" Allocated "+webTags)
+	rules, err := env.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(t, err)
 	for i := range rules {
 		if rules[i].PublicIP == ip {
 			assert.Equal(t, "test", rules[i].Tags[plan.TagCluster])
 		}
 	}
-	assert.Empty(t, b.event(plan.ReasonTaggingFailed))
+	assert.Empty(t, env.event(plan.ReasonTaggingFailed))
+}
+
+// A firewall rule whose creation was not confirmed, for a port that the Service no longer has, is still ours: it is
+// deleted and does not keep the address from being released.
+func TestFirewallRuleLeftByALostAnswerGoes(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []simulator.FaultKind{simulator.FaultJobFails, simulator.FaultRouterRefuses, simulator.FaultLostAnswer} {
+		for _, firewall := range []simulator.FaultKind{0, simulator.FaultLostAnswer, simulator.FaultJobFails} {
+			for _, restart := range []bool{false, true} {
+				for _, synced := range []bool{false, true} {
+					parallel(t, fmt.Sprintf("rule %v, firewall %v, restart %v, synced %v", rule, firewall, restart, synced), func(t *testing.T) {
+						env := newEnv(t)
+						before := env.dump()
+						env.create("web", []int{80})
+						env.mustSync("web", "w1")
+						env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443) })
+						env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Caller: "ccm", Kind: rule, Count: 1})
+						if firewall != 0 {
+							env.Inject(simulator.Fault{Command: "createFirewallRule", Caller: "ccm", Kind: firewall, Count: 1})
+						}
+						_ = env.sync("web", "w1") // whatever comes of it
+						env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+						if restart {
+							env.restart()
+						}
+						if synced {
+							env.mustSync("web", "w1")
+							assert.Len(t, of(env.dump(), env.ip("web")), 3, "the address, a rule, a firewall rule")
+						}
+						env.removed(before, "web")
+					})
+				}
+			}
+		}
+	}
+}
+
+// open creates a firewall rule for port 443, as somebody else does, or a call of ours that was thought lost.
+func (env *serviceEnv) open() {
+	env.t.Helper()
+	env.did(env.inspect.CreateFirewallRule(env.t.Context(), cloudstack.CreateFirewallRuleRequest{
+		PublicIPID: env.address(env.ip("web")).ID, Protocol: "tcp", StartPort: 443, EndPort: 443, CIDRs: []string{"0.0.0.0/0"},
+	}))
+}
+
+// A call whose answer was lost may take effect after the next read. The Service's record names the port until such a call
+// must have ended; a rule for that port is ours until then, and foreign afterwards.
+func TestFirewallRuleThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T) (env *serviceEnv, before []string) {
+		t.Helper()
+		env = newEnv(t)
+		before = env.dump()
+		env.create("web", []int{80, 443})
+		env.mustSync("web", "w1")
+		env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+		env.mustSync("web", "w1")
+		return env, before
+	}
+	for _, restart := range []bool{false, true} {
+		parallel(t, fmt.Sprintf("it does not keep the address, restart %v", restart), func(t *testing.T) {
+			env, before := start(t)
+			env.open()
+			if restart {
+				env.restart()
+			}
+			env.removed(before, "web")
+		})
+	}
+	parallel(t, "it goes", func(t *testing.T) {
+		env, _ := start(t)
+		env.open()
+		env.advance(5 * time.Minute)
+		env.mustSync("web", "w1")
+		assert.Len(t, of(env.dump(), env.ip("web")), 3, "the address, a rule, a firewall rule")
+		assert.NotContains(t, env.get("web").Annotations[annotation.Addresses], "443")
+	})
+	parallel(t, "later it is somebody else's", func(t *testing.T) {
+		env, _ := start(t)
+		require.Contains(t, env.get("web").Annotations[annotation.Addresses], "443")
+		env.advance(5 * time.Minute)
+		env.mustSync("web", "w1")
+		require.NotContains(t, env.get("web").Annotations[annotation.Addresses], "443")
+		env.open()
+		ip := env.ip("web")
+		require.NoError(t, env.remove("web"))
+		assert.Len(t, of(env.dump(), ip), 2, "the address and the firewall rule")
+	})
+}
+
+// A deletion that the router refused leaves the rule in state Deleting until the next change of the firewall. A Service
+// that wants the same rule again gets a new one.
+func TestFirewallRuleInStateDeletingIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		parallel(t, fmt.Sprintf("restart %v", restart), func(t *testing.T) {
+			env := newEnv(t)
+			before := env.dump()
+			ranges := func(r string) func(*corev1.Service) {
+				return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{r} }
+			}
+			env.create("web", []int{80}, ranges("10.0.0.0/8"))
+			env.mustSync("web", "w1")
+			served := of(env.dump(), env.ip("web"))
+			env.edit("web", ranges("172.16.0.0/12"))
+			env.Inject(simulator.Fault{Command: "deleteFirewallRule", Caller: "ccm", Kind: simulator.FaultRouterRefuses, Count: 1})
+			require.ErrorContains(t, env.sync("web", "w1"), "deleteFirewallRule")
+			env.edit("web", ranges("10.0.0.0/8"))
+			if restart {
+				env.restart()
+			}
+			env.mustSync("web", "w1")
+			address := env.address(env.ip("web"))
+			rules := env.firewallAt(address.Address)
+			require.Len(t, rules, 1)
+			assert.Equal(t, []string{"Active", "10.0.0.0/8"}, []string{rules[0].State, rules[0].CIDRs[0]})
+			assert.Equal(t, served, of(env.dump(), env.ip("web")))
+			env.removed(before, "web")
+		})
+	}
 }

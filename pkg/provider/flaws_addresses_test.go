@@ -15,20 +15,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-func TestFlaw09SharedAddressOutlivesItsFirstService(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	before := b.dump()
-	ip := sharing(b) // web acquired the address, mail uses it
-	mail := grep(of(b.dump(), ip), "25->")
-	require.Len(t, mail, 1)
-	require.NoError(t, b.remove())
-	assert.Equal(t, mail, grep(of(b.dump(), ip), "rule "), "address and rule of the other Service stay")
-	require.NoError(t, b.syncAs("mail", "w1", "w2"))
-	require.NoError(t, b.removeAs("mail"))
-	assert.Equal(t, before, b.dump(), "released with the last one")
-}
-
 func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]simulator.Fault{
@@ -37,30 +23,29 @@ func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
 		"the answer lost": {Kind: simulator.FaultLostAnswer},
 	} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
-				t.Parallel()
-				b := newBed(t)
-				before := b.dump()
-				b.service([]int{80})
-				b.mustSync("w1")
+			parallel(t, fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
+				env := newEnv(t)
+				before := env.dump()
+				env.create("web", []int{80})
+				env.mustSync("web", "w1")
 				fault.Command, fault.Caller, fault.Count = "disassociateIpAddress", "ccm", 1
-				b.sim.Inject(fault)
+				env.Inject(fault)
 				// The framework drops its finalizer when GetLoadBalancer says that nothing exists.
 				for attempt := 0; ; attempt++ {
 					require.Less(t, attempt, 5)
-					_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
+					_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 					require.NoError(t, err)
 					if !exists {
 						break
 					}
-					if b.lb.EnsureLoadBalancerDeleted(t.Context(), "", b.get()) == nil {
+					if env.lb.EnsureLoadBalancerDeleted(t.Context(), "", env.get("web")) == nil {
 						break
 					}
 					if restarted {
-						b.restart()
+						env.restart()
 					}
 				}
-				assert.Equal(t, before, b.dump())
+				assert.Equal(t, before, env.dump())
 			})
 		}
 	}
@@ -71,20 +56,19 @@ func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
 	for _, command := range []string{"associateIpAddress", "createTags", "createLoadBalancerRule"} {
 		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer} {
 			for _, deleted := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s, deleted %v", command, kind, deleted), func(t *testing.T) {
-					t.Parallel()
-					b := newBed(t)
-					before := b.dump()
-					b.service([]int{80})
-					b.sim.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: kind, Count: 1})
-					_ = b.sync("w1")
-					b.restart() // nothing is remembered but what stands in CloudStack and on the Service
+				parallel(t, fmt.Sprintf("%s %s, deleted %v", command, kind, deleted), func(t *testing.T) {
+					env := newEnv(t)
+					before := env.dump()
+					env.create("web", []int{80})
+					env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: kind, Count: 1})
+					_ = env.sync("web", "w1")
+					env.restart() // only CloudStack and the Service keep their state
 					if !deleted {
-						require.NoError(t, b.repeat(func(b *bed) error { return b.sync("w1") }))
-						assert.Len(t, grep(b.dump(), webTags), 1, "one address, whatever happened")
+						require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.sync("web", "w1") }))
+						assert.Len(t, grep(env.dump(), webTags), 1, "one address, whatever happened")
 					}
-					require.NoError(t, b.repeat((*bed).remove))
-					assert.Equal(t, before, b.dump())
+					require.NoError(t, env.repeat(removeWeb))
+					assert.Equal(t, before, env.dump())
 				})
 			}
 		}
@@ -93,55 +77,53 @@ func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
 
 func TestFlaw19DeletionInAProject(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withProject)
-	before := b.dump()
-	b.service([]int{80, 81})
-	b.mustSync("p1")
-	require.NotEqual(t, before, b.dump())
-	b.restart()
-	b.reset()
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
-	for _, c := range b.sim.Ledger().Find("list*", "ccm") {
+	env := newEnv(t, withProject)
+	before := env.dump()
+	env.create("web", []int{80, 81})
+	env.mustSync("web", "p1")
+	require.NotEqual(t, before, env.dump())
+	env.restart()
+	env.reset()
+	env.removed(before, "web")
+	for _, c := range env.Ledger().Find("list*", "ccm") {
 		if c.Command == "listPublicIpAddresses" || c.Command == "listLoadBalancerRules" || c.Command == "listFirewallRules" {
-			assert.Equal(t, b.project, c.Params["projectid"], c.Command)
+			assert.Equal(t, env.project, c.Params["projectid"], c.Command)
 		}
 	}
 }
 
 func TestFlaw20FailedReadOfAnAddressIsAnError(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80})
-	b.mustSync("w1")
-	want := b.dump()
-	b.restart()
-	b.reset()
-	b.sim.Inject(simulator.Fault{Command: "listPublicIpAddresses", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431, CSErrorCode: 9999, Text: "no such address"})
-	require.ErrorContains(t, b.remove(), "no such address")
-	for _, c := range b.sim.Ledger().Find("listNetworks", "ccm") {
+	env := newEnv(t)
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	want := env.dump()
+	env.restart()
+	env.reset()
+	env.Inject(simulator.Fault{Command: "listPublicIpAddresses", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431, CSErrorCode: 9999, Text: "no such address"})
+	require.ErrorContains(t, env.remove("web"), "no such address")
+	for _, c := range env.Ledger().Find("listNetworks", "ccm") {
 		assert.NotEmpty(t, c.Params["id"], "no list of all networks")
 	}
-	assert.Equal(t, want, b.dump(), "nothing was done on a guess")
+	assert.Equal(t, want, env.dump(), "nothing was done on a guess")
 }
 
 func TestFlaw21AnotherAddressIsTaken(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	before := b.dump()
-	b.service([]int{80})
-	b.mustSync("w1")
-	old := b.ip()
+	env := newEnv(t)
+	before := env.dump()
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	old := env.ip("web")
 	for _, ip := range []string{"203.0.113.77", "203.0.113.31"} { // a free one, and one that the account holds
-		b.change(func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip })
-		b.mustSync("w1")
-		assert.Equal(t, ip, b.ip())
-		assert.Len(t, grep(of(b.dump(), ip), "rule "), 1)
-		assert.Empty(t, of(b.dump(), old), "the old one was ours")
+		env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip })
+		env.mustSync("web", "w1")
+		assert.Equal(t, ip, env.ip("web"))
+		assert.Len(t, of(env.dump(), ip), 3, "the address, a rule, a firewall rule")
+		assert.Empty(t, of(env.dump(), old), "the old one was ours")
 		old = ip
 	}
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
+	env.removed(before, "web")
 }
 
 func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
@@ -150,22 +132,21 @@ func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
 		"refused":       {Kind: simulator.FaultErrorBefore},
 		"the job fails": {Kind: simulator.FaultJobFails},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			before := b.dump()
-			b.service([]int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.31" }) // the user's own: not released
-			b.mustSync("w1")
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			before := env.dump()
+			env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.31" }) // the user's own: not released
+			env.mustSync("web", "w1")
 			fault.Command, fault.Caller, fault.Count = "deleteFirewallRule", "ccm", 1
-			b.sim.Inject(fault)
-			require.Error(t, b.remove(), "the framework tries again")
-			_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
+			env.Inject(fault)
+			require.Error(t, env.remove("web"), "the framework tries again")
+			_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 			require.NoError(t, err)
 			assert.True(t, exists)
-			b.restart()
-			require.NoError(t, b.repeat((*bed).remove))
-			assert.Equal(t, before, b.dump(), "nothing is left open")
-			assert.NotEmpty(t, b.event(plan.ReasonAddressKept))
+			env.restart()
+			require.NoError(t, env.repeat(removeWeb))
+			assert.Equal(t, before, env.dump(), "nothing is left open")
+			assert.NotEmpty(t, env.event(plan.ReasonAddressKept))
 		})
 	}
 }

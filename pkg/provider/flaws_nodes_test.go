@@ -8,63 +8,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-func TestFlaw01NodeOfADestroyedVMGoes(t *testing.T) {
-	t.Parallel()
-	s := newSim(t, 4)
-	c := startCluster(t, s.provider(nil), s.nodes(4)...)
-	c.rounds(2, 4)
-	s.do("destroyVirtualMachine", s.ids["w3"])
-	require.Eventually(t, func() bool {
-		vms, err := s.client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ID: s.ids["w3"]})
-		return err != nil || len(vms) == 0 || vms[0].State == cloudstack.VMDestroyed
-	}, waitLong, 5*time.Millisecond)
-	// A controller that starts afterwards has no older list to wait for.
-	c = startCluster(t, s.provider(nil), s.nodes(4)...)
-	c.eventually("w3 is deleted", func() bool {
-		_, err := c.node("w3")
-		return apierrors.IsNotFound(err)
-	})
-	_, err := c.node("w1")
-	require.NoError(t, err)
-}
-
-func TestFlaw02NodeOfAStoppedVMIsTainted(t *testing.T) {
-	t.Parallel()
-	s := newSim(t, 2)
-	p := s.provider(nil)
-	s.do("stopVirtualMachine", s.ids["w2"])
-	require.Eventually(t, func() bool {
-		vms, err := s.client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ID: s.ids["w2"]})
-		return err == nil && len(vms) == 1 && vms[0].State == cloudstack.VMStopped
-	}, waitLong, 5*time.Millisecond)
-	c := startCluster(t, p, s.nodes(2)...)
-	c.eventually("w2 is tainted", func() bool {
-		n, err := c.node("w2")
-		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
-	})
-	for _, n := range s.nodes(2) {
-		off, err := p.instances.InstanceShutdown(t.Context(), n)
-		require.NoError(t, err, "no node costs an error every round")
-		assert.Equal(t, n.Name == "w2", off)
-	}
-}
-
 // A page has 500 VMs.
 func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withWorld(func(w string) string {
+	env := newEnv(t, withWorld(func(w string) string {
 		var more strings.Builder
 		more.WriteString("virtualMachines:\n")
 		for i := range 501 {
@@ -72,24 +27,24 @@ func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {
 		}
 		return strings.Replace(strings.Replace(w, "10.1.1.0/24", "10.1.0.0/16", 1), "virtualMachines:\n", more.String(), 1)
 	}))
-	b.service([]int{80})
-	b.mustSync("w5", "a0", "a500")
-	assert.Contains(t, grep(b.dump(), webLB)[0], "[a0 a500 w5]")
+	env.create("web", []int{80})
+	env.mustSync("web", "w5", "a0", "a500")
+	assert.Contains(t, grep(env.dump(), webLB)[0], "[a0 a500 w5]")
 }
 
 func TestFlaw15NodeNamedByItsFQDN(t *testing.T) {
 	t.Parallel()
 	// Its Node is initialised ...
-	s := newSim(t, 1)
+	cloud := newNodeEnv(t, 1)
 	nodes := uninitialised(1)
 	nodes[0].Name = "W1.example.org"
-	c := startCluster(t, s.provider(nil), nodes...)
+	c := startCluster(t, cloud.provider(nil), nodes...)
 	c.initialised("W1.example.org")
 	// ... and it serves.
-	b := newBed(t)
-	b.service([]int{80})
-	b.mustSync("W1.example.org", "w2")
-	assert.Contains(t, grep(b.dump(), webLB)[0], "[w1 w2]")
+	env := newEnv(t)
+	env.create("web", []int{80})
+	env.mustSync("web", "W1.example.org", "w2")
+	assert.Contains(t, grep(env.dump(), webLB)[0], "[w1 w2]")
 }
 
 func TestFlaw23VMsOfOtherZones(t *testing.T) {
@@ -99,16 +54,15 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 		w = strings.Replace(w, "networks:\n", "networks:\n  - {name: far-net, zone: zone-2, account: k8s, cidr: 10.9.1.0/24}\n", 1)
 		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w5, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.25}]}\n", 1)
 	})
-	b := newBed(t, world)
-	b.options = func(d *loadBalancerDeps) {
-		d.Inventory = inventory.New(b.client(testAPIKey, testSecret), inventory.Options{Zone: "zone-1", Clock: b.clock})
+	env := newEnv(t, world)
+	env.deps = func(d *loadBalancerDeps) {
+		d.Inventory = inventory.New(env.client(testAPIKey, testSecret), inventory.Options{Zone: "zone-1", Clock: env.clock})
 	}
-	b.restart()
-	b.service([]int{80})
-	b.mustSync("w5", "w2")
-	rules := b.rulesAt(b.ip())
-	members, err := b.inspect.ListLoadBalancerMembers(t.Context(), rules[0].ID)
-	require.NoError(t, err)
+	env.restart()
+	env.create("web", []int{80})
+	env.mustSync("web", "w5", "w2")
+	rules := env.rulesAt(env.ip("web"))
+	members := env.membersOf(rules[0].ID)
 	var addresses []string
 	for i := range members {
 		addresses = append(addresses, members[i].Addresses...)
@@ -116,8 +70,8 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 	assert.ElementsMatch(t, []string{"10.1.1.25", "10.1.1.22"}, addresses)
 
 	// Zone and region are asked for from many goroutines; the race detector looks on.
-	s := newSim(t, 3)
-	p := s.provider(func(cfg *cloudstack.Config) { cfg.Zone, cfg.Region = "zone-1", "north" })
+	cloud := newNodeEnv(t, 3)
+	p := cloud.provider(func(cfg *cloudstack.Config) { cfg.Zone, cfg.Region = "zone-1", "north" })
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
@@ -133,13 +87,13 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 // Nothing is decided by the server's version, which upstream reads by an administrator's call and takes apart.
 func TestFlaw24NoVersionIsRead(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 1)
+	env := newNodeEnv(t, 1)
 	for _, command := range []string{"listManagementServersMetrics", "listCapabilities"} {
-		s.Inject(simulator.Fault{Command: command, Kind: simulator.FaultErrorBefore, HTTPStatus: 432})
+		env.Inject(simulator.Fault{Command: command, Kind: simulator.FaultErrorBefore, HTTPStatus: 432})
 	}
-	c := startCluster(t, s.provider(nil), uninitialised(1)...)
+	c := startCluster(t, env.provider(nil), uninitialised(1)...)
 	c.initialised("w1")
-	for _, call := range s.calls("ccm") {
+	for _, call := range env.Calls("ccm") {
 		assert.NotContains(t, []string{"listManagementServersMetrics", "listCapabilities"}, call)
 	}
 }

@@ -65,7 +65,7 @@ func newGuard(o GuardOptions, c clock.PassiveClock) *guard {
 
 var errNoNodes = errors.New("the list of Nodes is not loaded yet")
 
-// check tells whether Nodes may be deleted on the evidence of a snapshot. list is the cluster's Nodes.
+// check reports whether Nodes may be deleted on the evidence of a snapshot. list is the cluster's Nodes.
 func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +138,7 @@ func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string,
 // blockedFor is how long a refusal counts as standing: the framework asks again every few seconds.
 const blockedFor = time.Minute
 
-// blocked tells whether deletions are being refused.
+// blocked reports whether deletions are being refused.
 func (g *guard) blocked() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

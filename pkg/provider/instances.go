@@ -19,7 +19,9 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // How old a list of VMs may be. All callers share one list for its age: M Nodes cost what one does.
@@ -43,7 +45,7 @@ type instances struct {
 	metadata node.Options // but for the Node
 	nodes    func() ([]*corev1.Node, error)
 	guard    *guard
-	events   func() *nodeEvents // nil before Initialize
+	events   func() *event.Nodes // nil before Initialize
 	metrics  *nodeMetrics
 }
 
@@ -61,7 +63,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*clou
 		return nil, err
 	}
 	if e := i.events(); e != nil {
-		e.ended(n.UID)
+		e.Ended(n.UID)
 	}
 	o := i.metadata
 	o.Node = n
@@ -88,7 +90,7 @@ func (i *instances) unshared(n *corev1.Node, vm *cloudstack.VirtualMachine) erro
 	return node.Unshared(vm, n, nodes)
 }
 
-// unchanged tells whether an initialised Node already has these addresses. The framework takes a Node with
+// unchanged reports whether an initialised Node already has these addresses. The framework takes a Node with
 // several addresses of one type for changed in every round, and patches it; without addresses it leaves the
 // Node as it is.
 func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
@@ -116,7 +118,7 @@ func (i *instances) remark(n *corev1.Node, vm *cloudstack.VirtualMachine, m *clo
 		return
 	}
 	if _, err := i.metadata.Addresses.Of(n); err != nil {
-		e.warn(n, ReasonInvalidNodeAnnotation, err.Error()+"; it is as if it were not there")
+		e.Warn(n, event.InvalidAnnotation, err.Error()+"; it is as if it were not there")
 	}
 	if ips := node.UnlistedNodeIPs(n, m.NodeAddresses); len(ips) > 0 {
 		var have []string
@@ -125,7 +127,7 @@ func (i *instances) remark(n *corev1.Node, vm *cloudstack.VirtualMachine, m *clo
 				have = append(have, a.Address)
 			}
 		}
-		e.warn(n, ReasonNodeIPNotOnVM, fmt.Sprintf(
+		e.Warn(n, event.NodeIPNotOnVM, fmt.Sprintf(
 			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes does not take over any address of the node, and does not initialise a new one; correct --node-ip, the VM's NICs or --node-internal-cidrs",
 			strings.Join(ips, ","), vm.Name, strings.Join(have, ", ")))
 	}
@@ -160,7 +162,7 @@ func (i *instances) find(ctx context.Context, n *corev1.Node) (cloudstack.Virtua
 	return node.Match(s, n)
 }
 
-// InstanceShutdown tells whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
+// InstanceShutdown reports whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
 func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, error) {
 	vm, err := i.find(ctx, n)
 	if err == nil {
@@ -173,10 +175,10 @@ func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool,
 	return false, err
 }
 
-// InstanceExists tells whether the Node's VM exists. The framework asks for Nodes that are not ready, every
+// InstanceExists reports whether the Node's VM exists. The framework asks for Nodes that are not ready, every
 // 5 s, and deletes the Node at once when the answer is no. So the answer is no only when all of this holds:
 //
-//   - the Node bears a CloudStack id,
+//   - the Node has a CloudStack ID,
 //   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
 //   - the server, asked for the id alone, does not show it either,
 //   - not too many Nodes lost their VMs (see guard).
@@ -244,17 +246,17 @@ func (i *instances) report(n *corev1.Node, err error) {
 		shared    *node.SharedVMError
 		invalid   *node.ProviderIDError
 		refused   *RefusedError
-		reason    string
+		reason    plan.Reason
 	)
 	switch {
 	case errors.As(err, &missing):
-		reason = ReasonNodeWithoutVM
+		reason = event.NodeWithoutVM
 	case errors.As(err, &ambiguous), errors.As(err, &shared):
-		reason = ReasonAmbiguousVM
+		reason = event.AmbiguousVM
 	case errors.As(err, &invalid):
-		reason = ReasonInvalidProviderID
+		reason = event.InvalidProviderID
 	case errors.As(err, &refused):
-		reason = ReasonNodeDeletionRefused
+		reason = event.NodeDeletionRefused
 		i.metrics.refused()
 	default:
 		return
@@ -262,9 +264,9 @@ func (i *instances) report(n *corev1.Node, err error) {
 	e := i.events()
 	switch {
 	case e == nil:
-	case reason == ReasonNodeWithoutVM && isInitialised(n):
-		e.warnOnce(n, reason, err.Error()+"; the node is behind no load balancer while that lasts")
+	case reason == event.NodeWithoutVM && isInitialised(n):
+		e.WarnOnce(n, reason, err.Error()+"; the node is behind no load balancer while that lasts")
 	default:
-		e.warn(n, reason, err.Error())
+		e.Warn(n, reason, err.Error())
 	}
 }

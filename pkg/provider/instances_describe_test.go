@@ -6,7 +6,9 @@ package provider
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -44,8 +47,7 @@ func TestStrangeVMs(t *testing.T) {
 		{name: "upper case", vm: machine(1, "WORKER-ONE", 1), node: k8sNode("worker-one", ""), first: "10.0.1.5", count: 2},
 		{name: "umlauts", vm: machine(1, "kühlhaus", 1), node: k8sNode("KÜHLHAUS", ""), first: "10.0.1.5", count: 2},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			c.vm.ServiceOfferingName, c.vm.ZoneName = "Größe XL / "+long, "Zürich — 1"
 			_, o := fakeClockOptions()
 			p, events := newTestProvider(t, &fakeCloud{vms: []cloudstack.VirtualMachine{c.vm}}, o, c.node)
@@ -165,5 +167,80 @@ func TestNodeOptions(t *testing.T) {
 	o.Nodes = NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}}
 	for _, part := range []string{`--node-internal-cidrs: "x"`, `--node-external-cidrs: "y"`, `--node-labels: "z"`} {
 		require.ErrorContains(t, o.Validate(), part)
+	}
+}
+
+// What Nodes cost, counted by the server, for clusters of all sizes: calls go by the VMs of the account and
+// by time, never by the number of Nodes.
+func TestNodeBudgets(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{10, 100, 1000, 5000} {
+		parallel(t, fmt.Sprint(size), func(t *testing.T) {
+			if size > 1000 && testing.Short() {
+				t.Skip("takes seconds")
+			}
+			env := newNodeEnv(t, size)
+			clock, o := fakeClockOptions()
+			p, err := New(env.Config(testAPIKey, testSecret), o, env.Option(), testenv.NoJitter)
+			require.NoError(t, err)
+			nodes := env.nodes(size)
+			p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
+			pages := (size + 499) / 500
+			spent := func() int { n := len(env.Calls("ccm")); env.Ledger().Reset(); return n }
+			describeAll := func(list []*corev1.Node) {
+				t.Helper()
+				var wg sync.WaitGroup
+				for w := range 16 {
+					wg.Go(func() {
+						for i := w; i < len(list); i += 16 {
+							if _, err := p.instances.InstanceMetadata(t.Context(), list[i]); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+			}
+
+			fresh := make([]*corev1.Node, size)
+			for i := range fresh {
+				fresh[i] = k8sNode(nodes[i].Name, "")
+			}
+			describeAll(fresh)
+			assert.Equal(t, pages, spent(), "all Nodes at once share a flight")
+			describeAll(nodes)
+			assert.Zero(t, spent(), "a list serves all for its age")
+			_, err = p.inventory.VMs(t.Context(), vmAge)
+			require.NoError(t, err)
+			assert.Zero(t, spent(), "load balancers among them")
+			clock.Step(vmAge + time.Second)
+			describeAll(nodes)
+			assert.Equal(t, pages, spent(), "a steady round")
+
+			env.Admin("stopVirtualMachine", "id", env.ids["w2"])
+			spent()
+			clock.Step(vmAge + time.Second)
+			exists, err := p.instances.InstanceExists(t.Context(), nodes[1])
+			require.NoError(t, err)
+			assert.True(t, exists)
+			off, err := p.instances.InstanceShutdown(t.Context(), nodes[1])
+			require.NoError(t, err)
+			assert.True(t, off)
+			assert.Equal(t, pages, spent(), "one VM stopped")
+
+			env.Admin("destroyVirtualMachine", "id", env.ids["w3"])
+			spent()
+			clock.Step(vmAge + time.Second)
+			exists, err = p.instances.InstanceExists(t.Context(), nodes[2])
+			require.NoError(t, err)
+			assert.False(t, exists)
+			assert.Equal(t, pages+1, spent(), "one VM destroyed: the list and the look-up by id")
+
+			nobody := k8sNode("nobody", node.ProviderID(node.FormUpstream, vmID(1)))
+			clock.Step(missAge + time.Second)
+			_, err = p.instances.InstanceMetadata(t.Context(), nobody)
+			require.Error(t, err)
+			assert.Equal(t, 1, spent(), "an unknown id: one look-up, or the list where that is one call as well")
+		})
 	}
 }

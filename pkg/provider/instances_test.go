@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 func fakeClockOptions() (*clocktesting.FakeClock, Options) {
@@ -107,7 +108,7 @@ func TestInstanceMetadataErrors(t *testing.T) {
 		require.ErrorContains(t, err, vmID(9))
 	}
 	onlyOne(t, events, "Warning AmbiguousVM", vmID(2), vmID(9))
-	c.Step(nodeEventPause)
+	c.Step(event.NodePause)
 	_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w2", ""))
 	require.Error(t, err)
 	onlyOne(t, events, "AmbiguousVM")
@@ -175,27 +176,26 @@ func TestInstanceExists(t *testing.T) {
 		{name: "gone, one of two", change: func(f *fakeCloud) { f.vms = f.vms[1:] }, nodes: 2, want: false},
 		{name: "the id is not known to the server", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindNotFound) }, want: false},
 		{name: "not in the list, but there by id", change: hide("w1"), want: true},
-		{name: "none in the list, but there by id", change: hide(""), err: "none of the 10 nodes", event: ReasonNodeDeletionRefused},
+		{name: "none in the list, but there by id", change: hide(""), err: "none of the 10 nodes", event: string(event.NodeDeletionRefused)},
 		{name: "the list is refused", change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindAuth) }, err: "list the VMs"},
 		{name: "the list needs another role", change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindNotPermitted) }, err: "list the VMs"},
 		{name: "the list breaks off", change: func(f *fakeCloud) { f.vms = nil; f.listErr = errors.New("page 2: timeout") }, err: "page 2: timeout"},
 		{name: "the look-up is refused", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindAuth) }, err: "look up VM"},
 		{name: "the look-up fails", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindTransient) }, err: "look up VM"},
-		{name: "an empty list", change: func(f *fakeCloud) { f.vms = nil }, err: "none of the 10 nodes", event: ReasonNodeDeletionRefused},
-		{name: "an empty list, one node", change: func(f *fakeCloud) { f.vms = nil }, nodes: 1, err: "none of the 1 nodes", event: ReasonNodeDeletionRefused},
+		{name: "an empty list", change: func(f *fakeCloud) { f.vms = nil }, err: "none of the 10 nodes", event: string(event.NodeDeletionRefused)},
+		{name: "an empty list, one node", change: func(f *fakeCloud) { f.vms = nil }, nodes: 1, err: "none of the 1 nodes", event: string(event.NodeDeletionRefused)},
 		{
 			name: "too many at once", change: func(f *fakeCloud) { f.vms = f.vms[3:] },
-			err: "3 of 10 nodes (w1, w2, w3) lost their VMs within 10m0s, more than 20 %", event: ReasonNodeDeletionRefused,
+			err: "3 of 10 nodes (w1, w2, w3) lost their VMs within 10m0s, more than 20 %", event: string(event.NodeDeletionRefused),
 		},
 		{name: "two of ten may go", change: func(f *fakeCloud) { f.vms = f.vms[2:] }, want: false},
-		{name: "not a CloudStack id", node: k8sNode("w1", "cloudstack:///w1"), err: "no UUID", event: ReasonInvalidProviderID},
+		{name: "not a CloudStack id", node: k8sNode("w1", "cloudstack:///w1"), err: "no UUID", event: string(event.InvalidProviderID)},
 		{name: "k3s's own id", node: k8sNode("elsewhere", "k3s://elsewhere"), want: true},
 		{name: "another cloud's id", node: k8sNode("elsewhere", "aws:///i-1"), want: true},
 		{name: "no id, by name", node: k8sNode("w1", ""), want: true},
 		{name: "no id, no VM", node: k8sNode("elsewhere", ""), err: "existence cannot be judged without a provider id"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, c.name, func(t *testing.T) {
 			_, o := fakeClockOptions()
 			n := c.nodes
 			if n == 0 {
@@ -304,7 +304,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, 3, refused.Missing)
 	assert.Equal(t, 10, refused.Total)
-	onlyOne(t, events, ReasonNodeDeletionRefused, "kubectl")
+	onlyOne(t, events, string(event.NodeDeletionRefused), "kubectl")
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsRefused), 0)
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.withoutVM), 0, "the two others have no Node any more")

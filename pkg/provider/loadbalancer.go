@@ -28,6 +28,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -264,14 +265,14 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 
 // sync is one attempt. unserved says why nobody is served although it succeeded.
 func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *plan.Notice, _ error) {
-	events := serviceEvents{lb.deps.Recorder, svc}
+	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
 	lb.forget(svc.UID)
 	spec, err := annotation.Parse(svc)
 	if err != nil {
 		return nil, nil, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: err.Error()}
 	}
 	for _, w := range spec.Warnings {
-		events.warn(ReasonIgnoredSetting, w)
+		events.Warn(event.IgnoredSetting, w)
 	}
 	if err := lb.allowed(ctx, svc); err != nil {
 		return nil, nil, err
@@ -290,7 +291,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		}
 	}
 	complete := false
-	find := func(ctx context.Context, events serviceEvents, age time.Duration) (members, reach []plan.Member, err error) {
+	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []plan.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
 		return members, reach, err
 	}
@@ -300,7 +301,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
 		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
-		events.notice(*unserved)
+		events.Notice(*unserved)
 	}
 	req, err := lb.request(ctx, svc, spec, members)
 	if err != nil {
@@ -308,7 +309,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	req.Reach = reach
 	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
-		return find(ctx, serviceEvents{}, freshVMAge)
+		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.note(svc.UID, chosen, complete, err)
@@ -329,12 +330,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 }
 
 // tellPlan says in an Event what the policy dry-run keeps from being done.
-func (lb *loadBalancer) tellPlan(events serviceEvents, steps []plan.Step) {
+func (lb *loadBalancer) tellPlan(events event.Service, steps []plan.Step) {
 	if len(steps) == 0 {
 		return
 	}
 	text := "dry run, not done: " + plan.Text(len(steps), steps[0].Label())
-	events.notice(plan.Notice{Reason: ReasonDryRun, Message: text})
+	events.Notice(plan.Notice{Reason: event.DryRun, Message: text})
 }
 
 // note remembers how a sync ended.
@@ -369,7 +370,7 @@ func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error,
 		return nil
 	}
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
-		serviceEvents{lb.deps.Recorder, svc}.warn(refusal.Reason, refusal.Error())
+		event.Service{Recorder: lb.deps.Recorder, Object: svc}.Warn(refusal.Reason, refusal.Error())
 	}
 	if errors.Is(err, context.Canceled) {
 		return err // the process ends
@@ -392,6 +393,6 @@ func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec a
 		Members: members,
 		Grants:  grants,
 		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
-		Notify:  serviceEvents{lb.deps.Recorder, svc}.notice,
+		Notify:  event.Service{Recorder: lb.deps.Recorder, Object: svc}.Notice,
 	}, err
 }

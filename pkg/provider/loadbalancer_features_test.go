@@ -20,14 +20,14 @@ import (
 )
 
 // policies are the stickiness of the Service's rules by port.
-func (b *bed) policies() map[int]string {
-	b.t.Helper()
-	rules, err := b.inspect.ListLoadBalancerRules(b.t.Context(), cloudstack.LoadBalancerRuleQuery{ProjectID: b.project, Keyword: webLB})
-	require.NoError(b.t, err)
+func (env *serviceEnv) policies() map[int]string {
+	env.t.Helper()
+	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{ProjectID: env.project, Keyword: webLB})
+	require.NoError(env.t, err)
 	out := map[int]string{}
 	for i := range rules {
-		list, err := b.inspect.ListStickinessPolicies(b.t.Context(), rules[i].ID)
-		require.NoError(b.t, err)
+		list, err := env.inspect.ListStickinessPolicies(env.t.Context(), rules[i].ID)
+		require.NoError(env.t, err)
 		for _, p := range list {
 			out[rules[i].PublicPort] += p.Method + " " + p.Params["cookie-name"] + p.Params["expire"]
 		}
@@ -37,60 +37,59 @@ func (b *bed) policies() map[int]string {
 
 func TestStickiness(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	before := b.dump()
-	b.service([]int{80, 81}, annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV"))
-	b.mustSync("w1", "w2")
-	assert.Equal(t, map[int]string{80: "LbCookie SRV", 81: "LbCookie SRV"}, b.policies())
-	b.restart()
-	b.reset()
-	b.mustSync("w1", "w2")
-	assert.Empty(t, grep(b.calls(), "create"), "nothing to do")
+	env := newEnv(t)
+	before := env.dump()
+	env.create("web", []int{80, 81}, annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV"))
+	env.mustSync("web")
+	assert.Equal(t, map[int]string{80: "LbCookie SRV", 81: "LbCookie SRV"}, env.policies())
+	env.restart()
+	env.reset()
+	env.mustSync("web")
+	assert.Empty(t, grep(env.calls(), "create"), "nothing to do")
 
-	b.change(annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
-	b.mustSync("w1", "w2")
-	assert.Equal(t, map[int]string{80: "SourceBased 30m", 81: "SourceBased 30m"}, b.policies())
+	env.edit("web", annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
+	env.mustSync("web")
+	assert.Equal(t, map[int]string{80: "SourceBased 30m", 81: "SourceBased 30m"}, env.policies())
 
 	// Removed while the controller was away.
-	b.restart()
-	b.change(func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
-	b.mustSync("w1", "w2")
-	assert.Empty(t, b.policies())
-	b.restart()
-	b.reset()
-	b.mustSync("w1", "w2")
-	b.restart()
-	b.reset()
-	b.mustSync("w1", "w2")
-	assert.Zero(t, count(b.calls(), "listLBStickinessPolicies"), "and not looked for any more")
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
+	env.restart()
+	env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
+	env.mustSync("web")
+	assert.Empty(t, env.policies())
+	env.restart()
+	env.reset()
+	env.mustSync("web")
+	env.restart()
+	env.reset()
+	env.mustSync("web")
+	assert.Zero(t, count(env.calls(), "listLBStickinessPolicies"), "and not looked for any more")
+	env.removed(before, "web")
 }
 
 func TestPROXYProtocolOnNamedPorts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80, 81}, annotate(annotation.ProxyProtocol, "p81"))
-	b.mustSync("w1")
-	dump := strings.Join(of(b.dump(), b.ip()), "\n")
+	env := newEnv(t)
+	env.create("web", []int{80, 81}, annotate(annotation.ProxyProtocol, "p81"))
+	env.mustSync("web", "w1")
+	dump := strings.Join(of(env.dump(), env.ip("web")), "\n")
 	assert.Contains(t, dump, webLB+"-tcp-80 80->30080 tcp ")
 	assert.Contains(t, dump, webLB+"-tcp-proxy-81 81->30081 tcp-proxy ")
-	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *b.get().Status.LoadBalancer.Ingress[0].IPMode)
+	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
 }
 
 func TestNodeSelector(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80}, annotate(annotation.NodeSelector, "pool=edge"))
+	env := newEnv(t)
+	env.create("web", []int{80}, annotate(annotation.NodeSelector, "pool=edge"))
 	nodes := nodesNamed("w1", "w2", "w3")
 	nodes[1].Labels = map[string]string{"pool": "edge"}
-	_, err := b.lb.EnsureLoadBalancer(t.Context(), "", b.get(), nodes)
+	_, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get("web"), nodes)
 	require.NoError(t, err)
-	assert.Contains(t, strings.Join(b.dump(), "\n"), webLB+"-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w2]")
+	assert.Contains(t, strings.Join(env.dump(), "\n"), webLB+"-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w2]")
 
 	nodes[2].Labels = map[string]string{"pool": "edge"}
-	require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nodes))
-	assert.Contains(t, strings.Join(b.dump(), "\n"), "[w2 w3]")
+	require.NoError(t, env.lb.UpdateLoadBalancer(t.Context(), "", env.get("web"), nodes))
+	assert.Contains(t, strings.Join(env.dump(), "\n"), "[w2 w3]")
 }
 
 func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1.EndpointSlice {
@@ -104,21 +103,21 @@ func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1
 	return s
 }
 
-// With externalTrafficPolicy Local the members are the nodes with endpoints, and follow them without a sync of
+// With externalTrafficPolicy Local the members are the nodes with endpoints; they follow the endpoints without a sync of
 // the framework.
 func TestExternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	go b.lb.run(t.Context())
+	env := newEnv(t)
+	go env.lb.run(t.Context())
 	yes, no := true, false
 	ready, ending := discoveryv1.EndpointConditions{Ready: &yes}, discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
-	slices := b.kube.DiscoveryV1().EndpointSlices("default")
+	slices := env.kube.DiscoveryV1().EndpointSlices("default")
 	_, err := slices.Create(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w1": ready, "w2": ending}), metav1.CreateOptions{})
 	require.NoError(t, err)
-	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	b.mustSync("w1", "w2", "w3")
-	b.watched("endpointslices")
-	members := func() string { return of(b.dump(), b.ip())[2] }
+	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	env.mustSync("web", "w1", "w2", "w3")
+	env.watched("endpointslices")
+	members := func() string { return of(env.dump(), env.ip("web"))[2] }
 	assert.Contains(t, members(), "[w1]")
 
 	_, err = slices.Update(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": ready, "w3": ready}), metav1.UpdateOptions{})
@@ -129,33 +128,33 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(members(), "[w2]") }, waitLong, waitStep, "what still serves is better than nobody")
 
-	b.events()
+	env.events()
 	_, err = slices.Update(t.Context(), endpointSlice(nil), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(members(), "[]") }, waitLong, waitStep)
-	assert.Contains(t, b.event(plan.ReasonNoBackends), "no node has a ready endpoint")
+	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 }
 
-// A Service with externalTrafficPolicy Local gets its address before its Pods are ready, as any other: the nodes tell
-// the network. Otherwise it would wait for the framework's next try, minutes after the first Pod.
+// A Service with externalTrafficPolicy Local gets its address before its Pods are ready: the network follows from the
+// nodes. Otherwise it would wait for the framework's next try, minutes after the first Pod.
 func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	go b.lb.run(t.Context())
-	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	b.mustSync("w1", "w2", "w3")
-	b.watched("endpointslices")
-	assert.Contains(t, of(b.dump(), b.ip())[2], "[]")
-	assert.Contains(t, b.event(plan.ReasonNoBackends), "no node has a ready endpoint")
+	env := newEnv(t)
+	go env.lb.run(t.Context())
+	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	env.mustSync("web", "w1", "w2", "w3")
+	env.watched("endpointslices")
+	assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[]")
+	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 
 	yes := true
-	_, err := b.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
+	_, err := env.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
 		endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": {Ready: &yes}}), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(of(b.dump(), b.ip())[2], "[w2]") }, waitLong, waitStep)
+	require.Eventually(t, func() bool { return strings.Contains(of(env.dump(), env.ip("web"))[2], "[w2]") }, waitLong, waitStep)
 }
 
-// Nodes with NICs in several networks are reached through the one that all share, at the address that they name.
+// Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
 func TestNodesInSeveralNetworks(t *testing.T) {
 	t.Parallel()
 	world := withWorld(func(w string) string {
@@ -164,22 +163,21 @@ func TestNodesInSeveralNetworks(t *testing.T) {
   - {name: m2, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.32}]}
 `, 1)
 	})
-	b := newBed(t, world)
-	b.service([]int{80})
+	env := newEnv(t, world)
+	env.create("web", []int{80})
 	nodes := nodesNamed("m1", "m2")
 	nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.131"}}
 	sync := func() {
 		t.Helper()
-		status, err := b.lb.EnsureLoadBalancer(t.Context(), "", b.get(), nodes)
+		status, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get("web"), nodes)
 		require.NoError(t, err)
-		b.change(func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+		env.edit("web", func(s *corev1.Service) { s.Status.LoadBalancer = *status })
 	}
 	backends := func() map[string][]string {
 		t.Helper()
-		rules, err := b.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{Keyword: webLB})
+		rules, err := env.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{Keyword: webLB})
 		require.NoError(t, err)
-		list, err := b.inspect.ListLoadBalancerMembers(t.Context(), rules[0].ID)
-		require.NoError(t, err)
+		list := env.membersOf(rules[0].ID)
 		out := map[string][]string{}
 		for i := range list {
 			out[list[i].Name] = list[i].Addresses
@@ -188,10 +186,10 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	}
 	sync()
 	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
-	b.restart()
-	b.reset()
+	env.restart()
+	env.reset()
 	sync()
-	assert.Zero(t, b.sim.Ledger().Count("assignToLoadBalancerRule", "removeFromLoadBalancerRule"))
+	assert.Zero(t, env.Ledger().Count("assignToLoadBalancerRule", "removeFromLoadBalancerRule"))
 
 	// The node takes its other address, and back.
 	nodes[0].Status.Addresses[0].Address = "10.1.1.31"
@@ -202,101 +200,99 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
 
 	// A network by name: who is not in it does not serve, and a new address is taken there.
-	old := b.ip()
-	b.change(annotate(annotation.Network, "second-net"))
-	b.events()
+	old := env.ip("web")
+	env.edit("web", annotate(annotation.Network, "second-net"))
+	env.events()
 	sync()
-	assert.Contains(t, b.event(plan.ReasonNodeOutside), "m2")
-	assert.NotEqual(t, old, b.ip())
-	assert.Empty(t, of(b.dump(), old))
+	assert.Contains(t, env.event(plan.ReasonNodeOutside), "m2")
+	assert.NotEqual(t, old, env.ip("web"))
+	assert.Empty(t, of(env.dump(), old))
 	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
-	b.change(annotate(annotation.Network, "no-net"))
-	require.ErrorContains(t, b.sync("m1"), "k8s-net")
+	env.edit("web", annotate(annotation.Network, "no-net"))
+	require.ErrorContains(t, env.sync("web", "m1"), "k8s-net")
 }
 
-// A node of another network does not keep the Services that are served from following the nodes of theirs.
+// A node of another network joins: the members of a Service still follow the nodes of its network.
 func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80})
-	b.mustSync("w1", "w2")
-	ip := b.ip()
+	env := served(t, []int{80})
+	ip := env.ip("web")
 	for _, restart := range []bool{false, true} {
 		if restart {
-			b.restart()
+			env.restart()
 		}
-		b.events()
-		b.mustSync("w1", "s1", "w3")
-		assert.Contains(t, b.event(plan.ReasonNodeOutside), "s1")
-		assert.Equal(t, ip, b.ip())
-		assert.Contains(t, of(b.dump(), ip)[2], "[w1 w3]")
+		env.events()
+		env.mustSync("web", "w1", "s1", "w3")
+		assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
+		assert.Equal(t, ip, env.ip("web"))
+		assert.Contains(t, of(env.dump(), ip)[2], "[w1 w3]")
 	}
 }
 
-// Pods of a Service with externalTrafficPolicy Local may all come to be on nodes of another network. That is no reason
-// to give its address up.
-func TestWanderingPodsDoNotMoveTheAddress(t *testing.T) {
+// If all Pods of a Service with externalTrafficPolicy Local move to nodes of another network, the Service keeps its
+// address.
+func TestMovedPodsDoNotMoveTheAddress(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	go b.lb.run(t.Context())
+	env := newEnv(t)
+	go env.lb.run(t.Context())
 	yes := true
 	on := func(node string) *discoveryv1.EndpointSlice {
 		return endpointSlice(map[string]discoveryv1.EndpointConditions{node: {Ready: &yes}})
 	}
-	slices := b.kube.DiscoveryV1().EndpointSlices("default")
+	slices := env.kube.DiscoveryV1().EndpointSlices("default")
 	_, err := slices.Create(t.Context(), on("w1"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	b.service([]int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	b.mustSync("w1", "w2", "s1")
-	b.watched("endpointslices")
-	ip := b.ip()
+	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	env.mustSync("web", "w1", "w2", "s1")
+	env.watched("endpointslices")
+	ip := env.ip("web")
 	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
 		_, err = slices.Update(t.Context(), on(step.node), metav1.UpdateOptions{})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
-			lines := of(b.dump(), ip)
+			lines := of(env.dump(), ip)
 			return len(lines) == 3 && strings.Contains(lines[2], step.members)
 		}, waitLong, waitStep, step.node)
-		assert.Equal(t, ip, b.ip())
+		assert.Equal(t, ip, env.ip("web"))
 	}
-	assert.Zero(t, b.sim.Ledger().Count("disassociateIpAddress"))
+	assert.Zero(t, env.Ledger().Count("disassociateIpAddress"))
 }
 
 func TestZoneOfAService(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80}, annotate(annotation.Zone, "ZONE-1"))
-	b.mustSync("w1")
-	b.change(annotate(annotation.Zone, "zone-9"))
-	require.ErrorContains(t, b.sync("w1"), `zone "zone-9"`)
+	env := newEnv(t)
+	env.create("web", []int{80}, annotate(annotation.Zone, "ZONE-1"))
+	env.mustSync("web", "w1")
+	env.edit("web", annotate(annotation.Zone, "zone-9"))
+	require.ErrorContains(t, env.sync("web", "w1"), `zone "zone-9"`)
 }
 
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80, 443})
+	env := newEnv(t)
+	env.create("web", []int{80, 443})
 	condition := func(kind string) *metav1.Condition {
-		return apimeta.FindStatusCondition(b.get().Status.Conditions, kind)
+		return apimeta.FindStatusCondition(env.get("web").Status.Conditions, kind)
 	}
-	b.mustSync("w1")
+	env.mustSync("web", "w1")
 	require.NotNil(t, condition(ConditionReady))
 	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
 	assert.Nil(t, condition(corev1.LoadBalancerPortsError))
 
-	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
-	require.Error(t, b.sync("w1"))
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
+	require.Error(t, env.sync("web", "w1"))
 	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
 	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(ConditionReady).Reason)
 	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
-	require.NotNil(t, b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
-	assert.Equal(t, string(plan.ReasonUnsupportedProto), *b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	require.NotNil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
-	b.change(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
-	b.mustSync("w1")
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
+	env.mustSync("web", "w1")
 	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
 	assert.Equal(t, metav1.ConditionFalse, condition(corev1.LoadBalancerPortsError).Status)
-	assert.Nil(t, b.get().Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	assert.Nil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
-	require.NoError(t, b.remove())
+	require.NoError(t, env.remove("web"))
 	assert.Nil(t, condition(ConditionReady), "a Service that is no load balancer any more")
 }

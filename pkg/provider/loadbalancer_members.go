@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 // members finds the nodes' VMs. Nodes without one are named in an Event and do
 // not serve; that is no error as long as some node does. complete is false when any is missing. age is how old the list
 // of VMs may be.
-func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events serviceEvents, age time.Duration) (members []plan.Member, complete bool, err error) {
+func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotation.Spec, nodes []*corev1.Node, events event.Service, age time.Duration) (members []plan.Member, complete bool, err error) {
 	if len(nodes) == 0 {
 		return nil, true, nil
 	}
@@ -77,10 +78,10 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 		if n := len(problems) - namedNodes; n > 0 {
 			problems, more = problems[:namedNodes], fmt.Sprintf("; and %d more", n)
 		}
-		events.warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
+		events.Warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
 	}
-	tell(reasonNodeWithoutVM, missing)
-	tell(ReasonAmbiguousNode, ambiguous)
+	tell(event.NodeWithoutVM, missing)
+	tell(event.AmbiguousNode, ambiguous)
 	if spec.Zone != "" {
 		if members = inZone(vms, members, spec.Zone); len(members) == 0 {
 			return nil, false, &plan.RefusalError{
@@ -104,7 +105,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 }
 
 // find finds the VMs of the chosen nodes, and those that tell in which network the Service is where these cannot.
-func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes, chosen []*corev1.Node, events serviceEvents, age time.Duration) (
+func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes, chosen []*corev1.Node, events event.Service, age time.Duration) (
 	members, reach []plan.Member, complete bool, err error,
 ) {
 	members, complete, err = lb.members(ctx, svc.UID, spec, chosen, events, age)

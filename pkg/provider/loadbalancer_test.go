@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -28,103 +27,100 @@ const (
 
 func TestServiceLifeCycle(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	before := b.dump()
-	b.service([]int{80, 81})
-	b.mustSync("w1", "w2")
-	ip := b.ip()
-	assert.Equal(t, corev1.LoadBalancerIPModeVIP, *b.get().Status.LoadBalancer.Ingress[0].IPMode)
-	assert.Len(t, b.get().Status.LoadBalancer.Ingress[0].Ports, 2)
+	env := newEnv(t)
+	before := env.dump()
+	env.create("web", []int{80, 81})
+	env.mustSync("web")
+	ip := env.ip("web")
+	assert.Equal(t, corev1.LoadBalancerIPModeVIP, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
+	assert.Len(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports, 2)
 	assert.Equal(t, []string{
 		"address Allocated " + webTags,
 		"firewall tcp 80-81 [0.0.0.0/0]",
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 		"rule " + webLB + "-tcp-81 81->30081 tcp roundrobin [0.0.0.0/0] [w1 w2]",
-	}, of(b.dump(), ip))
-	records, err := annotation.ParseRecords(b.get().Annotations)
-	require.NoError(t, err)
-	require.Len(t, records.Addresses, 1)
-	assert.Empty(t, records.Pending)
-	assert.True(t, records.Addresses[0].Allocated && records.Addresses[0].Tagged)
-	assert.Contains(t, b.event(plan.ReasonAddressAllocated), ip)
+	}, of(env.dump(), ip))
+	recorded := records(env)
+	require.Len(t, recorded.Addresses, 1)
+	assert.Empty(t, recorded.Pending)
+	assert.True(t, recorded.Addresses[0].Allocated && recorded.Addresses[0].Tagged)
+	assert.Contains(t, env.event(plan.ReasonAddressAllocated), ip)
 
 	// A port goes, one comes, a node port changes.
-	b.change(func(s *corev1.Service) {
+	env.edit("web", func(s *corev1.Service) {
 		s.Spec.Ports = servicePorts(81, 443)
 		s.Spec.Ports[0].NodePort = 31999
 	})
-	b.mustSync("w1", "w2")
+	env.mustSync("web")
 	assert.Equal(t, []string{
 		"address Allocated " + webTags,
 		"firewall tcp 443-443 [0.0.0.0/0]",
 		"firewall tcp 81-81 [0.0.0.0/1 128.0.0.0/1]", // written so that it could be opened before 80-81 was closed
 		"rule " + webLB + "-tcp-443 443->30443 tcp roundrobin [0.0.0.0/0] [w1 w2]",
 		"rule " + webLB + "-tcp-81 81->31999 tcp roundrobin [0.0.0.0/0] [w1 w2]",
-	}, of(b.dump(), ip))
-	assert.NotEmpty(t, b.event(plan.ReasonRuleReplaced))
+	}, of(env.dump(), ip))
+	assert.NotEmpty(t, env.event(plan.ReasonRuleReplaced))
 
 	// PROXY protocol and affinity, in place.
-	b.reset()
-	b.change(func(s *corev1.Service) {
+	env.reset()
+	env.edit("web", func(s *corev1.Service) {
 		s.Annotations[annotation.ProxyProtocol] = "Enabled"
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	})
-	b.mustSync("w1", "w2")
-	assert.Equal(t, []string{"updateLoadBalancerRule", "updateLoadBalancerRule"}, b.calls())
-	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *b.get().Status.LoadBalancer.Ingress[0].IPMode)
-	assert.Contains(t, of(b.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] [w1 w2]")
+	env.mustSync("web")
+	assert.Equal(t, []string{"updateLoadBalancerRule", "updateLoadBalancerRule"}, env.calls())
+	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
+	assert.Contains(t, of(env.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] [w1 w2]")
 
 	// Members follow the nodes.
-	require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nodesNamed("w2", "w3", "w4")))
-	assert.Contains(t, of(b.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] [w2 w3 w4]")
-	b.events()
-	require.NoError(t, b.lb.UpdateLoadBalancer(t.Context(), "", b.get(), nil))
-	assert.Contains(t, of(b.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] []")
-	assert.NotEmpty(t, b.event(plan.ReasonNoBackends))
+	env.update("web", "w2", "w3", "w4")
+	assert.Contains(t, of(env.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] [w2 w3 w4]")
+	env.events()
+	require.NoError(t, env.lb.UpdateLoadBalancer(t.Context(), "", env.get("web"), nil))
+	assert.Contains(t, of(env.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] []")
+	assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 
 	// Hostname in place of the address.
-	b.change(annotate(annotation.Hostname, "lb.example.org"))
-	b.mustSync("w1")
-	assert.Equal(t, "lb.example.org", b.get().Status.LoadBalancer.Ingress[0].Hostname)
-	assert.Empty(t, b.get().Status.LoadBalancer.Ingress[0].IP)
+	env.edit("web", annotate(annotation.Hostname, "lb.example.org"))
+	env.mustSync("web", "w1")
+	assert.Equal(t, "lb.example.org", env.get("web").Status.LoadBalancer.Ingress[0].Hostname)
+	assert.Empty(t, env.get("web").Status.LoadBalancer.Ingress[0].IP)
 
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump(), "nothing is left and nothing else was touched")
-	records, err = annotation.ParseRecords(b.get().Annotations)
-	require.NoError(t, err)
-	assert.True(t, records.Empty())
-	_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
+	env.removed(before, "web")
+	recorded = records(env)
+	assert.True(t, recorded.Empty())
+	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 	require.NoError(t, err)
 	assert.False(t, exists)
-	assert.NotEmpty(t, b.event(plan.ReasonAddressReleased))
+	assert.NotEmpty(t, env.event(plan.ReasonAddressReleased))
 }
 
 func TestSourceRanges(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "192.168.0.0/16"} })
-	b.mustSync("w1")
-	ip := b.ip()
-	lines := func() []string { return of(b.dump(), ip)[1:] }
+	env := newEnv(t)
+	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "192.168.0.0/16"} })
+	env.mustSync("web", "w1")
+	ip := env.ip("web")
+	lines := func() []string { return of(env.dump(), ip)[1:] }
 	assert.Equal(t, []string{
 		"firewall tcp 80-80 [10.0.0.0/8 192.168.0.0/16]",
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8 192.168.0.0/16] [w1]",
 	}, lines())
 
-	b.change(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
-	b.change(annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
-	b.mustSync("w1")
+	env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
+	env.edit("web", annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
+	env.mustSync("web", "w1")
 	assert.Equal(t, []string{
 		"firewall tcp 80-80 [10.0.0.0/9 10.128.0.0/9]", // opened before the wider rule was closed
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [w1]",
 	}, lines())
 
-	b.change(annotate(annotation.SourceCIDRs, ""))
-	b.mustSync("w1")
+	env.edit("web", annotate(annotation.SourceCIDRs, ""))
+	env.mustSync("web", "w1")
 	assert.Equal(t, []string{"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [w1]"}, lines(), "no firewall rule: nobody gets in")
 
-	b.change(func(s *corev1.Service) { delete(s.Annotations, annotation.SourceCIDRs) })
-	b.mustSync("w1")
+	env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.SourceCIDRs) })
+	env.mustSync("web", "w1")
 	assert.Equal(t, []string{
 		"firewall tcp 80-80 [0.0.0.0/0]",
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w1]",
@@ -135,57 +131,37 @@ func TestStaticAddress(t *testing.T) {
 	t.Parallel()
 	address := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
 
-	t.Run("free: acquired and released", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		before := b.dump()
-		b.service([]int{80}, address("203.0.113.77"))
-		b.mustSync("w1")
-		assert.Equal(t, "203.0.113.77", b.ip())
-		require.NoError(t, b.remove())
-		assert.Equal(t, before, b.dump())
+	parallel(t, "free: acquired and released", func(t *testing.T) {
+		env := newEnv(t)
+		before := env.dump()
+		env.create("web", []int{80}, address("203.0.113.77"))
+		env.mustSync("web", "w1")
+		assert.Equal(t, "203.0.113.77", env.ip("web"))
+		env.removed(before, "web")
 	})
-	t.Run("held by the account: used and kept", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		before := b.dump()
-		b.service([]int{80}, annotate(annotation.Address, "203.0.113.31"))
-		b.mustSync("w1")
-		assert.Equal(t, "203.0.113.31", b.ip())
-		require.NoError(t, b.remove())
-		assert.Equal(t, before, b.dump())
-		assert.Contains(t, b.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
+	parallel(t, "held by the account: used and kept", func(t *testing.T) {
+		env := newEnv(t)
+		before := env.dump()
+		env.create("web", []int{80}, annotate(annotation.Address, "203.0.113.31"))
+		env.mustSync("web", "w1")
+		assert.Equal(t, "203.0.113.31", env.ip("web"))
+		env.removed(before, "web")
+		assert.Contains(t, env.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
 	})
-	t.Run("beside somebody else's rules: only ours go", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		before := b.dump()
-		b.service([]int{443}, address(foreignIP))
-		b.mustSync("w1", "w2")
-		assert.Len(t, of(b.dump(), foreignIP), 5+2)
-		require.NoError(t, b.remove())
-		assert.Equal(t, before, b.dump())
+	parallel(t, "beside somebody else's rules: only ours go", func(t *testing.T) {
+		env := newEnv(t)
+		before := env.dump()
+		env.create("web", []int{443}, address(foreignIP))
+		env.mustSync("web")
+		assert.Len(t, of(env.dump(), foreignIP), 5+2)
+		env.removed(before, "web")
 	})
-	t.Run("the source NAT address", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		before := b.dump()
-		b.service([]int{443}, address(sourceNAT))
-		b.mustSync("w1", "w2")
-		require.NoError(t, b.remove())
-		assert.Equal(t, before, b.dump())
-	})
-	t.Run("changed: the old one is released when the new one serves", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		b.service([]int{80})
-		b.mustSync("w1")
-		old := b.ip()
-		b.change(address("203.0.113.77"))
-		b.mustSync("w1")
-		assert.Equal(t, "203.0.113.77", b.ip())
-		assert.Empty(t, of(b.dump(), old))
-		assert.Len(t, of(b.dump(), "203.0.113.77"), 3)
+	parallel(t, "the source NAT address", func(t *testing.T) {
+		env := newEnv(t)
+		before := env.dump()
+		env.create("web", []int{443}, address(sourceNAT))
+		env.mustSync("web")
+		env.removed(before, "web")
 	})
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
@@ -205,107 +181,85 @@ func TestStaticAddress(t *testing.T) {
 		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, plan.ReasonNoNodePort},
 		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, plan.ReasonInvalidPort},
 	} {
-		t.Run("refused: "+name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			before := b.dump()
-			b.service(tc.ports, tc.change)
-			err := b.sync("w1")
+		parallel(t, "refused: "+name, func(t *testing.T) {
+			env := newEnv(t)
+			before := env.dump()
+			env.create("web", tc.ports, tc.change)
+			err := env.sync("web", "w1")
 			require.Error(t, err)
-			assert.NotEmpty(t, b.event(tc.reason), err)
-			assert.Equal(t, before, b.dump())
-			require.NoError(t, b.remove(), "a refused Service can go")
+			assert.NotEmpty(t, env.event(tc.reason), err)
+			assert.Equal(t, before, env.dump())
+			require.NoError(t, env.remove("web"), "a refused Service can go")
 		})
 	}
 }
 
 func TestNodesOfAService(t *testing.T) {
 	t.Parallel()
-	t.Run("one without a VM does not keep the others from serving", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		b.service([]int{80})
-		b.mustSync("w1", "nowhere")
-		assert.Contains(t, of(b.dump(), b.ip())[2], "[w1]")
-		assert.Contains(t, b.event("NodeWithoutVM"), "nowhere")
+	parallel(t, "one without a VM does not keep the others from serving", func(t *testing.T) {
+		env := newEnv(t)
+		env.create("web", []int{80})
+		env.mustSync("web", "w1", "nowhere")
+		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[w1]")
+		assert.Contains(t, env.event("NodeWithoutVM"), "nowhere")
 	})
-	t.Run("none with a VM leaves everything as it is", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		b.service([]int{80})
-		b.mustSync("w1")
-		before := b.dump()
-		require.Error(t, b.sync("x1", "x2"))
-		assert.Equal(t, before, b.dump())
-		assert.NotEmpty(t, b.event(plan.ReasonNoBackends))
+	parallel(t, "none with a VM leaves everything as it is", func(t *testing.T) {
+		env := newEnv(t)
+		env.create("web", []int{80})
+		env.mustSync("web", "w1")
+		before := env.dump()
+		require.Error(t, env.sync("web", "x1", "x2"))
+		assert.Equal(t, before, env.dump())
+		assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 	})
-	t.Run("in two networks", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		b.service([]int{80})
-		require.ErrorContains(t, b.sync("w1", "s1"), "k8s-net (w1); second-net (s1)")
-	})
-	t.Run("no nodes yet", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t)
-		b.service([]int{80})
-		require.Error(t, b.sync())
-		assert.NotEmpty(t, b.event(plan.ReasonNoNodes))
+	parallel(t, "no nodes yet", func(t *testing.T) {
+		env := newEnv(t)
+		env.create("web", []int{80})
+		require.Error(t, env.sync("web", []string{}...))
+		assert.NotEmpty(t, env.event(plan.ReasonNoNodes))
 	})
 }
 
 func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80, 81})
-	b.mustSync("w1", "w2")
-	want := b.dump()
+	env := served(t, []int{80, 81})
+	want := env.dump()
 	ctx := t.Context()
-	ips, err := b.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: b.ip()})
-	require.NoError(t, err)
-	firewall, err := b.inspect.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: ips[0].ID})
-	require.NoError(t, err)
-	rules, err := b.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: ips[0].ID})
-	require.NoError(t, err)
-	wait := func(s cloudstack.Submitted, err error) {
-		t.Helper()
-		require.NoError(t, err)
-		_, err = b.inspect.Jobs().Wait(ctx, "by hand", s.JobID)
-		require.NoError(t, err)
-	}
-	wait(b.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
-	wait(b.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
-	members, err := b.inspect.ListLoadBalancerMembers(ctx, rules[1].ID)
-	require.NoError(t, err)
-	wait(b.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID, members[1].VMID)))
-	require.NotEqual(t, want, b.dump())
-	b.mustSync("w1", "w2")
-	assert.NotEqual(t, want, b.dump(), "what was read a moment ago is trusted")
-	b.clock.SetTime(b.clock.Now().Add(6 * time.Minute))
-	b.mustSync("w1", "w2")
-	assert.Equal(t, want, b.dump())
-	assert.NotEmpty(t, b.event(plan.ReasonDriftRepaired))
+	address := env.address(env.ip("web"))
+	firewall := env.firewallAt(address.Address)
+	rules := env.rulesAt(address.Address)
+	env.did(env.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
+	env.did(env.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
+	members := env.membersOf(rules[1].ID)
+	env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID, members[1].VMID)))
+	require.NotEqual(t, want, env.dump())
+	env.mustSync("web")
+	assert.NotEqual(t, want, env.dump(), "what was read a moment ago is trusted")
+	env.advance(6 * time.Minute)
+	env.mustSync("web")
+	assert.Equal(t, want, env.dump())
+	assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 
 	// The address itself.
-	wait(b.inspect.DisassociateIP(ctx, ips[0].ID))
-	b.clock.SetTime(b.clock.Now().Add(6 * time.Minute))
-	b.mustSync("w1", "w2")
-	assert.Len(t, of(b.dump(), b.ip()), 4)
-	assert.NotEmpty(t, b.event(plan.ReasonAddressLost))
-	require.NoError(t, b.remove())
+	env.did(env.inspect.DisassociateIP(ctx, address.ID))
+	env.advance(6 * time.Minute)
+	env.mustSync("web")
+	assert.Len(t, of(env.dump(), env.ip("web")), 4)
+	assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
+	require.NoError(t, env.remove("web"))
 }
 
 func TestKeepIP(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80}, annotate(annotation.KeepIP, "yes"))
-	b.mustSync("w1")
-	ip := b.ip()
-	require.NoError(t, b.remove())
-	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(b.dump(), ip),
+	env := newEnv(t)
+	env.create("web", []int{80}, annotate(annotation.KeepIP, "yes"))
+	env.mustSync("web", "w1")
+	ip := env.ip("web")
+	require.NoError(t, env.remove("web"))
+	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(env.dump(), ip),
 		"kept, without rules, with a tag that says by whom")
-	assert.Contains(t, b.event(plan.ReasonAddressKept), annotation.KeepIP)
-	_, exists, err := b.lb.GetLoadBalancer(t.Context(), "", b.get())
+	assert.Contains(t, env.event(plan.ReasonAddressKept), annotation.KeepIP)
+	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 	require.NoError(t, err)
 	assert.False(t, exists)
 }
@@ -313,7 +267,7 @@ func TestKeepIP(t *testing.T) {
 // A role without tags, as CKS gives its clusters, is enough.
 func TestRoleWithoutTags(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withWorld(func(w string) string {
+	env := newEnv(t, withWorld(func(w string) string {
 		return strings.Replace(w, "accounts:\n", `roles:
   - name: restricted
     type: User
@@ -323,69 +277,38 @@ accounts:
 	}), withWorld(func(w string) string {
 		return strings.Replace(w, "  - name: k8s\n    role: User", "  - name: k8s\n    role: restricted", 1)
 	}))
-	before := b.dump()
-	b.service([]int{80})
-	b.mustSync("w1")
-	assert.NotEmpty(t, b.event(plan.ReasonTaggingForbidden))
-	b.restart()
-	b.mustSync("w1")
-	assert.Equal(t, "address Allocated []", of(b.dump(), b.ip())[0])
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
+	before := env.dump()
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	assert.NotEmpty(t, env.event(plan.ReasonTaggingForbidden))
+	env.restart()
+	env.mustSync("web", "w1")
+	assert.Equal(t, "address Allocated []", of(env.dump(), env.ip("web"))[0])
+	env.removed(before, "web")
 }
 
-// In a project everything belongs to the project, and is found there by a user's key.
-func TestProject(t *testing.T) {
-	t.Parallel()
-	const project = "6c1f6d3e-0000-4000-8000-000000000001"
-	b := newBed(t, func(b *bed, w *string) {
-		b.project = project
-		*w += `
-projects:
-  - {id: ` + project + `, name: dev, owner: k8s}
-`
-		*w = strings.Replace(*w, "networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n", 1)
-		*w = strings.Replace(*w, "virtualMachines:\n", "virtualMachines:\n  - {name: p1, project: dev, nics: [{network: project-net, ip: 10.1.9.21}]}\n", 1)
-	})
-	before := b.dump()
-	b.service([]int{80})
-	b.mustSync("p1")
-	assert.Len(t, of(b.dump(), b.ip()), 3)
-	b.restart()
-	b.mustSync("p1")
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
-}
-
-// Services do not wait for each other, and their calls do not run into the locks of the server, which
-// make the second of two calls sleep for seconds.
+// Services do not wait for each other, and their calls do not collide on the locks of the server.
 func TestManyServicesAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	before := b.dump()
+	env := newEnv(t)
+	before := env.dump()
 	var group sync.WaitGroup
+	env.createMany(12, []int{80, 443})
 	for i := range 12 {
-		svc := newService([]int{80, 443}, uid(fmt.Sprintf("%08d-0000-4000-8000-00000000abcd", i)))
-		svc.Name = fmt.Sprintf("web%d", i)
-		_, err := b.kube.CoreV1().Services("default").Create(t.Context(), svc, metav1.CreateOptions{})
-		require.NoError(t, err)
+		svc := env.get(fmt.Sprintf("web%d", i))
 		group.Go(func() {
-			_, err := b.lb.EnsureLoadBalancer(t.Context(), "", svc, nodesNamed("w1", "w2"))
+			_, err := env.lb.EnsureLoadBalancer(t.Context(), "", svc, nodesNamed("w1", "w2"))
 			assert.NoError(t, err)
 		})
 	}
 	group.Wait()
-	assert.Len(t, b.dump(), len(before)+12*5)
+	assert.Len(t, env.dump(), len(before)+12*5)
 	for i := range 12 {
-		group.Go(func() {
-			svc, err := b.kube.CoreV1().Services("default").Get(t.Context(), fmt.Sprintf("web%d", i), metav1.GetOptions{})
-			if assert.NoError(t, err) {
-				assert.NoError(t, b.lb.EnsureLoadBalancerDeleted(t.Context(), "", svc))
-			}
-		})
+		svc := env.get(fmt.Sprintf("web%d", i))
+		group.Go(func() { assert.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "", svc)) })
 	}
 	group.Wait()
-	assert.Equal(t, before, b.dump())
+	assert.Equal(t, before, env.dump())
 }
 
 func TestAddressLimits(t *testing.T) {
@@ -394,15 +317,14 @@ func TestAddressLimits(t *testing.T) {
 		status int
 		reason plan.Reason
 	}{{532, plan.ReasonAddressLimit}, {533, plan.ReasonNoFreeAddress}} {
-		b := newBed(t)
-		b.service([]int{80})
-		remove := b.sim.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore, HTTPStatus: tc.status, Text: "no"})
-		require.Error(t, b.sync("w1"))
-		assert.NotEmpty(t, b.event(tc.reason))
-		records, err := annotation.ParseRecords(b.get().Annotations)
-		require.NoError(t, err)
-		assert.True(t, records.Empty())
+		env := newEnv(t)
+		env.create("web", []int{80})
+		remove := env.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultErrorBefore, HTTPStatus: tc.status, Text: "no"})
+		require.Error(t, env.sync("web", "w1"))
+		assert.NotEmpty(t, env.event(tc.reason))
+		recorded := records(env)
+		assert.True(t, recorded.Empty())
 		remove()
-		b.mustSync("w1")
+		env.mustSync("web", "w1")
 	}
 }

@@ -4,8 +4,6 @@
 package provider
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +21,8 @@ import (
 
 // withVPC adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
 // default list.
-func withVPC(b *bed, w *string) {
-	b.vpc = true
+func withVPC(env *serviceEnv, w *string) {
+	env.vpc = true
 	*w += `
   - {address: 203.0.113.50, vpc: vpc-1}
 vpcs:
@@ -52,102 +50,59 @@ vpcs:
 `, 1)
 }
 
-// dumpVPC adds ACL items and internal load balancers to a dump.
-func (b *bed) dumpVPC(names map[string]string) []string {
-	b.t.Helper()
-	var out []string
-	items, err := b.inspect.ListNetworkACLs(b.t.Context(), cloudstack.NetworkACLQuery{ProjectID: b.project})
-	require.NoError(b.t, err)
-	for _, i := range items {
-		action := "deny"
-		if i.Allow {
-			action = "allow"
-		}
-		out = append(out, fmt.Sprintf("acl %s %d %s %s %d-%d %v %q", i.ListName, i.Number, action, i.Protocol, i.StartPort, i.EndPort, i.CIDRs, i.Reason))
-	}
-	internal, err := b.inspect.ListInternalLoadBalancers(b.t.Context(), cloudstack.InternalLoadBalancerQuery{ProjectID: b.project})
-	require.NoError(b.t, err)
-	for i := range internal {
-		l := &internal[i]
-		var members []string
-		for _, m := range l.Members {
-			members = append(members, names[m.VMID])
-		}
-		slices.Sort(members)
-		out = append(out, fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm, members))
-	}
-	return out
-}
-
-const ownReason = `"Service default/web (csccm test ` + webUID + `)"`
-
-func grep(lines []string, part string) []string {
-	var out []string
-	for _, l := range lines {
-		if strings.Contains(l, part) {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 func TestServiceOnATier(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withVPC)
-	before := b.dump()
-	b.service([]int{80, 81}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
-	b.mustSync("v1", "v2")
-	ip := b.ip()
+	env := newEnv(t, withVPC)
+	before := env.dump()
+	env.create("web", []int{80, 81}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
+	env.mustSync("web", "v1", "v2")
+	ip := env.ip("web")
 	assert.Equal(t, []string{
 		"address Allocated " + webTags,
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [v1 v2]",
 		"rule " + webLB + "-tcp-81 81->30081 tcp roundrobin [10.0.0.0/8] [v1 v2]",
-	}, of(b.dump(), ip))
-	assert.Equal(t, []string{"acl acl-1 9 allow tcp 80-81 [10.0.0.0/8] " + ownReason}, grep(b.dump(), ownReason), "before the wall, behind what the operator denies")
+	}, of(env.dump(), ip))
+	assert.Equal(t, []string{"acl acl-1 9 allow tcp 80-81 [10.0.0.0/8] " + ownReason}, grep(env.dump(), ownReason), "before the wall, behind what the operator denies")
 
 	// Nothing to do, also after a restart.
-	b.reset()
-	b.restart()
-	b.mustSync("v1", "v2")
-	assert.Empty(t, grep(b.calls(), "create"))
+	env.reset()
+	env.restart()
+	env.mustSync("web", "v1", "v2")
+	assert.Empty(t, grep(env.calls(), "create"))
 
 	// Ranges, ports.
-	b.change(func(s *corev1.Service) {
+	env.edit("web", func(s *corev1.Service) {
 		s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "192.168.0.0/16"}
 		s.Spec.Ports = s.Spec.Ports[:1]
 	})
-	b.mustSync("v1", "v2")
-	assert.Len(t, of(b.dump(), ip), 2)
-	assert.Equal(t, []string{"acl acl-1 8 allow tcp 80-80 [10.0.0.0/8 192.168.0.0/16] " + ownReason}, grep(b.dump(), ownReason))
+	env.mustSync("web", "v1", "v2")
+	assert.Len(t, of(env.dump(), ip), 2)
+	assert.Equal(t, []string{"acl acl-1 8 allow tcp 80-80 [10.0.0.0/8 192.168.0.0/16] " + ownReason}, grep(env.dump(), ownReason))
 
 	// Deny all: no members, as nothing else would keep anybody out.
-	b.change(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
-	b.change(annotate(annotation.SourceCIDRs, ""))
-	b.mustSync("v1", "v2")
-	assert.Contains(t, of(b.dump(), ip)[1], "[]")
-	assert.Empty(t, grep(b.dump(), ownReason))
+	env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
+	env.edit("web", annotate(annotation.SourceCIDRs, ""))
+	env.mustSync("web", "v1", "v2")
+	assert.Contains(t, of(env.dump(), ip)[1], "[]")
+	assert.Empty(t, grep(env.dump(), ownReason))
 
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
+	env.removed(before, "web")
 }
 
 func TestAddressesOfAVPC(t *testing.T) {
 	t.Parallel()
 	address := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
-	t.Run("held: bound to the tier and left unbound", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC)
-		before := b.dump()
-		b.service([]int{80}, address("203.0.113.50"))
-		b.mustSync("v1")
-		assert.Len(t, of(b.dump(), "203.0.113.50"), 2)
-		require.NoError(t, b.remove())
-		assert.Equal(t, before, b.dump())
+	parallel(t, "held: bound to the tier and left unbound", func(t *testing.T) {
+		env := newEnv(t, withVPC)
+		before := env.dump()
+		env.create("web", []int{80}, address("203.0.113.50"))
+		env.mustSync("web", "v1")
+		assert.Len(t, of(env.dump(), "203.0.113.50"), 2)
+		env.removed(before, "web")
 	})
-	t.Run("the source NAT address is refused", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC)
-		ips, err := b.inspect.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
+	parallel(t, "the source NAT address is refused", func(t *testing.T) {
+		env := newEnv(t, withVPC)
+		ips, err := env.inspect.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 		require.NoError(t, err)
 		nat := ""
 		for i := range ips {
@@ -156,85 +111,79 @@ func TestAddressesOfAVPC(t *testing.T) {
 			}
 		}
 		require.NotEmpty(t, nat)
-		before := b.dump()
-		b.service([]int{80}, address(nat))
-		require.ErrorContains(t, b.sync("v1"), "source NAT address of the VPC")
-		assert.Equal(t, before, b.dump())
+		before := env.dump()
+		env.create("web", []int{80}, address(nat))
+		require.ErrorContains(t, env.sync("web", "v1"), "source NAT address of the VPC")
+		assert.Equal(t, before, env.dump())
 	})
-	t.Run("an isolated network's is refused", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC)
-		b.service([]int{80}, address("203.0.113.31"))
-		require.ErrorContains(t, b.sync("v1"), "does not belong to the nodes' VPC")
+	parallel(t, "an isolated network's is refused", func(t *testing.T) {
+		env := newEnv(t, withVPC)
+		env.create("web", []int{80}, address("203.0.113.31"))
+		require.ErrorContains(t, env.sync("web", "v1"), "does not belong to the nodes' VPC")
 	})
-	t.Run("under default_deny Event and condition name the remedy", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC)
-		b.service([]int{80})
-		b.mustSync("d1")
-		assert.Contains(t, b.event(plan.ReasonDefaultACL), "list of its own")
+	parallel(t, "under default_deny Event and condition name the remedy", func(t *testing.T) {
+		env := newEnv(t, withVPC)
+		env.create("web", []int{80})
+		env.mustSync("web", "d1")
+		assert.Contains(t, env.event(plan.ReasonDefaultACL), "list of its own")
 		ready := func() *metav1.Condition {
-			return apimeta.FindStatusCondition(b.get().Status.Conditions, ConditionReady)
+			return apimeta.FindStatusCondition(env.get("web").Status.Conditions, ConditionReady)
 		}
 		require.NotNil(t, ready())
 		assert.Equal(t, metav1.ConditionFalse, ready().Status)
 		assert.Equal(t, string(plan.ReasonDefaultACL), ready().Reason)
 		assert.Contains(t, ready().Message, "list of its own")
-		b.mustSync("d1")
+		env.mustSync("web", "d1")
 		assert.Equal(t, metav1.ConditionFalse, ready().Status, "also when there is nothing to do")
 
-		// A list that can be changed ends it, in the next drift round.
-		b.operator("replaceNetworkACLList", "networkid", b.net("denied").ID, "aclid", b.net("tier").ACLID)
-		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
-		b.lb.driftRound(t.Context())
+		// With a list that can be changed the next drift round ends the condition.
+		env.Admin("replaceNetworkACLList", "networkid", env.net("denied").ID, "aclid", env.net("tier").ACLID)
+		env.round(5 * time.Minute)
 		assert.Equal(t, metav1.ConditionTrue, ready().Status)
 	})
-	t.Run("under default_deny nobody is missed who is not to come in", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC)
-		b.service([]int{80}, annotate(annotation.SourceCIDRs, ""))
-		b.mustSync("d1")
-		assert.Empty(t, b.event(plan.ReasonDefaultACL))
-		assert.True(t, apimeta.IsStatusConditionTrue(b.get().Status.Conditions, ConditionReady))
+	parallel(t, "under default_deny nobody is missed who is not to come in", func(t *testing.T) {
+		env := newEnv(t, withVPC)
+		env.create("web", []int{80}, annotate(annotation.SourceCIDRs, ""))
+		env.mustSync("web", "d1")
+		assert.Empty(t, env.event(plan.ReasonDefaultACL))
+		assert.True(t, apimeta.IsStatusConditionTrue(env.get("web").Status.Conditions, ConditionReady))
 	})
-	t.Run("ACLs can be left alone", func(t *testing.T) {
-		t.Parallel()
-		b := newBed(t, withVPC, func(b *bed, _ *string) { b.options = func(d *loadBalancerDeps) { d.LeaveACLs = true } })
-		b.service([]int{80})
-		b.mustSync("v1")
-		assert.Empty(t, grep(b.dump(), ownReason))
-		assert.Zero(t, b.sim.Ledger().Count("createNetworkACL"))
+	parallel(t, "ACLs can be left alone", func(t *testing.T) {
+		env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) { d.LeaveACLs = true }))
+		env.create("web", []int{80})
+		env.mustSync("web", "v1")
+		assert.Empty(t, grep(env.dump(), ownReason))
+		assert.Zero(t, env.Ledger().Count("createNetworkACL"))
 	})
 }
 
 func TestInternalLoadBalancer(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withVPC)
-	before := b.dump()
-	b.service([]int{80, 81}, annotate(annotation.Internal, "true"), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.2.0.0/16"} })
-	b.mustSync("i1", "i2")
-	ip := b.ip()
+	env := newEnv(t, withVPC)
+	before := env.dump()
+	env.create("web", []int{80, 81}, annotate(annotation.Internal, "true"), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.2.0.0/16"} })
+	env.mustSync("web", "i1", "i2")
+	ip := env.ip("web")
 	assert.True(t, strings.HasPrefix(ip, "10.2.2."), ip)
 	assert.Equal(t, []string{
 		"internal " + webLB + "-tcp-80 80->30080 roundrobin [i1 i2]",
 		"internal " + webLB + "-tcp-81 81->30081 roundrobin [i1 i2]",
-	}, of(b.dump(), ip))
-	assert.Equal(t, []string{"acl acl-1 9 allow tcp 80-81 [10.2.0.0/16] " + ownReason}, grep(b.dump(), ownReason))
-	b.restart()
-	b.reset()
-	b.mustSync("i1", "i2")
-	assert.Empty(t, grep(b.calls(), "create"))
+	}, of(env.dump(), ip))
+	assert.Equal(t, []string{"acl acl-1 9 allow tcp 80-81 [10.2.0.0/16] " + ownReason}, grep(env.dump(), ownReason))
+	env.restart()
+	env.reset()
+	env.mustSync("web", "i1", "i2")
+	assert.Empty(t, grep(env.calls(), "create"))
 
-	b.change(func(s *corev1.Service) {
+	env.edit("web", func(s *corev1.Service) {
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		s.Spec.Ports = s.Spec.Ports[:1]
 	})
-	b.mustSync("i2")
-	assert.Equal(t, []string{"internal " + webLB + "-tcp-80 80->30080 source [i2]"}, of(b.dump(), ip))
+	env.mustSync("web", "i2")
+	assert.Equal(t, []string{"internal " + webLB + "-tcp-80 80->30080 source [i2]"}, of(env.dump(), ip))
 
 	// Public nodes have no such balancer.
-	require.NoError(t, b.remove())
-	assert.Equal(t, before, b.dump())
-	b.change(func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} })
-	require.ErrorContains(t, b.sync("v1"), "InternalLbVm")
+	env.removed(before, "web")
+	env.edit("web", func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} })
+	require.ErrorContains(t, env.sync("web", "v1"), "InternalLbVm")
 }

@@ -96,7 +96,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.InstanceTypeFormat, "instance-type-format", o.InstanceTypeFormat,
 		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream (SmallInstance).")
 	fs.DurationVar(&o.DriftPeriod, "drift-period", o.DriftPeriod,
-		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what was read until the controller starts anew.")
+		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what was read until the controller restarts.")
 	fs.StringVar(&o.Policy, "load-balancer-policy", o.Policy,
 		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; Events say what would be done).")
 	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
@@ -126,7 +126,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--instance-type-format: %w", err))
 	}
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
-		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller starts anew", o.DriftPeriod))
+		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		errs = append(errs, fmt.Errorf("--load-balancer-policy: %q is not known: want apply, no-delete or dry-run", o.Policy))

@@ -4,44 +4,138 @@
 package provider
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 )
 
-// On the wire: no load balancer rule is made or changed on an address after the creation of a firewall rule there has
-// been submitted, when an address is acquired, when ports are added, and when an address is shared.
+// No load balancer rule is created or changed on an address after the creation of a firewall rule was submitted: for a new
+// address, added ports, and a shared address.
 func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	env := newEnv(t)
 	steps := []struct {
 		name string
 		do   func()
 	}{
 		{"create", func() {
-			b.service([]int{80, 443, 8080})
-			b.mustSync("w1", "w2")
+			env.create("web", []int{80, 443, 8080})
+			env.mustSync("web")
 		}},
 		{"add ports", func() {
-			b.change(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443, 8080, 9000, 9002) })
-			b.mustSync("w1", "w2")
+			env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443, 8080, 9000, 9002) })
+			env.mustSync("web")
 		}},
 		{"a second Service", func() {
-			b.service([]int{25, 26}, uid(mailUID), func(s *corev1.Service) { s.Name, s.Spec.LoadBalancerIP = "mail", b.ip() })
-			require.NoError(t, b.syncAs("mail", "w1", "w2"))
+			env.create("mail", []int{25, 26}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = env.ip("web") })
+			env.mustSync("mail")
 		}},
 	}
 	for _, step := range steps {
-		b.reset()
+		env.reset()
 		step.do()
-		calls := b.calls()
+		calls := env.calls()
 		first := slices.Index(calls, "createFirewallRule")
 		if assert.NotEqual(t, -1, first, step.name) {
 			assert.NotContains(t, calls[first:], "createLoadBalancerRule", step.name)
 			assert.NotContains(t, calls[first:], "assignToLoadBalancerRule", step.name)
 		}
 	}
+}
+
+// oneByOne records creations and deletions of internal load balancers that are submitted before the controller has seen
+// the end of an earlier job.
+type oneByOne struct {
+	loadbalancer.API
+
+	mu        sync.Mutex
+	running   map[string]string // what each job does, by its id
+	submitted int
+	overlaps  []string
+}
+
+func (o *oneByOne) submit(what string, call func() (cloudstack.Submitted, error)) (cloudstack.Submitted, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.submitted++
+	for _, other := range o.running {
+		o.overlaps = append(o.overlaps, what+" during "+other)
+	}
+	s, err := call()
+	if err == nil {
+		o.running[s.JobID] = what
+	}
+	return s, err
+}
+
+func (o *oneByOne) CreateInternalLoadBalancer(ctx context.Context, r cloudstack.CreateInternalLoadBalancerRequest) (cloudstack.Submitted, error) {
+	return o.submit("create "+r.Name, func() (cloudstack.Submitted, error) { return o.API.CreateInternalLoadBalancer(ctx, r) })
+}
+
+func (o *oneByOne) DeleteInternalLoadBalancer(ctx context.Context, id string) (cloudstack.Submitted, error) {
+	return o.submit("delete "+id, func() (cloudstack.Submitted, error) { return o.API.DeleteInternalLoadBalancer(ctx, id) })
+}
+
+func (o *oneByOne) Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
+	job, err := o.API.Wait(ctx, command, jobID)
+	o.mu.Lock()
+	delete(o.running, jobID)
+	o.mu.Unlock()
+	return job, err
+}
+
+// The server breaks an internal address when two of its ports are deleted at once: each creation and deletion waits
+// until the job of the one before has ended, also when two Services share the address.
+func TestInternalLoadBalancersOneByOne(t *testing.T) {
+	t.Parallel()
+	var order *oneByOne
+	env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) {
+		order = &oneByOne{API: d.API, running: map[string]string{}}
+		d.API = order
+	}))
+	before := env.dump()
+	env.create("web", []int{80, 81, 82, 83}, annotate(annotation.Internal, "true"))
+	env.mustSync("web", "i1", "i2")
+	assert.Equal(t, 4, order.submitted)
+
+	// Other ports and another algorithm: deletions and creations in one plan.
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 91, 92, 93) })
+	env.mustSync("web", "i1", "i2")
+	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
+	env.mustSync("web", "i1", "i2")
+	require.NoError(t, env.remove("web"))
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, before, env.dump())
+
+	// Two Services with one address, at the same time.
+	for i, ports := range [][]int{{80, 81}, {90, 91}} {
+		name := fmt.Sprintf("web%d", i)
+		env.create(name, ports, annotate(annotation.Internal, "true"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "10.2.2.99" })
+	}
+	order.submitted = 0
+	for _, work := range []func(string) error{
+		func(name string) error { return env.sync(name, "i1", "i2") },
+		env.remove,
+	} {
+		var group sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			group.Go(func() { errs[i] = work(fmt.Sprintf("web%d", i)) })
+		}
+		group.Wait()
+		assert.Equal(t, []error{nil, nil}, errs)
+	}
+	assert.Equal(t, 8, order.submitted)
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, before, env.dump())
 }

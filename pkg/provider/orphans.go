@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // lookForOrphans reports what the cluster's Services left behind, and removes it if that is asked for. Only what
@@ -75,7 +76,7 @@ func (lb *loadBalancer) reportOrphan(o observe.Orphan) {
 	if id := lb.deps.ClusterID(); id == commonClusterID {
 		text = fmt.Sprintf(" in CloudStack was made for this Service, which this cluster does not have; it may be that of another cluster called %q, so give each a name of its own (--cluster-id) before anything is deleted", id)
 	}
-	lb.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(ReasonOrphan), what+text)
+	lb.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(event.Orphan), what+text)
 }
 
 // gone asks the API server itself whether the Service is not there.

@@ -21,21 +21,21 @@ import (
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
-func (b *bed) preview(nodes ...string) loadbalancer.Preview {
-	b.t.Helper()
+func (env *serviceEnv) preview(nodes ...string) loadbalancer.Preview {
+	env.t.Helper()
 	o := DefaultOptions()
 	o.ClusterID = "test"
-	p, err := NewPreviewer(b.t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, b.client(testAPIKey, testSecret), b.kube)
-	require.NoError(b.t, err)
-	assert.Equal(b.t, "test", p.ClusterID())
-	before := b.get()
-	b.reset()
-	out, err := p.Service(b.t.Context(), before, nodesNamed(nodes...))
-	require.NoError(b.t, err)
-	for _, c := range b.calls() {
-		assert.True(b.t, strings.HasPrefix(c, "list"), "%s is no read", c)
+	p, err := NewPreviewer(env.t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, env.client(testAPIKey, testSecret), env.kube)
+	require.NoError(env.t, err)
+	assert.Equal(env.t, "test", p.ClusterID())
+	before := env.get("web")
+	env.reset()
+	out, err := p.Service(env.t.Context(), before, nodesNamed(nodes...))
+	require.NoError(env.t, err)
+	for _, c := range env.calls() {
+		assert.True(env.t, strings.HasPrefix(c, "list"), "%s is no read", c)
 	}
-	assert.Equal(b.t, before, b.get(), "the Service is as it was")
+	assert.Equal(env.t, before, env.get("web"), "the Service is as it was")
 	return out
 }
 
@@ -49,33 +49,33 @@ func kinds(actions []plan.Step) []string {
 
 func TestPreviewIsWhatIsDone(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80, 81})
-	p := b.preview("w1", "w2")
+	env := newEnv(t)
+	env.create("web", []int{80, 81})
+	p := env.preview("w1", "w2")
 	assert.Equal(t, "default/web", p.Service)
 	assert.Contains(t, kinds(p.Actions), "allocate-address")
 	assert.Nil(t, p.Refusal)
 
-	b.mustSync("w1", "w2")
-	assert.Empty(t, b.preview("w1", "w2").Actions)
+	env.mustSync("web")
+	assert.Empty(t, env.preview("w1", "w2").Actions)
 
 	// What the preview says of a change is what a sync then does.
-	b.change(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
-	b.change(annotate(annotation.Algorithm, "leastconn"))
-	assert.Equal(t, []string{"delete-rule", "update-rule"}, slices.DeleteFunc(kinds(b.preview("w1", "w2").Actions), ofFirewall))
-	b.mustSync("w1", "w2")
-	assert.Empty(t, b.preview("w1", "w2").Actions)
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
+	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
+	assert.Equal(t, []string{"delete-rule", "update-rule"}, slices.DeleteFunc(kinds(env.preview("w1", "w2").Actions), ofFirewall))
+	env.mustSync("web")
+	assert.Empty(t, env.preview("w1", "w2").Actions)
 
 	// A Service that goes: everything goes.
-	b.change(func(s *corev1.Service) {
+	env.edit("web", func(s *corev1.Service) {
 		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
 		s.Spec.Type = corev1.ServiceTypeClusterIP
 	})
-	p = b.preview("w1", "w2")
+	p = env.preview("w1", "w2")
 	assert.Contains(t, kinds(p.Actions), "release-address")
 	assert.True(t, p.Desired.Absent)
-	require.NoError(t, b.remove())
-	assert.Empty(t, b.preview("w1", "w2").Actions)
+	require.NoError(t, env.remove("web"))
+	assert.Empty(t, env.preview("w1", "w2").Actions)
 }
 
 func ofFirewall(k string) bool {
@@ -96,11 +96,10 @@ func TestPreviewRefuses(t *testing.T) {
 		"a port that is taken":              {func(s *corev1.Service) { s.Spec.LoadBalancerIP = foreignIP }, []string{"w1"}, plan.ReasonPortTaken, true},
 		"nodes without VMs":                 {func(*corev1.Service) {}, []string{"nobody"}, plan.ReasonNoBackends, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			b.service([]int{80}, c.change)
-			p := b.preview(c.nodes...)
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			env.create("web", []int{80}, c.change)
+			p := env.preview(c.nodes...)
 			require.NotNil(t, p.Refusal)
 			assert.Equal(t, c.reason, p.Refusal.Reason)
 			assert.Equal(t, c.remedy, p.Refusal.Remedy != "", p.Refusal.Error())
@@ -112,14 +111,14 @@ func TestPreviewRefuses(t *testing.T) {
 // The Events of a sync are in the preview: here of a node that has no VM, beside one that has.
 func TestPreviewTellsWhatEventsWould(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80})
-	p := b.preview("w1", "nobody")
+	env := newEnv(t)
+	env.create("web", []int{80})
+	p := env.preview("w1", "nobody")
 	require.NotEmpty(t, p.Notices)
 	assert.True(t, p.Notices[0].Warning)
 	assert.Contains(t, p.Notices[0].Message, "nobody")
 	assert.NotEmpty(t, p.Actions)
-	assert.Empty(t, b.events(), "and in no Event")
+	assert.Empty(t, env.events(), "and in no Event")
 }
 
 func TestHandles(t *testing.T) {
@@ -140,8 +139,7 @@ func TestHandles(t *testing.T) {
 		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
 		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			assert.Equal(t, c.want, Handles(newService([]int{80}, c.change)))
 		})
 	}
@@ -164,8 +162,7 @@ func TestEligible(t *testing.T) {
 		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintBeingDeleted}} }, false},
 		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			n := k8sNode("w1", "")
 			c.change(n)
 			assert.Equal(t, c.want, len(eligible([]*corev1.Node{n})) == 1)

@@ -15,27 +15,28 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 func TestPreview(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
-	b.service([]int{80, 81})
+	env := newEnv(t)
+	env.create("web", []int{80, 81})
 	o := DefaultOptions()
 	o.ClusterID = "test"
 	preview := func() loadbalancer.Preview {
 		t.Helper()
-		b.reset()
-		annotations, dump := b.get().Annotations, b.dump()
-		p, err := NewPreviewer(t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, b.client(testAPIKey, testSecret), b.kube)
+		env.reset()
+		annotations, dump := env.get("web").Annotations, env.dump()
+		p, err := NewPreviewer(t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, env.client(testAPIKey, testSecret), env.kube)
 		require.NoError(t, err)
-		out, err := p.Service(t.Context(), b.get(), nodesNamed("w1", "w2"))
+		out, err := p.Service(t.Context(), env.get("web"), nodesNamed("w1", "w2"))
 		require.NoError(t, err)
-		for _, c := range b.calls() {
+		for _, c := range env.calls() {
 			assert.True(t, strings.HasPrefix(c, "list"), c)
 		}
-		assert.Equal(t, annotations, b.get().Annotations)
-		assert.Equal(t, dump, b.dump())
+		assert.Equal(t, annotations, env.get("web").Annotations)
+		assert.Equal(t, dump, env.dump())
 		text, err := json.Marshal(out)
 		require.NoError(t, err)
 		var back struct {
@@ -51,37 +52,35 @@ func TestPreview(t *testing.T) {
 	out := preview()
 	assert.Equal(t, "default/web", out.Service)
 	assert.Len(t, out.Actions, 1+2*2+1+1)
-	b.mustSync("w1", "w2")
+	env.mustSync("web")
 	assert.Empty(t, preview().Actions)
-	b.change(annotate(annotation.ProxyProtocol, "true"))
+	env.edit("web", annotate(annotation.ProxyProtocol, "true"))
 	assert.Len(t, preview().Actions, 2)
-	b.change(annotate(annotation.ProxyProtocol, "perhaps"))
+	env.edit("web", annotate(annotation.ProxyProtocol, "perhaps"))
 	require.NotNil(t, preview().Refusal)
 	assert.Equal(t, plan.ReasonInvalidAnnotation, preview().Refusal.Reason)
-	b.change(annotate(annotation.ProxyProtocol, "false", annotation.Address, "203.0.113.33"))
-	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "that the address is another's only its acquisition tells")
+	env.edit("web", annotate(annotation.ProxyProtocol, "false", annotation.Address, "203.0.113.33"))
+	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "only the acquisition shows that the address belongs to another account")
 }
 
 // Under the policies dry-run and no-delete nothing is done, or nothing taken away.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, func(b *bed, _ *string) {
-		b.options = func(d *loadBalancerDeps) { d.Policy = plan.PolicyDryRun }
-	})
-	before := b.dump()
-	b.service([]int{80, 81})
-	b.mustSync("w1")
-	assert.Equal(t, before, b.dump())
-	assert.Contains(t, b.event(ReasonDryRun), "acquire an address")
-	require.NoError(t, b.remove(), "nothing is there")
+	env := newEnv(t, withDeps(func(d *loadBalancerDeps) { d.Policy = plan.PolicyDryRun }))
+	before := env.dump()
+	env.create("web", []int{80, 81})
+	env.mustSync("web", "w1")
+	assert.Equal(t, before, env.dump())
+	assert.Contains(t, env.event(event.DryRun), "acquire an address")
+	require.NoError(t, env.remove("web"), "nothing is there")
 
-	b.options = func(d *loadBalancerDeps) { d.Policy = plan.PolicyNoDelete }
-	b.restart()
-	b.mustSync("w1", "w2")
-	full := b.dump()
-	b.change(annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
-	b.mustSync("w1")
-	assert.Subset(t, b.dump(), grep(full, "firewall"))
-	assert.Contains(t, strings.Join(b.dump(), "\n"), "[w1 w2]")
-	require.Error(t, b.remove())
+	env.deps = func(d *loadBalancerDeps) { d.Policy = plan.PolicyNoDelete }
+	env.restart()
+	env.mustSync("web")
+	full := env.dump()
+	env.edit("web", annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
+	env.mustSync("web", "w1")
+	assert.Subset(t, env.dump(), grep(full, "firewall"))
+	assert.Contains(t, strings.Join(env.dump(), "\n"), "[w1 w2]")
+	require.Error(t, env.remove("web"))
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/seal"
 )
 
@@ -63,7 +64,7 @@ type Provider struct {
 	factory      atomic.Pointer[informers.SharedInformerFactory] // the framework's
 	services     sync.Once                                       // followServices
 	records      *recordsCache
-	events       atomic.Pointer[nodeEvents]
+	events       atomic.Pointer[event.Nodes]
 }
 
 var (
@@ -182,7 +183,7 @@ func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilde
 
 func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	recorder := newRecorder(kube, stop)
-	p.events.Store(newNodeEvents(recorder, p.options.Clock))
+	p.events.Store(event.NewNodes(recorder, p.options.Clock))
 	p.awaitClusterUID(wait.ContextForChannel(stop), kube)
 	p.lb = newLoadBalancer(p.loadBalancerDeps(kube, recorder))
 	if p.options.RegisterMetrics != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // withOtherProject adds a project beside what the cluster has.
-func withOtherProject(b *bed, w *string) {
-	withProject(b, w)
-	b.project = ""
+func withOtherProject(env *serviceEnv, w *string) {
+	withProject(env, w)
+	env.project = ""
 }
 
 // What a Service names and CloudStack does not have, or cannot do, is refused with the annotation, its value and the
@@ -47,17 +47,16 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 		{"project changed to an unknown one", true, set(annotation.Project, "nowhere"), plan.ReasonProjectChanged, []string{annotation.Project, `"nowhere"`, "remove the annotation"}},
 		{"project changed to an unknown id", true, set(annotation.Project, unknown), plan.ReasonProjectChanged, []string{annotation.Project, unknown, "remove the annotation"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t, withOtherProject)
-			b.service([]int{443})
+		parallel(t, c.name, func(t *testing.T) {
+			env := newEnv(t, withOtherProject)
+			env.create("web", []int{443})
 			if c.living {
-				b.mustSync("w1", "w2")
+				env.mustSync("web")
 			}
-			b.change(c.change)
-			b.events()
-			require.Error(t, b.sync("w1", "w2"))
-			event := b.event(c.reason)
+			env.edit("web", c.change)
+			env.events()
+			require.Error(t, env.sync("web"))
+			event := env.event(c.reason)
 			for _, want := range c.wants {
 				assert.Contains(t, event, want)
 			}
@@ -68,22 +67,20 @@ func TestRefusalsNameTheAnnotation(t *testing.T) {
 	}
 }
 
-// A taken port names the Service that has it only within its namespace.
+// The refusal of a taken port names the Service that has it only in the same namespace.
 func TestPortTakenNamesTheNeighbour(t *testing.T) {
 	t.Parallel()
 	for namespace, named := range map[string]bool{"default": true, "elsewhere": false} {
-		t.Run(namespace, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			b.service([]int{80}, func(s *corev1.Service) {
-				s.Namespace = namespace
-				s.Annotations[annotation.ShareWith] = "default"
-			}, uid(mailUID), func(s *corev1.Service) { s.Name = "mail" })
-			ip := b.servedIn(namespace, "mail")
-			b.service([]int{80}, annotate(annotation.Address, ip))
-			b.events()
-			require.Error(t, b.sync("w1", "w2"))
-			event := b.event(plan.ReasonPortTaken)
+		parallel(t, namespace, func(t *testing.T) {
+			env := newEnv(t)
+			mail := namespace + "/mail"
+			env.create(mail, []int{80}, annotate(annotation.ShareWith, "default"))
+			env.mustSync(mail)
+			ip := env.ip(mail)
+			env.create("web", []int{80}, annotate(annotation.Address, ip))
+			env.events()
+			require.Error(t, env.sync("web"))
+			event := env.event(plan.ReasonPortTaken)
 			assert.Contains(t, event, "port 80 of address "+ip)
 			assert.Equal(t, named, strings.Contains(event, "Service default/mail"), event)
 			assert.NotContains(t, event, "elsewhere")
@@ -91,33 +88,92 @@ func TestPortTakenNamesTheNeighbour(t *testing.T) {
 	}
 }
 
-// servedIn syncs a Service of any namespace and returns its address.
-func (b *bed) servedIn(namespace, name string) string {
-	b.t.Helper()
-	svc, err := b.kube.CoreV1().Services(namespace).Get(b.t.Context(), name, metav1.GetOptions{})
-	require.NoError(b.t, err)
-	status, err := b.lb.EnsureLoadBalancer(b.t.Context(), "kubernetes", svc, nodesNamed("w1", "w2"))
-	require.NoError(b.t, err)
-	svc, err = b.kube.CoreV1().Services(namespace).Get(b.t.Context(), name, metav1.GetOptions{})
-	require.NoError(b.t, err)
-	svc.Status.LoadBalancer = *status
-	_, err = b.kube.CoreV1().Services(namespace).Update(b.t.Context(), svc, metav1.UpdateOptions{})
-	require.NoError(b.t, err)
-	return status.Ingress[0].IP
-}
-
-// Where the nodes are in two tiers and the one that is taken cannot serve, the refusal names the annotation that chooses.
+// If the nodes are in two tiers and the chosen one cannot serve, the refusal names the annotation that selects the tier.
 func TestRefusedTierNamesTheOther(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withVPC, withWorld(func(w string) string {
+	env := newEnv(t, withVPC, withWorld(func(w string) string {
 		return strings.Replace(w, "virtualMachines:\n", `virtualMachines:
   - {name: x1, account: k8s, nics: [{network: tier, ip: 10.2.1.31}, {network: inner, ip: 10.2.2.31}]}
   - {name: x2, account: k8s, nics: [{network: tier, ip: 10.2.1.32}, {network: inner, ip: 10.2.2.32}]}
 `, 1)
 	}))
-	b.service([]int{80}, annotate(annotation.Internal, "true"))
-	require.Error(t, b.sync("x1", "x2"))
-	assert.Contains(t, b.event(plan.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
-	b.change(annotate(annotation.Network, "inner"))
-	require.NoError(t, b.sync("x1", "x2"))
+	env.create("web", []int{80}, annotate(annotation.Internal, "true"))
+	require.Error(t, env.sync("web", "x1", "x2"))
+	assert.Contains(t, env.event(plan.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
+	env.edit("web", annotate(annotation.Network, "inner"))
+	env.mustSync("web", "x1", "x2")
+}
+
+// A Service that names a project which does not exist can be deleted; otherwise the framework would keep its finalizer
+// for ever.
+func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	for name, project := range map[string]string{"by name": "nowhere", "by id": "7c3e1b52-0000-4000-8000-00000000dead"} {
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			before := env.dump()
+			env.create("web", []int{80}, func(s *corev1.Service) { s.Annotations[annotation.Project] = project })
+			require.Error(t, env.sync("web", "w1"))
+			_, exists, err := env.lb.GetLoadBalancer(t.Context(), "kubernetes", env.get("web"))
+			require.NoError(t, err)
+			assert.False(t, exists)
+			require.NoError(t, env.remove("web"))
+			require.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "kubernetes", env.get("web")), "as when its type changes")
+			assert.Equal(t, before, env.dump())
+		})
+	}
+}
+
+// A Service whose request for an address is removed keeps the address, and one Normal Event says so.
+func TestRemovedAddressIsKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ set, unset func(*corev1.Service) }{
+		"annotation": {annotate(annotation.Address, "203.0.113.40"), func(s *corev1.Service) { delete(s.Annotations, annotation.Address) }},
+		"spec":       {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.40" }, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" }},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			env.create("web", []int{80}, c.set)
+			env.mustSync("web", "w1")
+			env.mustSync("web", "w1")
+			assert.Empty(t, env.event(plan.ReasonAddressKept))
+			env.edit("web", c.unset)
+			env.mustSync("web", "w1")
+			assert.Equal(t, "203.0.113.40", env.ip("web"))
+			event := env.event(plan.ReasonAddressKept)
+			assert.True(t, strings.HasPrefix(event, "Normal "), event)
+			assert.Contains(t, event, "keeps 203.0.113.40")
+			env.mustSync("web", "w1")
+			assert.Empty(t, env.event(plan.ReasonAddressKept), "once")
+		})
+	}
+}
+
+// An Event announces that the virtual machine of an internal load balancer is destroyed with its last rule.
+func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, withVPC)
+	env.create("web", []int{80}, annotate(annotation.Internal, "true"))
+	env.mustSync("web", "i1", "i2")
+	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
+	env.events()
+	env.killer.arm("deleteLoadBalancer", 1, false) // what comes before the first deletion
+	require.Error(t, env.sync("web", "i1", "i2"))
+	event := env.event(plan.ReasonRuleReplaced)
+	assert.Contains(t, event, "virtual machine")
+	assert.Contains(t, event, "algorithm")
+	list, err := env.inspect.ListInternalLoadBalancers(t.Context(), cloudstack.InternalLoadBalancerQuery{})
+	require.NoError(t, err)
+	require.Len(t, list, 1, "it is still there")
+	env.restart()
+	env.mustSync("web", "i1", "i2")
+
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81) })
+	env.mustSync("web", "i1", "i2")
+	env.events()
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 31999 })
+	env.mustSync("web", "i1", "i2")
+	for _, e := range env.events() {
+		assert.NotContains(t, e, "virtual machine")
+	}
 }

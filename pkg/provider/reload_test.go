@@ -17,30 +17,30 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// mounted is a folder as the kubelet mounts a Secret, with a provider that was made from it.
+// mounted is a cloud-config file, as the kubelet mounts a Secret, and a provider that uses it.
 type mounted struct {
-	*sim
+	*nodeEnv
 	t     *testing.T
 	file  string
 	clock *clocktesting.FakeClock
 	p     *Provider
 }
 
-func newMounted(t *testing.T, s *sim) *mounted {
+func newMounted(t *testing.T, env *nodeEnv) *mounted {
 	t.Helper()
-	m := &mounted{sim: s, t: t, file: filepath.Join(t.TempDir(), "cloud-config"), clock: clocktesting.NewFakeClock(time.Now())}
-	cfg := s.config(testAPIKey, testSecret)
+	m := &mounted{nodeEnv: env, t: t, file: filepath.Join(t.TempDir(), "cloud-config"), clock: clocktesting.NewFakeClock(time.Now())}
+	cfg := env.Config(testAPIKey, testSecret)
 	m.write(string(cfg.Render()))
 	o := DefaultOptions()
 	o.ConfigFile, o.Clock = m.file, m.clock
 	var err error
-	m.p, err = New(cfg, o, cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond }))
+	m.p, err = New(cfg, o, env.Option(), testenv.NoJitter)
 	require.NoError(t, err)
 	m.p.reloader = newReloader(m.p, cfg.Render())
-	t.Cleanup(m.p.client.CloseIdleConnections)
 	return m
 }
 
@@ -49,7 +49,7 @@ func (m *mounted) write(text string) {
 	require.NoError(m.t, os.WriteFile(m.file, []byte(text), 0o600))
 }
 
-// look is one round, later than any pause.
+// look runs one round, after any pause.
 func (m *mounted) look() {
 	m.clock.Step(reloadLastPause + time.Second)
 	m.p.reloader.look(m.t.Context())
@@ -61,7 +61,7 @@ func (m *mounted) counts() (ok, refused, invalid, pending float64) {
 		testutil.ToFloat64(r.results.WithLabelValues(reloadInvalid)), testutil.ToFloat64(r.pending)
 }
 
-// caller is whose key the controller's next call bears.
+// caller returns the user of the controller's next call.
 func (m *mounted) caller() string {
 	m.t.Helper()
 	m.Ledger().Reset()
@@ -71,10 +71,10 @@ func (m *mounted) caller() string {
 	return calls[len(calls)-1].Caller
 }
 
-// rotationSim has a second user, ccm2, in the account of the VMs.
-func rotationSim(t *testing.T) *sim {
+// rotationEnv has a second user, ccm2, in the account of the VMs.
+func rotationEnv(t *testing.T) *nodeEnv {
 	t.Helper()
-	return newSimWith(t, 3, func(world string) string {
+	return newNodeEnvWith(t, 3, func(world string) string {
 		return strings.Replace(world, "users: [{name: ccm, password: password, apiKey: "+testAPIKey+", secretKey: "+testSecret+"}]}",
 			"users: [{name: ccm, password: password, apiKey: "+testAPIKey+", secretKey: "+testSecret+"}, {name: ccm2, password: password, apiKey: new-key, secretKey: new-secret}]}", 1)
 	})
@@ -82,8 +82,8 @@ func rotationSim(t *testing.T) *sim {
 
 func TestReloadOfRotatedKeys(t *testing.T) {
 	t.Parallel()
-	s := rotationSim(t)
-	m := newMounted(t, s)
+	env := rotationEnv(t)
+	m := newMounted(t, env)
 	_, err := m.p.inventory.VMs(t.Context(), time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, "ccm", m.caller())
@@ -92,7 +92,7 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 	m.look()
 	assert.Empty(t, m.Ledger().Calls(), "nothing changed, nothing is called")
 
-	m.write(string(s.config("new-key", "wrong-secret").Render()))
+	m.write(string(env.Config("new-key", "wrong-secret").Render()))
 	m.look()
 	m.p.reloader.look(t.Context())
 	ok, refused, invalid, pending := m.counts()
@@ -102,7 +102,7 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 	_, refused, _, _ = m.counts()
 	assert.InDelta(t, 2, refused, 0, "it is tried again")
 
-	m.write(string(s.config("new-key", "new-secret").Render()))
+	m.write(string(env.Config("new-key", "new-secret").Render()))
 	m.p.reloader.look(t.Context())
 	ok, _, _, pending = m.counts()
 	assert.Equal(t, []float64{1, 0}, []float64{ok, pending}, "another text is tried at once")
@@ -116,34 +116,33 @@ func TestReloadOfRotatedKeys(t *testing.T) {
 
 func TestReloadKeepsWhatWorks(t *testing.T) {
 	t.Parallel()
-	s := rotationSim(t)
-	good := string(s.config(testAPIKey, testSecret).Render())
+	env := rotationEnv(t)
+	good := string(env.Config(testAPIKey, testSecret).Render())
 	for _, c := range []struct {
 		name   string
 		text   string
 		fault  *simulator.Fault
 		result string
 	}{
-		{name: "an unknown key", text: string(s.config("nobody", "x-secret").Render()), result: reloadRefused},
-		{name: "a key of an account that sees none of the VMs", text: string(s.config("cks-key", "cks-secret").Render()), result: reloadRefused},
+		{name: "an unknown key", text: string(env.Config("nobody", "x-secret").Render()), result: reloadRefused},
+		{name: "a key of an account that sees none of the VMs", text: string(env.Config("cks-key", "cks-secret").Render()), result: reloadRefused},
 		{name: "no ini", text: "api-key = x\n", result: reloadInvalid},
 		{name: "half a file", text: good[:len(good)/2], result: reloadInvalid},
 		{name: "an empty file", text: "", result: reloadInvalid},
 		{name: "a missing CA file", text: good + "ca-file = /nowhere/ca.crt\n", result: reloadInvalid},
-		{name: "another server that does not answer", text: strings.Replace(string(s.config("new-key", "new-secret").Render()), s.url, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
+		{name: "another server that does not answer", text: strings.Replace(string(env.Config("new-key", "new-secret").Render()), testenv.URL, "http://127.0.0.1:1/client/api", 1), result: reloadRefused},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := newMounted(t, rotationSim(t))
+		parallel(t, c.name, func(t *testing.T) {
+			m := newMounted(t, rotationEnv(t))
 			_, err := m.p.inventory.VMs(t.Context(), time.Hour)
 			require.NoError(t, err)
-			m.write(strings.ReplaceAll(c.text, s.url, m.url))
+			m.write(c.text)
 			m.look()
 			assert.InDelta(t, 1, testutil.ToFloat64(m.p.reloader.results.WithLabelValues(c.result)), 0)
 			assert.InDelta(t, 1, testutil.ToFloat64(m.p.reloader.pending), 0)
 			assert.Equal(t, "ccm", m.caller())
 
-			m.write(string(m.config(testAPIKey, testSecret).Render())) // somebody puts it right
+			m.write(string(m.Config(testAPIKey, testSecret).Render())) // somebody puts it right
 			m.look()
 			assert.InDelta(t, 0, testutil.ToFloat64(m.p.reloader.pending), 0)
 			ok, _, _, _ := m.counts()
@@ -152,11 +151,11 @@ func TestReloadKeepsWhatWorks(t *testing.T) {
 	}
 }
 
-// The files may already be new when a replica begins, and its old key dead.
+// When a replica starts, the files may already be new and its old key invalid.
 func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 	t.Parallel()
-	m := newMounted(t, rotationSim(t))
-	m.write(string(m.config("new-key", "new-secret").Render()))
+	m := newMounted(t, rotationEnv(t))
+	m.write(string(m.Config("new-key", "new-secret").Render()))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { m.p.FollowConfig(ctx); close(done) }()

@@ -6,12 +6,9 @@ package provider
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,23 +18,23 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// sim is a CloudStack of the whole API, with the VMs w1 ... wN of the account k8s.
-type sim struct {
-	t *testing.T
-	*simulator.Simulator
-	url, admin  string
-	ids         map[string]string // of VMs, by name
-	ids4project map[string]string // of the project dev, by name
+// nodeEnv is a simulated CloudStack with the VMs w1 ... wN of the account k8s.
+type nodeEnv struct {
+	*testenv.Cloud
+	t   *testing.T
+	ids map[string]string // of the VMs, by name
 }
 
-func newSim(t *testing.T, vms int) *sim { t.Helper(); return newSimWith(t, vms, nil) }
+func newNodeEnv(t *testing.T, vms int) *nodeEnv { t.Helper(); return newNodeEnvWith(t, vms, nil) }
 
-// newSimWith is newSim in a changed world.
-func newSimWith(t *testing.T, vms int, change func(world string) string) *sim {
+// newNodeEnvWith is newNodeEnv in a changed world.
+func newNodeEnvWith(t *testing.T, vms int, change func(world string) string) *nodeEnv {
 	t.Helper()
 	var w strings.Builder
 	w.WriteString(`
@@ -67,98 +64,46 @@ virtualMachines:
 	if change != nil {
 		text = change(text)
 	}
-	world, err := simulator.LoadWorld(strings.NewReader(text))
-	require.NoError(t, err)
-	s := &sim{t: t, ids: map[string]string{}, ids4project: map[string]string{}}
-	s.Simulator, err = simulator.New(simulator.Options{World: world})
-	require.NoError(t, err)
-	api, admin := httptest.NewServer(s.Handler()), httptest.NewServer(s.IntegrationHandler())
-	t.Cleanup(func() { api.Close(); admin.Close(); s.Close() })
-	s.url, s.admin = api.URL+"/client/api", admin.URL+"/client/api"
-
-	c := s.client(testAPIKey, testSecret)
-	list, err := c.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
-	require.NoError(t, err)
-	for i := range list {
-		s.ids[list[i].Name] = list[i].ID
-	}
-	list, err = c.ListVirtualMachines(t.Context(), cloudstack.VMQuery{ProjectID: s.project("dev")})
-	require.NoError(t, err)
-	for i := range list {
-		s.ids4project[list[i].Name] = list[i].ID
-	}
-	s.Ledger().Reset()
-	return s
-}
-
-func (s *sim) config(key, secret string) *cloudstack.Config {
-	c := cloudstack.DefaultConfig()
-	c.APIURL, c.APIKey, c.SecretKey, c.RateLimit = s.url, key, secret, 0
-	return &c
-}
-
-func (s *sim) client(key, secret string) *cloudstack.Client {
-	s.t.Helper()
-	c, err := cloudstack.NewClient(s.config(key, secret))
-	require.NoError(s.t, err)
-	return c
-}
-
-func (s *sim) project(name string) string {
-	s.t.Helper()
-	projects, err := s.client(testAPIKey, testSecret).ListProjects(s.t.Context())
-	require.NoError(s.t, err)
-	for _, p := range projects {
-		if p.Name == name {
-			return p.ID
+	env := &nodeEnv{Cloud: testenv.New(t, text, simulator.Options{}), t: t, ids: map[string]string{}}
+	for _, project := range []string{"", env.project("dev")} {
+		list, err := env.Client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{ProjectID: project})
+		require.NoError(t, err)
+		for i := range list {
+			env.ids[list[i].Name] = list[i].ID
 		}
 	}
-	s.t.Fatalf("no project %s", name)
-	return ""
+	env.Ledger().Reset()
+	return env
 }
 
-// do is what somebody else does, as root admin without keys.
-func (s *sim) do(command, id string) {
-	s.t.Helper()
-	query := url.Values{"command": {command}, "id": {id}, "response": {"json"}}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+"?"+query.Encode(), http.NoBody)
-	require.NoError(s.t, err)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	require.NoError(s.t, res.Body.Close())
-	require.Equal(s.t, http.StatusOK, res.StatusCode, command)
+func (env *nodeEnv) project(name string) string {
+	env.t.Helper()
+	projects, err := env.Client(testAPIKey, testSecret).ListProjects(env.t.Context())
+	require.NoError(env.t, err)
+	i := slices.IndexFunc(projects, func(p cloudstack.Project) bool { return p.Name == name })
+	require.GreaterOrEqual(env.t, i, 0, name)
+	return projects[i].ID
 }
 
 // provider makes a provider whose client does not wait long between retries.
-func (s *sim) provider(change func(*cloudstack.Config)) *Provider {
-	s.t.Helper()
-	cfg := s.config(testAPIKey, testSecret)
+func (env *nodeEnv) provider(change func(*cloudstack.Config)) *Provider {
+	env.t.Helper()
+	cfg := env.Config(testAPIKey, testSecret)
 	if change != nil {
 		change(cfg)
 	}
 	_, o := fakeClockOptions() // calls are counted: a list must not get too old because the machine is busy
-	p, err := New(cfg, o, cloudstack.WithJitter(func(time.Duration) time.Duration { return time.Millisecond }))
-	require.NoError(s.t, err)
+	p, err := New(cfg, o, env.Option(), testenv.NoJitter)
+	require.NoError(env.t, err)
 	return p
 }
 
 // nodes are the initialised, not ready Nodes of w1 ... wN.
-func (s *sim) nodes(n int) []*corev1.Node {
+func (env *nodeEnv) nodes(n int) []*corev1.Node {
 	var out []*corev1.Node
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprintf("w%d", i)
-		out = append(out, k8sNode(name, node.ProviderID(node.FormUpstream, s.ids[name])))
-	}
-	return out
-}
-
-// calls are the commands that the controller sent.
-func (s *sim) calls(user string) []string {
-	var out []string
-	for _, c := range s.Ledger().Calls() {
-		if c.Caller == user {
-			out = append(out, c.Command)
-		}
+		out = append(out, k8sNode(name, node.ProviderID(node.FormUpstream, env.ids[name])))
 	}
 	return out
 }
@@ -188,41 +133,37 @@ func (c *cluster) initialised(names ...string) {
 
 func TestSimulatedNodesAreInitialised(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 5)
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) { cfg.Zone = "zone-1"; cfg.Region = "somewhere" }), uninitialised(5)...)
+	env := newNodeEnv(t, 5)
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) { cfg.Zone = "zone-1"; cfg.Region = "somewhere" }), uninitialised(5)...)
 	c.initialised("w1", "w2", "w3", "w4", "w5")
 	n, err := c.node("w3")
 	require.NoError(t, err)
-	assert.Equal(t, "external-cloudstack://"+s.ids["w3"], n.Spec.ProviderID)
+	assert.Equal(t, "external-cloudstack://"+env.ids["w3"], n.Spec.ProviderID)
 	assert.Equal(t, "Small_Instance", n.Labels[corev1.LabelInstanceTypeStable])
 	assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyZone])
 	assert.Equal(t, "somewhere", n.Labels[corev1.LabelTopologyRegion])
 	assert.ElementsMatch(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.23"}, {Type: corev1.NodeHostName, Address: "w3"}}, n.Status.Addresses)
 	// The list of VMs, for all five Nodes and the first contact, and the check of the zone, which nobody waits for.
-	c.eventually("the zone is checked", func() bool { return s.Ledger().Count("listZones") > 0 })
-	assert.ElementsMatch(t, []string{"listVirtualMachines", "listZones"}, s.calls("ccm"))
+	c.eventually("the zone is checked", func() bool { return env.Ledger().Count("listZones") > 0 })
+	assert.ElementsMatch(t, []string{"listVirtualMachines", "listZones"}, env.Calls("ccm"))
 }
 
 func TestSimulatedNodesOfALargeAccount(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 501)
+	env := newNodeEnv(t, 501)
 	nodes := uninitialised(1)
 	nodes[0].Name, nodes[0].UID = "w501", "uid-of-w501"
-	c := startCluster(t, s.provider(nil), nodes...)
+	c := startCluster(t, env.provider(nil), nodes...)
 	c.initialised("w501")
-	assert.Equal(t, []string{"listVirtualMachines", "listVirtualMachines"}, s.calls("ccm"), "two pages")
+	assert.Equal(t, []string{"listVirtualMachines", "listVirtualMachines"}, env.Calls("ccm"), "two pages")
 }
 
 func TestSimulatedLifeOfVMs(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 6)
-	s.do("stopVirtualMachine", s.ids["w2"])
-	s.do("destroyVirtualMachine", s.ids["w3"])
-	require.Eventually(t, func() bool {
-		vms, err := s.client(testAPIKey, testSecret).ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
-		return err == nil && len(vms) == 5
-	}, waitLong, 10*time.Millisecond)
-	c := startCluster(t, s.provider(nil), s.nodes(6)...)
+	env := newNodeEnv(t, 6)
+	env.Admin("stopVirtualMachine", "id", env.ids["w2"])
+	env.Admin("destroyVirtualMachine", "id", env.ids["w3"])
+	c := startCluster(t, env.provider(nil), env.nodes(6)...)
 	c.eventually("w2 is tainted", func() bool {
 		n, err := c.node("w2")
 		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
@@ -235,17 +176,20 @@ func TestSimulatedLifeOfVMs(t *testing.T) {
 	list, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Len(t, list.Items, 5)
+	for i := range list.Items {
+		assert.Equal(t, list.Items[i].Name == "w2", tainted(&list.Items[i], cloudproviderapi.TaintNodeShutdown), list.Items[i].Name)
+	}
 }
 
 func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 	t.Parallel()
-	project := func(name string) func(*sim, *cloudstack.Config) {
-		return func(s *sim, cfg *cloudstack.Config) { cfg.ProjectID = s.project(name) }
+	project := func(name string) func(*nodeEnv, *cloudstack.Config) {
+		return func(env *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = env.project(name) }
 	}
 	for _, c := range []struct {
 		name   string
 		fault  *simulator.Fault
-		config func(*sim, *cloudstack.Config)
+		config func(*nodeEnv, *cloudstack.Config)
 		event  string // part of an Event with the reason NodeDeletionRefused
 	}{
 		{name: "401", fault: &simulator.Fault{Kind: simulator.FaultErrorBefore, HTTPStatus: 401, Text: "unable to verify user credentials"}},
@@ -254,28 +198,27 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 		{name: "530", fault: &simulator.Fault{Kind: simulator.FaultErrorBefore}},
 		{name: "cut", fault: &simulator.Fault{Kind: simulator.FaultCutBefore}},
 		{name: "lost answer", fault: &simulator.Fault{Kind: simulator.FaultLostAnswer}},
-		{name: "a wrong key", config: func(_ *sim, cfg *cloudstack.Config) { cfg.SecretKey = "wrong" }},
+		{name: "a wrong key", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.SecretKey = "wrong" }},
 		{name: "a wrong project", config: project("dev"), event: "none of the 4 nodes (w1, w2, w3, w4) has a VM in project"},
 		{name: "an empty project", config: project("empty"), event: "(0 VMs)"},
-		{name: "a project that does not exist", config: func(_ *sim, cfg *cloudstack.Config) { cfg.ProjectID = "b7f0a1de-0000-4000-8000-000000000000" }},
-		{name: "a project by a wrong name", config: func(_ *sim, cfg *cloudstack.Config) { cfg.ProjectID = "prod" }},
-		{name: "another zone", config: func(_ *sim, cfg *cloudstack.Config) { cfg.Zone = "zone-2" }},
+		{name: "a project that does not exist", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = "b7f0a1de-0000-4000-8000-000000000000" }},
+		{name: "a project by a wrong name", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.ProjectID = "prod" }},
+		{name: "another zone", config: func(_ *nodeEnv, cfg *cloudstack.Config) { cfg.Zone = "zone-2" }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSim(t, 4)
-			p := s.provider(func(cfg *cloudstack.Config) {
+		parallel(t, c.name, func(t *testing.T) {
+			env := newNodeEnv(t, 4)
+			p := env.provider(func(cfg *cloudstack.Config) {
 				if c.config != nil {
-					c.config(s, cfg)
+					c.config(env, cfg)
 				}
 			})
 			if c.fault != nil {
-				s.Inject(*c.fault)
+				env.Inject(*c.fault)
 			}
-			k := startCluster(t, p, s.nodes(4)...)
+			k := startCluster(t, p, env.nodes(4)...)
 			k.rounds(3, 4)
 			if c.event != "" {
-				k.eventually("an Event", func() bool { return strings.Contains(k.event(ReasonNodeDeletionRefused), c.event) })
+				k.eventually("an Event", func() bool { return strings.Contains(k.event(string(event.NodeDeletionRefused)), c.event) })
 			}
 			list, err := k.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)
@@ -287,43 +230,43 @@ func TestSimulatedFaultsDeleteNoNode(t *testing.T) {
 // The role that CloudStack Kubernetes Service gives to its clusters allows neither listZones nor listProjects.
 func TestSimulatedProjectWithTheRoleOfCKS(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 0)
+	env := newNodeEnv(t, 0)
 	nodes := []*corev1.Node{k8sNode("p1", ""), k8sNode("p2.example.org", "")}
 	for _, n := range nodes {
 		n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectPreferNoSchedule}}
 	}
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) {
-		cfg.APIKey, cfg.SecretKey, cfg.ProjectID, cfg.Zone = "cks-key", "cks-secret", s.project("dev"), "zone-1"
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) {
+		cfg.APIKey, cfg.SecretKey, cfg.ProjectID, cfg.Zone = "cks-key", "cks-secret", env.project("dev"), "zone-1"
 	}), nodes...)
 	c.initialised("p1", "p2.example.org")
 	n, err := c.node("p2.example.org")
 	require.NoError(t, err)
-	assert.Equal(t, "external-cloudstack://"+s.ids4project["p2"], n.Spec.ProviderID)
+	assert.Equal(t, "external-cloudstack://"+env.ids["p2"], n.Spec.ProviderID)
 }
 
 func TestSimulatedProjectByName(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 0)
+	env := newNodeEnv(t, 0)
 	nodes := uninitialised(1)
 	nodes[0].Name = "p1"
-	c := startCluster(t, s.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "dev" }), nodes...)
+	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "dev" }), nodes...)
 	c.initialised("p1")
-	assert.Equal(t, []string{"listProjects", "listVirtualMachines"}, s.calls("ccm"))
+	assert.Equal(t, []string{"listProjects", "listVirtualMachines"}, env.Calls("ccm"))
 
-	_, err := s.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "prod" }).tryContact(t.Context())
+	_, err := env.provider(func(cfg *cloudstack.Config) { cfg.ProjectID = "prod" }).tryContact(t.Context())
 	require.ErrorContains(t, err, `project "prod" not found: the API key's user belongs to "dev", "empty"`)
 }
 
 func TestCommandsAreAllowed(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, 0)
-	user, err := s.client(testAPIKey, testSecret).ListAPIs(t.Context())
+	env := newNodeEnv(t, 0)
+	user, err := env.Client(testAPIKey, testSecret).ListAPIs(t.Context())
 	require.NoError(t, err)
 	for _, name := range RequiredCommands {
 		assert.Contains(t, user, name, "the default User role")
 	}
 
-	admin := s.client("admin-key", "admin-secret")
+	admin := env.Client("admin-key", "admin-secret")
 	roles, err := admin.ListRoles(t.Context(), "Project Kubernetes Service Role")
 	require.NoError(t, err)
 	require.Len(t, roles, 1)

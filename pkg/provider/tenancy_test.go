@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -19,22 +18,16 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-func withTenancy(t *testing.T, text string) bedOption {
+func withTenancy(t *testing.T, text string) envOption {
 	t.Helper()
 	policy, err := parseTenancy(text)
 	require.NoError(t, err)
-	return func(b *bed, _ *string) { b.options = func(d *loadBalancerDeps) { d.Tenancy = &policy } }
+	return func(env *serviceEnv, _ *string) { env.deps = func(d *loadBalancerDeps) { d.Tenancy = &policy } }
 }
 
-func (b *bed) namespace(labels map[string]string) {
-	b.t.Helper()
-	_, err := b.kube.CoreV1().Namespaces().Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}}, metav1.CreateOptions{})
-	require.NoError(b.t, err)
-}
-
-func (b *bed) namespaceReads() int {
+func (env *serviceEnv) namespaceReads() int {
 	n := 0
-	for _, a := range b.kube.Actions() {
+	for _, a := range env.kube.Actions() {
 		if a.Matches("get", "namespaces") {
 			n++
 		}
@@ -52,20 +45,19 @@ func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
 		{"by value", `{"annotations":{"network":{"values":["other-net"]}}}`, "tenancy.annotations.network"},
 		{"ports", `{"limits":{"maxPortsPerService":1}}`, "tenancy.limits.maxPortsPerService"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t, withTenancy(t, tc.policy))
-			b.namespace(map[string]string{"team": "red"})
-			b.service([]int{80, 81}, annotate(annotation.Network, "k8s-net"))
-			b.reset()
-			err := b.sync("w1")
+		parallel(t, tc.name, func(t *testing.T) {
+			env := newEnv(t, withTenancy(t, tc.policy))
+			env.namespace("default", map[string]string{"team": "red"})
+			env.create("web", []int{80, 81}, annotate(annotation.Network, "k8s-net"))
+			env.reset()
+			err := env.sync("web", "w1")
 			var refusal *plan.RefusalError
 			require.ErrorAs(t, err, &refusal)
 			assert.Equal(t, plan.ReasonNotAllowed, refusal.Reason)
 			assert.Contains(t, refusal.Message, tc.rule)
 			assert.Contains(t, refusal.Remedy, "operator")
-			assert.Contains(t, b.event(plan.ReasonNotAllowed), tc.rule)
-			assert.Empty(t, b.calls())
+			assert.Contains(t, env.event(plan.ReasonNotAllowed), tc.rule)
+			assert.Empty(t, env.calls())
 		})
 	}
 }
@@ -73,45 +65,45 @@ func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
 // Labels of namespaces are read only for a policy that selects by them, and then once a minute at most.
 func TestTenancyReadsLabels(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withTenancy(t, `{"annotations":{"network":{"allow":["other"]}}}`))
-	b.service([]int{80})
-	b.mustSync("w1")
-	assert.Zero(t, b.namespaceReads())
+	env := newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":["other"]}}}`))
+	env.create("web", []int{80})
+	env.mustSync("web", "w1")
+	assert.Zero(t, env.namespaceReads())
 
-	b = newBed(t, withTenancy(t, `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"red"}}]}}}`))
-	b.namespace(map[string]string{"team": "red"})
-	b.service([]int{80}, annotate(annotation.Network, "k8s-net"))
-	b.mustSync("w1")
-	b.mustSync("w1", "w2")
-	assert.Equal(t, 1, b.namespaceReads())
-	ns, err := b.kube.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+	env = newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"red"}}]}}}`))
+	env.namespace("default", map[string]string{"team": "red"})
+	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
+	env.mustSync("web", "w1")
+	env.mustSync("web")
+	assert.Equal(t, 1, env.namespaceReads())
+	ns, err := env.kube.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
 	require.NoError(t, err)
 	ns.Labels["team"] = "blue"
-	_, err = b.kube.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
+	_, err = env.kube.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	b.mustSync("w1")
-	b.clock.SetTime(b.clock.Now().Add(namespaceAge))
-	require.ErrorContains(t, b.sync("w1"), "tenancy.annotations.network")
-	require.NoError(t, b.remove(), "what is refused can be deleted")
+	env.mustSync("web", "w1")
+	env.advance(namespaceAge)
+	require.ErrorContains(t, env.sync("web", "w1"), "tenancy.annotations.network")
+	require.NoError(t, env.remove("web"), "what is refused can be deleted")
 }
 
 // Without the labels nothing is decided: the sync fails and is tried again.
 func TestTenancyWithoutLabels(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, withTenancy(t, `{"trustedNamespaces":[{"matchLabels":{"team":"red"}}],"annotations":{"network":{"deny":true}}}`))
-	b.namespace(map[string]string{"team": "red"})
+	env := newEnv(t, withTenancy(t, `{"trustedNamespaces":[{"matchLabels":{"team":"red"}}],"annotations":{"network":{"deny":true}}}`))
+	env.namespace("default", map[string]string{"team": "red"})
 	fail := true
-	b.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+	env.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return fail, nil, errors.New("the API server is away")
 	})
-	b.service([]int{80}, annotate(annotation.Network, "k8s-net"))
-	b.reset()
-	err := b.sync("w1")
+	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
+	env.reset()
+	err := env.sync("web", "w1")
 	require.ErrorContains(t, err, "namespace default")
 	require.ErrorContains(t, err, "the API server is away")
-	assert.Empty(t, b.calls())
+	assert.Empty(t, env.calls())
 	fail = false
-	b.mustSync("w1")
+	env.mustSync("web", "w1")
 }
 
 func TestGrants(t *testing.T) {

@@ -21,40 +21,39 @@ func TestTenantAForeignFirewallRules(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ip      string
 		port    int
-		options []bedOption
+		options []envOption
 		nodes   []string
-		prepare func(*tenantEnv)
+		prepare func(*serviceEnv)
 	}{
 		"port forwarding":                     {ip: forwardedIP, port: 2222},
 		"port forwarding, wide firewall rule": {ip: wideFirewallIP, port: 2222},
 		"static NAT":                          {ip: staticIP, port: 2222},
 		"VPC": {
-			ip: vpcIP, port: 2222, options: []bedOption{withVPC}, nodes: []string{"v1", "v2"},
-			prepare: func(e *tenantEnv) {
-				tier := e.items("listNetworks", "network", "keyword", "tier")[0]["id"].(string)
-				e.forward(vpcIP, 2222, "v2", "networkid", tier)
+			ip: vpcIP, port: 2222, options: []envOption{withVPC}, nodes: []string{"v1", "v2"},
+			prepare: func(env *serviceEnv) {
+				tier := env.items("listNetworks", "network", "keyword", "tier")[0]["id"].(string)
+				env.forward(vpcIP, 2222, "v2", "networkid", tier)
 			},
 		},
 	} {
 		for _, namespace := range []string{attackerNS, trustedNS} {
-			t.Run(name+" from "+namespace, func(t *testing.T) {
-				t.Parallel()
-				e := newTenantEnv(t, tc.options...)
+			parallel(t, name+" from "+namespace, func(t *testing.T) {
+				env := newTenantEnv(t, tc.options...)
 				if tc.prepare != nil {
-					tc.prepare(e)
+					tc.prepare(env)
 				}
 				if tc.nodes != nil {
-					e.nodes = tc.nodes
+					env.nodes = tc.nodes
 				}
-				before := e.world()
+				before := env.world()
 				key := namespace + "/ssh"
-				e.create(key, []int{tc.port}, at(tc.ip), ranges("10.0.0.0/8"))
-				e.refused(key, reasonNotAllowed, plan.ReasonPortTaken, plan.ReasonAddressUnavailable)
-				e.restart()
-				require.Error(t, e.sync(key))
-				e.drift()
-				require.NoError(t, e.remove(key))
-				e.same(before, "the deletion")
+				env.create(key, []int{tc.port}, at(tc.ip), ranges("10.0.0.0/8"))
+				env.refused(key, reasonNotAllowed, plan.ReasonPortTaken, plan.ReasonAddressUnavailable)
+				env.restart()
+				require.Error(t, env.sync(key))
+				env.drift()
+				require.NoError(t, env.remove(key))
+				env.same(before, "the deletion")
 			})
 		}
 	}
@@ -64,24 +63,23 @@ func TestTenantAForeignFirewallRules(t *testing.T) {
 func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
 	t.Parallel()
 	const key = trustedNS + "/web"
-	start := func(t *testing.T) *tenantEnv {
+	start := func(t *testing.T) *serviceEnv {
 		t.Helper()
-		e := newTenantEnv(t)
-		e.create(key, []int{80}, at(openedIP), ranges("10.0.0.0/8"))
-		return e
+		env := newTenantEnv(t)
+		env.create(key, []int{80}, at(openedIP), ranges("10.0.0.0/8"))
+		return env
 	}
-	t.Run("the load balancer rule comes first, and access is never wider than the source ranges", func(t *testing.T) {
-		t.Parallel()
-		e := start(t)
-		e.reset()
-		e.watch(func(command string) {
-			for _, r := range e.access(openedIP, 80) {
+	parallel(t, "the load balancer rule comes first, and access is never wider than the source ranges", func(t *testing.T) {
+		env := start(t)
+		env.reset()
+		env.watch(func(command string) {
+			for _, r := range env.access(openedIP, 80) {
 				assert.Equal(t, []string{r}, intersection([]string{"10.0.0.0/8"}, []string{r}), "after %s", command)
 			}
 		})
-		e.mustSync(key)
-		e.watch(nil)
-		onAddress := e.writes()
+		env.mustSync(key)
+		env.watch(nil)
+		onAddress := env.writes()
 		require.NotEmpty(t, onAddress)
 		for _, command := range onAddress {
 			if command == "createLoadBalancerRule" {
@@ -89,36 +87,34 @@ func TestTenantAFirewallRuleOpenedBeforehand(t *testing.T) {
 			}
 			assert.NotContains(t, []string{"deleteFirewallRule", "createFirewallRule"}, command, "before the load balancer rule")
 		}
-		assert.Equal(t, []string{"10.0.0.0/8"}, e.access(openedIP, 80))
+		assert.Equal(t, []string{"10.0.0.0/8"}, env.access(openedIP, 80))
 	})
 	for name, fault := range map[string]simulator.Fault{
 		"the load balancer rule is refused": {Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"},
 		"its job fails":                     {Command: "createLoadBalancerRule", Kind: simulator.FaultJobFails},
 		"it runs into the account's limit":  {Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 532, Text: "limit"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := start(t)
-			firewall := grep(of(e.world(), openedIP), "firewall")
+		parallel(t, name, func(t *testing.T) {
+			env := start(t)
+			firewall := grep(of(env.world(), openedIP), "firewall")
 			require.Len(t, firewall, 1)
-			remove := e.sim.Inject(fault)
-			require.Error(t, e.sync(key))
-			assert.Equal(t, firewall, grep(of(e.world(), openedIP), "firewall"))
-			e.restart()
-			require.Error(t, e.sync(key))
-			assert.Equal(t, firewall, grep(of(e.world(), openedIP), "firewall"))
+			remove := env.Inject(fault)
+			require.Error(t, env.sync(key))
+			assert.Equal(t, firewall, grep(of(env.world(), openedIP), "firewall"))
+			env.restart()
+			require.Error(t, env.sync(key))
+			assert.Equal(t, firewall, grep(of(env.world(), openedIP), "firewall"))
 			remove()
-			e.mustSync(key)
-			assert.Equal(t, []string{"10.0.0.0/8"}, e.access(openedIP, 80))
+			env.mustSync(key)
+			assert.Equal(t, []string{"10.0.0.0/8"}, env.access(openedIP, 80))
 		})
 	}
-	t.Run("deleted before it was served", func(t *testing.T) {
-		t.Parallel()
-		e := start(t)
-		before := e.world()
-		defer e.sim.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"})()
-		require.Error(t, e.sync(key))
-		require.NoError(t, e.remove(key))
-		e.same(before, "the deletion")
+	parallel(t, "deleted before it was served", func(t *testing.T) {
+		env := start(t)
+		before := env.world()
+		defer env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 537, Text: "conflict"})()
+		require.Error(t, env.sync(key))
+		require.NoError(t, env.remove(key))
+		env.same(before, "the deletion")
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// action is one step of the program. It holds plain values, so that it can be repeated in another world.
+// action is one step of a run. It holds plain values, so that it can be repeated in another environment.
 type action struct {
 	text     string
 	do       func(*tenantRun)
@@ -35,7 +35,7 @@ var attackers = []string{"attacker/web", "attacker/a", "attacker/b"}
 
 func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// next chooses an action by what the world looks like.
+// next chooses an action that fits the current state.
 func (r *tenantRun) next(random *rand.Rand) action {
 	switch n := random.IntN(100); {
 	case n < 58:
@@ -49,7 +49,7 @@ func (r *tenantRun) next(random *rand.Rand) action {
 		return action{text: "restart", do: func(r *tenantRun) { r.restart() }}
 	case n < 86:
 		d := time.Duration(1+random.IntN(1200)) * time.Second
-		return action{text: fmt.Sprintf("clock +%s", d), do: func(r *tenantRun) { r.clock.SetTime(r.clock.Now().Add(d)) }}
+		return action{text: fmt.Sprintf("clock +%s", d), do: func(r *tenantRun) { r.advance(d) }}
 	case n < 92:
 		return action{text: "drift round", do: func(r *tenantRun) { r.driftOnce() }}
 	case n < 94:
@@ -127,7 +127,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 		}
 		fault := simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "no"}
 		return action{text: fmt.Sprintf("write and sync %s, CloudStack refuses load balancer rules: %s", key, strings.Join(texts, ", ")), do: func(r *tenantRun) {
-			defer r.sim.Inject(fault)()
+			defer r.Inject(fault)()
 			r.write(key, changes)
 			r.syncAttacker(key)
 		}}
@@ -316,7 +316,7 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 	return set(row.Name, r.value(random, row))
 }
 
-// dishonest are the annotations that a tenant does not write if it means no harm and knows the default policy.
+// dishonest are the annotations that a well-meaning tenant does not set under the default policy.
 var dishonest = []string{
 	annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID,
 	annotation.KeepIP, annotation.Network, annotation.Project, annotation.Zone, annotation.SSLCertificate, annotation.StickinessMethod, annotation.StickinessOptions,

@@ -15,18 +15,18 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// forgery is what an attacker writes on his Service. The victim's Service is victim/web.
+// forgery is what an attacker writes on its Service. The victim's Service is victim/web.
 type forgery struct {
 	port  int
-	write func(*tenantEnv) []func(*corev1.Service)
+	write func(*serviceEnv) []func(*corev1.Service)
 	then  []func(*corev1.Service) // written after the first sync
 	// sameNamespace means that Services of the victim's namespace may have the address.
 	sameNamespace bool
 }
 
 // recordOf is a record that claims an address.
-func recordOf(e *tenantEnv, ip string, more ...any) map[string]any {
-	a := e.address(ip)
+func recordOf(env *serviceEnv, ip string, more ...any) map[string]any {
+	a := env.address(ip)
 	r := map[string]any{"id": a.ID, "ip": ip, "network": a.AssociatedNetworkID, "allocated": true}
 	for i := 0; i < len(more); i += 2 {
 		r[more[i].(string)] = more[i+1]
@@ -35,32 +35,32 @@ func recordOf(e *tenantEnv, ip string, more ...any) map[string]any {
 }
 
 func forgeries() map[string]forgery {
-	claim := func(ip func(*tenantEnv) string, more ...any) func(*tenantEnv) []func(*corev1.Service) {
-		return func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){forgedRecord(recordOf(e, ip(e), more...))}
+	claim := func(ip func(*serviceEnv) string, more ...any) func(*serviceEnv) []func(*corev1.Service) {
+		return func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){forgedRecord(recordOf(env, ip(env), more...))}
 		}
 	}
-	fixed := func(ip string) func(*tenantEnv) string { return func(*tenantEnv) string { return ip } }
-	victim := func(e *tenantEnv) string { return e.ip("victim/web") }
-	victimsJob := func(since time.Duration) func(*tenantEnv) []func(*corev1.Service) {
-		return func(e *tenantEnv) []func(*corev1.Service) {
-			for _, c := range e.sim.Ledger().Find("associateIpAddress", "ccm") {
+	fixed := func(ip string) func(*serviceEnv) string { return func(*serviceEnv) string { return ip } }
+	victim := func(env *serviceEnv) string { return env.ip("victim/web") }
+	victimsJob := func(since time.Duration) func(*serviceEnv) []func(*corev1.Service) {
+		return func(env *serviceEnv) []func(*corev1.Service) {
+			for _, c := range env.Ledger().Find("associateIpAddress", "ccm") {
 				return []func(*corev1.Service){annotate(annotation.Allocation, jsonText([]map[string]any{{
-					"job": c.JobID, "network": e.address(victim(e)).AssociatedNetworkID, "since": e.clock.Now().Add(-since).UTC(),
+					"job": c.JobID, "network": env.address(victim(env)).AssociatedNetworkID, "since": env.clock.Now().Add(-since).UTC(),
 				}}))}
 			}
-			e.t.Fatal("the victim has acquired no address")
+			env.t.Fatal("the victim has acquired no address")
 			return nil
 		}
 	}
 	predecessor := annotate(annotation.AssociatedByController, "true")
-	list := func(c ...func(*corev1.Service)) func(*tenantEnv) []func(*corev1.Service) {
-		return func(*tenantEnv) []func(*corev1.Service) { return c }
+	list := func(c ...func(*corev1.Service)) func(*serviceEnv) []func(*corev1.Service) {
+		return func(*serviceEnv) []func(*corev1.Service) { return c }
 	}
 	return map[string]forgery{
 		"an idle address":                     {port: 80, write: claim(fixed(idleIP))},
 		"an idle address, tagged":             {port: 80, write: claim(fixed(idleIP), "tagged", true)},
-		"an idle address that it also names":  {port: 80, write: func(e *tenantEnv) []func(*corev1.Service) { return append(claim(fixed(idleIP))(e), at(idleIP)) }},
+		"an idle address that it also names":  {port: 80, write: func(env *serviceEnv) []func(*corev1.Service) { return append(claim(fixed(idleIP))(env), at(idleIP)) }},
 		"the victim's address":                {port: 81, write: claim(victim)},
 		"the victim's address and port":       {port: 80, write: claim(victim, "opened", "tcp:80")},
 		"the victim's address, tagged":        {port: 81, write: claim(victim, "tagged", true, "opened", "tcp:80,81")},
@@ -79,42 +79,41 @@ func forgeries() map[string]forgery {
 		"an address by the predecessor's annotation, no longer named": {
 			port: 80, write: list(at(idleIP), predecessor), then: []func(*corev1.Service){unset(annotation.Addresses, annotation.Address)},
 		},
-		"an address by Leaseweb's annotation": {port: 80, write: func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){annotate(annotation.LeasewebID, e.address(idleIP).ID), predecessor}
+		"an address by Leaseweb's annotation": {port: 80, write: func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.LeasewebID, env.address(idleIP).ID), predecessor}
 		}},
-		"a copy of the victim's record": {port: 81, write: func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){annotate(annotation.Addresses, e.get("victim/web").Annotations[annotation.Addresses])}
+		"a copy of the victim's record": {port: 81, write: func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.Addresses, env.get("victim/web").Annotations[annotation.Addresses])}
 		}},
-		"an address that the victim keeps": {port: 80, sameNamespace: true, write: func(e *tenantEnv) []func(*corev1.Service) {
-			return claim(fixed(keptByVictim(e)))(e)
+		"an address that the victim keeps": {port: 80, sameNamespace: true, write: func(env *serviceEnv) []func(*corev1.Service) {
+			return claim(fixed(keptByVictim(env)))(env)
 		}},
-		"an address that the victim keeps, by the predecessor's annotation": {port: 80, sameNamespace: true, write: func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){at(keptByVictim(e)), predecessor}
+		"an address that the victim keeps, by the predecessor's annotation": {port: 80, sameNamespace: true, write: func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){at(keptByVictim(env)), predecessor}
 		}, then: []func(*corev1.Service){unset(annotation.Addresses)}},
 	}
 }
 
 // keptByVictim makes a Service of the victim's namespace leave an address behind.
-func keptByVictim(e *tenantEnv) string {
-	e.t.Helper()
-	e.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
-	e.mustSync("victim/kept")
-	ip := e.ip("victim/kept")
-	e.mustDelete("victim/kept")
+func keptByVictim(env *serviceEnv) string {
+	env.t.Helper()
+	env.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
+	env.mustSync("victim/kept")
+	ip := env.ip("victim/kept")
+	env.mustDelete("victim/kept")
 	return ip
 }
 
 // No record that a user writes makes the controller tag, change or release what is not the user's.
 func TestTenantBForgedRecords(t *testing.T) {
 	t.Parallel()
-	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
 		for name, f := range forgeries() {
 			for _, evil := range []string{"attacker/web", "victim/other"} {
 				if f.sameNamespace && evil != "attacker/web" {
 					continue
 				}
-				t.Run(role+"/"+name+" from "+evil, func(t *testing.T) {
-					t.Parallel()
+				parallel(t, role+"/"+name+" from "+evil, func(t *testing.T) {
 					testForgery(t, f, evil, options...)
 				})
 			}
@@ -122,83 +121,82 @@ func TestTenantBForgedRecords(t *testing.T) {
 	}
 }
 
-func testForgery(t *testing.T, f forgery, evil string, options ...bedOption) {
+func testForgery(t *testing.T, f forgery, evil string, options ...envOption) {
 	t.Helper()
-	e := newTenantEnv(t, options...)
-	e.create("victim/web", []int{80})
-	e.mustSync("victim/web")
-	forged := f.write(e)
-	before := e.world()
+	env := newTenantEnv(t, options...)
+	env.create("victim/web", []int{80})
+	env.mustSync("victim/web")
+	forged := f.write(env)
+	before := env.world()
 	last := ""
 	check := func(when string) {
 		t.Helper()
 		// An idle address that the Service names may carry its rules. Without tags, one that others keep is idle too.
 		// What serves goes on serving when it is no longer named.
-		named := cmp.Or(e.get(evil).Annotations[annotation.Address], last)
+		named := cmp.Or(env.get(evil).Annotations[annotation.Address], last)
 		last = named
 		if named == "" || named != idleIP && len(options) == 0 {
-			e.unchanged(before, when)
+			env.unchanged(before, when)
 			return
 		}
-		e.unchanged(before, when, named)
-		assert.NotContains(t, e.address(named).Tags, "csccm-allocated-by", "after %s: %s was acquired by hand", when, named)
+		env.unchanged(before, when, named)
+		assert.NotContains(t, env.address(named).Tags, "csccm-allocated-by", "after %s: %s was acquired by hand", when, named)
 	}
-	e.create(evil, []int{f.port}, forged...)
-	_ = e.sync(evil) // refused, or served on an address of its own
+	env.create(evil, []int{f.port}, forged...)
+	_ = env.sync(evil) // refused, or served on an address of its own
 	check("the first sync")
-	e.edit(evil, f.then...)
-	e.restart()
-	_ = e.sync(evil)
+	env.edit(evil, f.then...)
+	env.restart()
+	_ = env.sync(evil)
 	check("a restart")
-	e.drift()
+	env.drift()
 	check("the drift loop")
 	// The record is forged again just before the Service goes.
-	e.edit(evil, forged...)
-	e.edit(evil, f.then...)
-	e.restart()
-	e.mustDelete(evil)
-	e.drift()
-	e.mustSync("victim/web")
+	env.edit(evil, forged...)
+	env.edit(evil, f.then...)
+	env.restart()
+	env.mustDelete(evil)
+	env.drift()
+	env.mustSync("victim/web")
 	if len(options) > 0 {
 		// Without tags nothing proves an address whose true record the attacker has overwritten, so it stays.
-		e.unchanged(before, "the deletion")
+		env.unchanged(before, "the deletion")
 		return
 	}
-	e.same(before, "the deletion")
+	env.same(before, "the deletion")
 }
 
-// A record was true once: the address has been released since, and acquired by somebody else, with the same id.
+// The record of an address that was released and then acquired by somebody else, with the same id, is no proof.
 func TestTenantBReplayedRecord(t *testing.T) {
 	t.Parallel()
-	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
 		for _, restart := range []bool{false, true} {
-			t.Run(role, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, role, func(t *testing.T) {
 				const evil = "attacker/web"
-				e := newTenantEnv(t, options...)
-				e.create(evil, []int{80})
-				e.mustSync(evil)
-				ip, old := e.ip(evil), e.get(evil).Annotations[annotation.Addresses]
-				network := e.address(ip).AssociatedNetworkID
-				e.edit(evil, ofType(corev1.ServiceTypeClusterIP))
-				e.mustSync(evil)
-				require.Empty(t, of(e.world(), ip), "the address is released")
-				e.acquireAgain(ip, network)
-				before := e.world()
+				env := newTenantEnv(t, options...)
+				env.create(evil, []int{80})
+				env.mustSync(evil)
+				ip, old := env.ip(evil), env.get(evil).Annotations[annotation.Addresses]
+				network := env.address(ip).AssociatedNetworkID
+				env.edit(evil, ofType(corev1.ServiceTypeClusterIP))
+				env.mustSync(evil)
+				require.Empty(t, of(env.world(), ip), "the address is released")
+				env.acquireAgain(ip, network)
+				before := env.world()
 				if restart {
-					e.restart()
+					env.restart()
 				}
-				e.edit(evil, ofType(corev1.ServiceTypeLoadBalancer), annotate(annotation.Addresses, old))
-				_ = e.sync(evil)
-				e.unchanged(before, "the sync")
-				e.edit(evil, annotate(annotation.Addresses, old))
-				e.restart()
-				e.mustDelete(evil)
+				env.edit(evil, ofType(corev1.ServiceTypeLoadBalancer), annotate(annotation.Addresses, old))
+				_ = env.sync(evil)
+				env.unchanged(before, "the sync")
+				env.edit(evil, annotate(annotation.Addresses, old))
+				env.restart()
+				env.mustDelete(evil)
 				if len(options) > 0 {
-					e.unchanged(before, "the deletion") // nothing proves the address whose record was overwritten
+					env.unchanged(before, "the deletion") // nothing proves the address whose record was overwritten
 					return
 				}
-				e.same(before, "the deletion")
+				env.same(before, "the deletion")
 			})
 		}
 	}
@@ -207,20 +205,19 @@ func TestTenantBReplayedRecord(t *testing.T) {
 // What the controller wrote itself goes on being proof, with and without tags, after a restart.
 func TestTenantBTrueRecordsStillRelease(t *testing.T) {
 	t.Parallel()
-	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
-		t.Run(role, func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t, options...)
-			before := e.world()
-			e.create("victim/web", []int{80, 443})
-			e.mustSync("victim/web")
-			e.restart()
-			e.mustSync("victim/web")
-			e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 8080) })
-			e.mustSync("victim/web")
-			e.restart()
-			e.mustDelete("victim/web")
-			e.same(before, "the deletion")
+	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
+		parallel(t, role, func(t *testing.T) {
+			env := newTenantEnv(t, options...)
+			before := env.world()
+			env.create("victim/web", []int{80, 443})
+			env.mustSync("victim/web")
+			env.restart()
+			env.mustSync("victim/web")
+			env.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 8080) })
+			env.mustSync("victim/web")
+			env.restart()
+			env.mustDelete("victim/web")
+			env.same(before, "the deletion")
 		})
 	}
 }

@@ -17,36 +17,35 @@ import (
 const shareWith = annotation.Prefix + "share-with"
 
 // owned makes victim/web and returns its address.
-func (e *tenantEnv) owned(change ...func(*corev1.Service)) string {
-	e.t.Helper()
-	e.create("victim/web", []int{80}, change...)
-	e.mustSync("victim/web")
-	return e.ip("victim/web")
+func (env *serviceEnv) owned(change ...func(*corev1.Service)) string {
+	env.t.Helper()
+	env.create("victim/web", []int{80}, change...)
+	env.mustSync("victim/web")
+	return env.ip("victim/web")
 }
 
 // A Service of another namespace that names an address in use is refused, whatever its ports.
 func TestTenantCAddressOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	byField := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
-	for role, options := range map[string][]bedOption{"tags": nil, "no tags": {withoutTags}} {
+	for role, options := range map[string][]envOption{"tags": nil, "no tags": {withoutTags}} {
 		for name, name2 := range map[string]func(string) func(*corev1.Service){"annotation": at, "spec.loadBalancerIP": byField} {
 			for _, port := range []int{80, 81} {
 				for _, acquired := range []string{"", idleIP} { // by the controller, or by an operator
-					t.Run(role+"/"+name, func(t *testing.T) {
-						t.Parallel()
-						e := newTenantEnv(t, options...)
-						ip := e.owned(func(s *corev1.Service) { s.Spec.LoadBalancerIP = acquired })
-						before := e.world()
-						e.create("attacker/web", []int{port}, name2(ip))
-						e.refused("attacker/web", reasonNotAllowed)
-						e.restart()
-						require.Error(t, e.sync("attacker/web"))
-						e.drift()
-						e.same(before, "the attacker")
+					parallel(t, role+"/"+name, func(t *testing.T) {
+						env := newTenantEnv(t, options...)
+						ip := env.owned(func(s *corev1.Service) { s.Spec.LoadBalancerIP = acquired })
+						before := env.world()
+						env.create("attacker/web", []int{port}, name2(ip))
+						env.refused("attacker/web", reasonNotAllowed)
+						env.restart()
+						require.Error(t, env.sync("attacker/web"))
+						env.drift()
+						env.same(before, "the attacker")
 						// The victim does not get in the way of itself.
-						e.mustSync("victim/web")
-						e.mustDelete("attacker/web")
-						e.same(before, "the deletion")
+						env.mustSync("victim/web")
+						env.mustDelete("attacker/web")
+						env.same(before, "the deletion")
 					})
 				}
 			}
@@ -56,84 +55,80 @@ func TestTenantCAddressOfAnotherNamespace(t *testing.T) {
 
 func TestTenantCSameNamespaceShares(t *testing.T) {
 	t.Parallel()
-	e := newTenantEnv(t)
-	before := e.world()
-	ip := e.owned()
-	e.create("victim/mail", []int{25}, at(ip))
-	e.mustSync("victim/mail")
-	assert.Equal(t, []string{annotation.Anyone}, e.access(ip, 25))
-	e.restart()
-	e.mustSync("victim/mail")
-	e.mustDelete("victim/web")
-	e.mustDelete("victim/mail")
-	e.same(before, "the deletions")
+	env := newTenantEnv(t)
+	before := env.world()
+	ip := env.owned()
+	env.create("victim/mail", []int{25}, at(ip))
+	env.mustSync("victim/mail")
+	assert.Equal(t, []string{annotation.Anyone}, env.access(ip, 25))
+	env.restart()
+	env.mustSync("victim/mail")
+	env.mustDelete("victim/web")
+	env.mustDelete("victim/mail")
+	env.same(before, "the deletions")
 }
 
 func TestTenantCShareWith(t *testing.T) {
 	t.Parallel()
 	for _, with := range []string{"other, friend", "*"} {
-		t.Run(with, func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t)
-			before := e.world()
-			ip := e.owned(annotate(shareWith, with))
-			e.create("friend/mail", []int{25}, at(ip))
-			e.mustSync("friend/mail")
-			assert.Equal(t, []string{annotation.Anyone}, e.access(ip, 25))
-			e.create("attacker/web", []int{8080}, at(ip))
+		parallel(t, with, func(t *testing.T) {
+			env := newTenantEnv(t)
+			before := env.world()
+			ip := env.owned(annotate(shareWith, with))
+			env.create("friend/mail", []int{25}, at(ip))
+			env.mustSync("friend/mail")
+			assert.Equal(t, []string{annotation.Anyone}, env.access(ip, 25))
+			env.create("attacker/web", []int{8080}, at(ip))
 			if with != "*" {
-				e.refused("attacker/web", reasonNotAllowed)
+				env.refused("attacker/web", reasonNotAllowed)
 			}
-			e.mustDelete("attacker/web")
+			env.mustDelete("attacker/web")
 
 			// Withdrawn: what is served goes on, and nothing is added.
-			e.edit("victim/web", unset(shareWith))
-			e.mustSync("victim/web")
-			shared := of(e.world(), ip)
+			env.edit("victim/web", unset(shareWith))
+			env.mustSync("victim/web")
+			shared := of(env.world(), ip)
 			for _, restart := range []bool{false, true} {
 				if restart {
-					e.restart()
-					e.mustSync("victim/web")
+					env.restart()
+					env.mustSync("victim/web")
 				}
-				_ = e.sync("friend/mail")
-				e.drift()
-				assert.Empty(t, changes(shared, of(e.world(), ip)), "after sharing was withdrawn")
+				_ = env.sync("friend/mail")
+				env.drift()
+				assert.Empty(t, changes(shared, of(env.world(), ip)), "after sharing was withdrawn")
 			}
-			e.edit("friend/mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
-			e.refused("friend/mail", reasonNotAllowed)
-			assert.Empty(t, changes(shared, of(e.world(), ip)), "a port was added after sharing was withdrawn")
-			e.create("friend/new", []int{143}, at(ip))
-			e.refused("friend/new", reasonNotAllowed)
-			e.mustDelete("friend/new")
-			e.mustDelete("friend/mail")
-			e.mustDelete("victim/web")
-			e.same(before, "the deletions")
+			env.edit("friend/mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
+			env.refused("friend/mail", reasonNotAllowed)
+			assert.Empty(t, changes(shared, of(env.world(), ip)), "a port was added after sharing was withdrawn")
+			env.create("friend/new", []int{143}, at(ip))
+			env.refused("friend/new", reasonNotAllowed)
+			env.mustDelete("friend/new")
+			env.mustDelete("friend/mail")
+			env.mustDelete("victim/web")
+			env.same(before, "the deletions")
 		})
 	}
-	t.Run("the attacker cannot share the victim's address with itself", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		ip := e.owned()
-		e.create("attacker/web", []int{81}, at(ip), annotate(shareWith, "*"))
-		e.refused("attacker/web", reasonNotAllowed)
-		e.create("attacker/second", []int{82}, at(ip))
-		e.refused("attacker/second", reasonNotAllowed)
+	parallel(t, "the attacker cannot share the victim's address with itself", func(t *testing.T) {
+		env := newTenantEnv(t)
+		ip := env.owned()
+		env.create("attacker/web", []int{81}, at(ip), annotate(shareWith, "*"))
+		env.refused("attacker/web", reasonNotAllowed)
+		env.create("attacker/second", []int{82}, at(ip))
+		env.refused("attacker/second", reasonNotAllowed)
 	})
-	t.Run("a guest cannot share what it was lent", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		ip := e.owned(annotate(shareWith, friendNS))
-		e.create("friend/mail", []int{25}, at(ip), annotate(shareWith, "*"))
-		e.mustSync("friend/mail")
-		e.create("attacker/web", []int{81}, at(ip))
-		e.refused("attacker/web", reasonNotAllowed)
+	parallel(t, "a guest cannot share what it was lent", func(t *testing.T) {
+		env := newTenantEnv(t)
+		ip := env.owned(annotate(shareWith, friendNS))
+		env.create("friend/mail", []int{25}, at(ip), annotate(shareWith, "*"))
+		env.mustSync("friend/mail")
+		env.create("attacker/web", []int{81}, at(ip))
+		env.refused("attacker/web", reasonNotAllowed)
 	})
-	t.Run("an empty value shares with nobody", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		ip := e.owned(annotate(shareWith, ""))
-		e.create("attacker/web", []int{81}, at(ip))
-		e.refused("attacker/web", reasonNotAllowed)
+	parallel(t, "an empty value shares with nobody", func(t *testing.T) {
+		env := newTenantEnv(t)
+		ip := env.owned(annotate(shareWith, ""))
+		env.create("attacker/web", []int{81}, at(ip))
+		env.refused("attacker/web", reasonNotAllowed)
 	})
 }
 
@@ -141,63 +136,62 @@ func TestTenantCShareWith(t *testing.T) {
 func TestTenantCOwnerGoesFirst(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
-		e := newTenantEnv(t)
-		before := e.world()
-		ip := e.owned(annotate(shareWith, friendNS))
-		e.create("friend/mail", []int{25}, at(ip))
-		e.mustSync("friend/mail")
-		e.mustDelete("victim/web")
+		env := newTenantEnv(t)
+		before := env.world()
+		ip := env.owned(annotate(shareWith, friendNS))
+		env.create("friend/mail", []int{25}, at(ip))
+		env.mustSync("friend/mail")
+		env.mustDelete("victim/web")
 		if restart {
-			e.restart()
+			env.restart()
 		}
-		assert.Empty(t, e.access(ip, 80))
-		assert.Equal(t, []string{annotation.Anyone}, e.access(ip, 25), "the guest goes on")
-		e.create("attacker/web", []int{80}, at(ip))
-		e.refused("attacker/web", reasonNotAllowed)
-		e.mustDelete("attacker/web")
-		e.mustSync("friend/mail")
-		e.drift()
-		assert.Equal(t, []string{annotation.Anyone}, e.access(ip, 25))
-		e.mustDelete("friend/mail")
-		e.same(before, "the deletions")
+		assert.Empty(t, env.access(ip, 80))
+		assert.Equal(t, []string{annotation.Anyone}, env.access(ip, 25), "the guest goes on")
+		env.create("attacker/web", []int{80}, at(ip))
+		env.refused("attacker/web", reasonNotAllowed)
+		env.mustDelete("attacker/web")
+		env.mustSync("friend/mail")
+		env.drift()
+		assert.Equal(t, []string{annotation.Anyone}, env.access(ip, 25))
+		env.mustDelete("friend/mail")
+		env.same(before, "the deletions")
 	}
 }
 
-// Rules that Leaseweb's provider made for another cluster are named after the Service too. Only the cluster differs.
+// Rules that Leaseweb's provider made for another cluster have the name of the Service too; only the cluster differs.
 func TestTenantCRulesOfAnotherCluster(t *testing.T) {
 	t.Parallel()
-	for name, forged := range map[string]func(*tenantEnv) []func(*corev1.Service){
-		"id": func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){annotate(annotation.LeasewebID, e.address(otherLeasewebIP).ID)}
+	for name, forged := range map[string]func(*serviceEnv) []func(*corev1.Service){
+		"id": func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.LeasewebID, env.address(otherLeasewebIP).ID)}
 		},
-		"record": func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){forgedRecord(recordOf(e, otherLeasewebIP, "opened", "tcp:80"))}
+		"record": func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){forgedRecord(recordOf(env, otherLeasewebIP, "opened", "tcp:80"))}
 		},
-		"id and record": func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){annotate(annotation.LeasewebID, e.address(otherLeasewebIP).ID), forgedRecord(recordOf(e, otherLeasewebIP))}
+		"id and record": func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){annotate(annotation.LeasewebID, env.address(otherLeasewebIP).ID), forgedRecord(recordOf(env, otherLeasewebIP))}
 		},
-		"address":        func(*tenantEnv) []func(*corev1.Service) { return []func(*corev1.Service){at(otherLeasewebIP)} },
-		"tagged address": func(*tenantEnv) []func(*corev1.Service) { return []func(*corev1.Service){at(otherClusterIP)} },
-		"id and address": func(e *tenantEnv) []func(*corev1.Service) {
-			return []func(*corev1.Service){at(otherLeasewebIP), annotate(annotation.LeasewebID, e.address(otherLeasewebIP).ID)}
+		"address":        func(*serviceEnv) []func(*corev1.Service) { return []func(*corev1.Service){at(otherLeasewebIP)} },
+		"tagged address": func(*serviceEnv) []func(*corev1.Service) { return []func(*corev1.Service){at(otherClusterIP)} },
+		"id and address": func(env *serviceEnv) []func(*corev1.Service) {
+			return []func(*corev1.Service){at(otherLeasewebIP), annotate(annotation.LeasewebID, env.address(otherLeasewebIP).ID)}
 		},
 	} {
 		for _, port := range []int{80, 8080} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newTenantEnv(t)
-				before := e.world()
-				e.create("attacker/web", []int{port}, forged(e)...)
-				_ = e.sync("attacker/web")
-				e.unchanged(before, "the sync")
-				e.edit("attacker/web", forged(e)...)
-				e.restart()
-				_ = e.sync("attacker/web")
-				e.drift()
-				e.unchanged(before, "a restart")
-				e.edit("attacker/web", forged(e)...)
-				e.mustDelete("attacker/web")
-				e.same(before, "the deletion")
+			parallel(t, name, func(t *testing.T) {
+				env := newTenantEnv(t)
+				before := env.world()
+				env.create("attacker/web", []int{port}, forged(env)...)
+				_ = env.sync("attacker/web")
+				env.unchanged(before, "the sync")
+				env.edit("attacker/web", forged(env)...)
+				env.restart()
+				_ = env.sync("attacker/web")
+				env.drift()
+				env.unchanged(before, "a restart")
+				env.edit("attacker/web", forged(env)...)
+				env.mustDelete("attacker/web")
+				env.same(before, "the deletion")
 			})
 		}
 	}
@@ -206,16 +200,16 @@ func TestTenantCRulesOfAnotherCluster(t *testing.T) {
 // Kept addresses stay with the namespace that kept them.
 func TestTenantCKeptAddress(t *testing.T) {
 	t.Parallel()
-	e := newTenantEnv(t)
-	ip := keptByVictim(e)
-	e.create("attacker/web", []int{80}, at(ip))
-	e.refused("attacker/web", reasonNotAllowed)
-	e.restart()
-	e.refused("attacker/web", reasonNotAllowed)
-	e.mustDelete("attacker/web")
-	require.NotEmpty(t, of(e.world(), ip))
+	env := newTenantEnv(t)
+	ip := keptByVictim(env)
+	env.create("attacker/web", []int{80}, at(ip))
+	env.refused("attacker/web", reasonNotAllowed)
+	env.restart()
+	env.refused("attacker/web", reasonNotAllowed)
+	env.mustDelete("attacker/web")
+	require.NotEmpty(t, of(env.world(), ip))
 
-	e.create("victim/again", []int{80}, at(ip))
-	e.mustSync("victim/again")
-	assert.Equal(t, []string{annotation.Anyone}, e.access(ip, 80), "its own namespace may have it")
+	env.create("victim/again", []int{80}, at(ip))
+	env.mustSync("victim/again")
+	assert.Equal(t, []string{annotation.Anyone}, env.access(ip, 80), "its own namespace may have it")
 }

@@ -22,47 +22,45 @@ const keptPerNamespace = 2
 func TestTenantEKeepIPLoop(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"one controller": false, "restarts": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t)
-			before := len(grep(e.world(), "address "))
+		parallel(t, name, func(t *testing.T) {
+			env := newTenantEnv(t)
+			before := len(grep(env.world(), "address "))
 			for i := range 6 {
 				key := fmt.Sprintf("attacker/web%d", i)
-				e.create(key, []int{80}, annotate(annotation.KeepIP, "true"))
-				if err := e.sync(key); err != nil {
-					e.edit(key, unset(annotation.KeepIP))
-					e.mustSync(key)
-					e.edit(key, annotate(annotation.KeepIP, "true"))
+				env.create(key, []int{80}, annotate(annotation.KeepIP, "true"))
+				if err := env.sync(key); err != nil {
+					env.edit(key, unset(annotation.KeepIP))
+					env.mustSync(key)
+					env.edit(key, annotate(annotation.KeepIP, "true"))
 				}
 				if restart {
-					e.restart()
+					env.restart()
 				}
-				e.mustDelete(key)
-				assert.LessOrEqual(t, len(grep(e.world(), "address ")), before+keptPerNamespace, "after %d rounds", i+1)
+				env.mustDelete(key)
+				assert.LessOrEqual(t, len(grep(env.world(), "address ")), before+keptPerNamespace, "after %d rounds", i+1)
 			}
 			// Another namespace has a limit of its own.
-			kept := len(grep(e.world(), "address "))
-			require.NotEmpty(t, keptByVictim(e))
-			assert.Len(t, grep(e.world(), "address "), kept+1)
+			kept := len(grep(env.world(), "address "))
+			require.NotEmpty(t, keptByVictim(env))
+			assert.Len(t, grep(env.world(), "address "), kept+1)
 		})
 	}
-	t.Run("set just before the deletion", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		before := len(grep(e.world(), "address "))
+	parallel(t, "set just before the deletion", func(t *testing.T) {
+		env := newTenantEnv(t)
+		before := len(grep(env.world(), "address "))
 		for i := range 5 {
-			e.create(fmt.Sprintf("attacker/web%d", i), []int{80})
-			e.mustSync(fmt.Sprintf("attacker/web%d", i))
+			env.create(fmt.Sprintf("attacker/web%d", i), []int{80})
+			env.mustSync(fmt.Sprintf("attacker/web%d", i))
 		}
 		for i := range 5 {
-			e.edit(fmt.Sprintf("attacker/web%d", i), annotate(annotation.KeepIP, "true"))
-			e.mustDelete(fmt.Sprintf("attacker/web%d", i))
+			env.edit(fmt.Sprintf("attacker/web%d", i), annotate(annotation.KeepIP, "true"))
+			env.mustDelete(fmt.Sprintf("attacker/web%d", i))
 		}
-		assert.LessOrEqual(t, len(grep(e.world(), "address ")), before+keptPerNamespace)
+		assert.LessOrEqual(t, len(grep(env.world(), "address ")), before+keptPerNamespace)
 	})
 }
 
-// The default policy denies what opens ports elsewhere or uses what is the account's.
+// The default policy denies settings that open ports elsewhere or use objects of the account.
 func TestTenantEDeniedByDefault(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -80,82 +78,77 @@ func TestTenantEDeniedByDefault(t *testing.T) {
 		"address with a forwarding":    {at(forwardedIP), 8080, true},
 		"too many ports":               {func(s *corev1.Service) { s.Spec.Ports = servicePorts(numbers(1000, 101)...) }, 80, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t)
-			e.create("attacker/web", []int{tc.port}, tc.change)
-			e.refused("attacker/web", reasonNotAllowed)
-			e.restart()
-			e.refused("attacker/web", reasonNotAllowed)
-			e.mustDelete("attacker/web")
+		parallel(t, name, func(t *testing.T) {
+			env := newTenantEnv(t)
+			env.create("attacker/web", []int{tc.port}, tc.change)
+			env.refused("attacker/web", reasonNotAllowed)
+			env.restart()
+			env.refused("attacker/web", reasonNotAllowed)
+			env.mustDelete("attacker/web")
 			if tc.trusted {
-				e.create("kube-system/web", []int{tc.port}, tc.change)
-				assert.NoError(t, e.sync("kube-system/web"), "a trusted namespace")
+				env.create("kube-system/web", []int{tc.port}, tc.change)
+				assert.NoError(t, env.sync("kube-system/web"), "a trusted namespace")
 			}
 		})
-		t.Run(name+", set on a running Service", func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t)
-			e.create("attacker/web", []int{tc.port})
-			e.mustSync("attacker/web")
-			e.edit("attacker/web", tc.change)
-			e.refused("attacker/web", reasonNotAllowed)
-			e.restart()
-			e.refused("attacker/web", reasonNotAllowed)
+		parallel(t, name+", set on a running Service", func(t *testing.T) {
+			env := newTenantEnv(t)
+			env.create("attacker/web", []int{tc.port})
+			env.mustSync("attacker/web")
+			env.edit("attacker/web", tc.change)
+			env.refused("attacker/web", reasonNotAllowed)
+			env.restart()
+			env.refused("attacker/web", reasonNotAllowed)
 		})
-		t.Run(name+", set while the Service has no load balancer", func(t *testing.T) {
-			t.Parallel()
-			e := newTenantEnv(t)
-			e.create("attacker/web", []int{tc.port}, tc.change, ofType(corev1.ServiceTypeClusterIP))
-			require.NoError(t, e.sync("attacker/web"))
-			e.edit("attacker/web", ofType(corev1.ServiceTypeLoadBalancer))
-			e.refused("attacker/web", reasonNotAllowed)
+		parallel(t, name+", set while the Service has no load balancer", func(t *testing.T) {
+			env := newTenantEnv(t)
+			env.create("attacker/web", []int{tc.port}, tc.change, ofType(corev1.ServiceTypeClusterIP))
+			env.mustSync("attacker/web")
+			env.edit("attacker/web", ofType(corev1.ServiceTypeLoadBalancer))
+			env.refused("attacker/web", reasonNotAllowed)
 		})
 	}
-	t.Run("an idle address of the account is allowed", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		before := e.world()
-		e.create("attacker/web", []int{80}, at(idleIP))
-		e.mustSync("attacker/web")
-		assert.Equal(t, []string{annotation.Anyone}, e.access(idleIP, 80))
-		e.restart()
-		e.mustSync("attacker/web")
-		e.mustDelete("attacker/web")
-		e.same(before, "the deletion")
+	parallel(t, "an idle address of the account is allowed", func(t *testing.T) {
+		env := newTenantEnv(t)
+		before := env.world()
+		env.create("attacker/web", []int{80}, at(idleIP))
+		env.mustSync("attacker/web")
+		assert.Equal(t, []string{annotation.Anyone}, env.access(idleIP, 80))
+		env.restart()
+		env.mustSync("attacker/web")
+		env.mustDelete("attacker/web")
+		env.same(before, "the deletion")
 	})
-	t.Run("the address of another Service of the namespace is not foreign", func(t *testing.T) {
-		t.Parallel()
-		e := newTenantEnv(t)
-		e.create("attacker/web", []int{80})
-		e.mustSync("attacker/web")
-		e.create("attacker/mail", []int{25}, at(e.ip("attacker/web")))
-		e.mustSync("attacker/mail")
+	parallel(t, "the address of another Service of the namespace is not foreign", func(t *testing.T) {
+		env := newTenantEnv(t)
+		env.create("attacker/web", []int{80})
+		env.mustSync("attacker/web")
+		env.create("attacker/mail", []int{25}, at(env.ip("attacker/web")))
+		env.mustSync("attacker/mail")
 	})
 }
 
-// A forwarding that appears on an address that a Service already uses does not stop it, and stays.
+// A port forwarding that is added to an address of a Service does not stop the Service, and stays.
 func TestTenantEForwardingThatComesLater(t *testing.T) {
 	t.Parallel()
-	e := newTenantEnv(t)
-	e.create("victim/web", []int{80})
-	e.mustSync("victim/web")
-	ip := e.ip("victim/web")
-	e.forward(ip, 2222, "w5", "openfirewall", "true")
-	before := e.world()
-	e.drift()
-	e.restart()
-	e.mustSync("victim/web")
-	e.drift()
-	e.same(before, "the controller")
-	e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 2222) })
-	e.refused("victim/web", plan.ReasonPortTaken, reasonNotAllowed)
-	e.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
-	e.mustSync("victim/web")
-	e.same(before, "the refused change")
-	e.mustDelete("victim/web")
-	assert.Len(t, grep(of(e.world(), ip), "forwarding"), 1)
-	assert.Len(t, grep(of(e.world(), ip), "firewall tcp 2222"), 1)
+	env := newTenantEnv(t)
+	env.create("victim/web", []int{80})
+	env.mustSync("victim/web")
+	ip := env.ip("victim/web")
+	env.forward(ip, 2222, "w5", "openfirewall", "true")
+	before := env.world()
+	env.drift()
+	env.restart()
+	env.mustSync("victim/web")
+	env.drift()
+	env.same(before, "the controller")
+	env.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 2222) })
+	env.refused("victim/web", plan.ReasonPortTaken, reasonNotAllowed)
+	env.edit("victim/web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+	env.mustSync("victim/web")
+	env.same(before, "the refused change")
+	env.mustDelete("victim/web")
+	assert.Len(t, grep(of(env.world(), ip), "forwarding"), 1)
+	assert.Len(t, grep(of(env.world(), ip), "firewall tcp 2222"), 1)
 }
 
 func numbers(first, count int) []int {

@@ -4,26 +4,20 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -52,7 +46,7 @@ const (
 )
 
 // withTenantWorld adds what operators and other clusters have in the account.
-func withTenantWorld(_ *bed, w *string) {
+func withTenantWorld(_ *serviceEnv, w *string) {
 	*w += `
   - address: 203.0.113.41
     network: k8s-net
@@ -84,8 +78,8 @@ func withTenantWorld(_ *bed, w *string) {
 }
 
 // withoutTags gives the controller a role that may not tag, such as CKS gives its clusters.
-func withoutTags(b *bed, w *string) {
-	b.noTags = true
+func withoutTags(env *serviceEnv, w *string) {
+	env.noTags = true
 	*w = strings.Replace(*w, "accounts:\n", `roles:
   - name: restricted
     type: User
@@ -106,129 +100,32 @@ func tenantPolicy(d *loadBalancerDeps, noTags bool) {
 	}
 }
 
-// tenantEnv is a bed with Services in several namespaces. The controller reaches the simulator without a socket,
-// and a job has ended when its call is answered, so a sync needs no waiting.
-type tenantEnv struct {
-	*bed
-	services int // created so far; makes UIDs
-	nodes    []string
-
-	mu    sync.Mutex
-	after func(command string) // called after each call of the controller
-}
-
-func newTenantEnv(t *testing.T, options ...bedOption) *tenantEnv {
+// newTenantEnv returns an environment with Services in several namespaces, under the default tenancy policy. A job has
+// ended when its call is answered, so a sync needs no waiting.
+func newTenantEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
-	e := &tenantEnv{nodes: []string{"w1", "w2"}}
-	e.bed = newBed(t, append([]bedOption{withTenantWorld}, options...)...)
-	e.inspect = e.client("inspect", "inspect", cloudstack.WithTransport(&wire{handler: e.sim.Handler()}))
-	e.options = e.deps
-	e.restart()
+	tenants := func(env *serviceEnv, _ *string) { env.tenants = true }
+	env := newEnv(t, append([]envOption{tenants, withTenantWorld}, options...)...)
 	for _, name := range []string{attackerNS, victimNS, friendNS, trustedNS, "default"} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
-		_, err := e.kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
-		require.NoError(t, err)
+		env.namespace(name, map[string]string{corev1.LabelMetadataName: name})
 	}
-	e.forward(forwardedIP, 2222, "w5")
-	e.forward(wideFirewallIP, 2222, "w5")
-	return e
+	env.forward(forwardedIP, 2222, "w5")
+	env.forward(wideFirewallIP, 2222, "w5")
+	return env
 }
 
-// deps replaces the network between the controller and the simulator.
-func (e *tenantEnv) deps(d *loadBalancerDeps) {
-	api := e.client(testAPIKey, testSecret, cloudstack.WithTransport(&wire{handler: e.sim.Handler(), killer: e.killer, after: e.called}))
-	inventoryOf := func(project string) *inventory.Inventory {
-		return inventory.New(api, inventory.Options{ProjectID: project, Clock: e.clock})
-	}
-	d.API = instantJobs{loadbalancer.FromClient(api)}
-	d.Inventory, d.InventoryOf = inventoryOf(e.project), inventoryOf
-	tenantPolicy(d, e.noTags)
-}
-
-func (e *tenantEnv) called(command string) {
-	e.mu.Lock()
-	after := e.after
-	e.mu.Unlock()
-	if after != nil {
-		after(command)
-	}
-}
-
-// watch sets what is called after each call of the controller; nil for nothing.
-func (e *tenantEnv) watch(after func(command string)) {
-	e.mu.Lock()
-	e.after = after
-	e.mu.Unlock()
-}
-
-// wire is a transport that hands requests to the simulator's handler.
-type wire struct {
-	handler http.Handler
-	killer  *killer              // may be nil
-	after   func(command string) // may be nil
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(req *http.Request) (_ *http.Response, err error) {
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		return nil, err
-	}
-	command := form.Get("command")
-	var lost bool
-	if w.killer != nil {
-		var before bool
-		if before, lost = w.killer.strikes(command); before {
-			w.killer.cancel()
-			return nil, errKilled
-		}
-	}
-	defer func() {
-		if p := recover(); p != nil { // the simulator cuts the connection
-			err = io.ErrUnexpectedEOF
-		}
-	}()
-	in := httptest.NewRequestWithContext(req.Context(), req.Method, req.URL.Path, strings.NewReader(string(body)))
-	in.Header = req.Header
-	out := httptest.NewRecorder()
-	w.handler.ServeHTTP(out, in)
-	if w.after != nil {
-		w.after(command)
-	}
-	if lost {
-		w.killer.cancel()
-		return nil, errKilled
-	}
-	return out.Result(), nil
-}
-
-// instantJobs reads a job once, since the simulator's jobs take no time here.
-type instantJobs struct{ loadbalancer.API }
-
-// Wait implements loadbalancer.API.
-func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.Job, error) {
-	job, err := i.QueryJob(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	switch job.Status { //nolint:exhaustive // the others do not occur without a restart of the server
-	case cloudstack.JobSucceeded:
-		return job, nil
-	case cloudstack.JobFailed:
-		return job, &cloudstack.Error{Kind: cloudstack.KindJobFailed, Command: command, HTTPCode: job.ResultCode, JobID: id, Text: job.ErrorText}
-	}
-	return i.API.Wait(ctx, command, id)
+func (env *serviceEnv) namespace(name string, labels map[string]string) {
+	env.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	_, err := env.kube.CoreV1().Namespaces().Create(env.t.Context(), ns, metav1.CreateOptions{})
+	require.NoError(env.t, err)
 }
 
 // items are the objects of a list that an operator reads.
-func (e *tenantEnv) items(command, name string, pairs ...string) []map[string]any {
-	e.t.Helper()
+func (env *serviceEnv) items(command, name string, pairs ...string) []map[string]any {
+	env.t.Helper()
 	var out []map[string]any
-	list, _ := e.asAdmin(command, append([]string{"listall", "true"}, pairs...)...)[name].([]any)
+	list, _ := env.Admin(command, append([]string{"listall", "true"}, pairs...)...)[name].([]any)
 	for _, item := range list {
 		if m, ok := item.(map[string]any); ok {
 			out = append(out, m)
@@ -237,73 +134,33 @@ func (e *tenantEnv) items(command, name string, pairs ...string) []map[string]an
 	return out
 }
 
-// address is an address of the account as CloudStack lists it.
-func (e *tenantEnv) address(ip string) cloudstack.PublicIP {
-	e.t.Helper()
-	ips, err := e.inspect.ListPublicIPs(e.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: e.project})
-	require.NoError(e.t, err)
-	require.Len(e.t, ips, 1, ip)
-	return ips[0]
-}
-
 // forward makes an operator forward a port of an address to the same port of a VM. It opens no firewall.
-func (e *tenantEnv) forward(ip string, port int, vm string, pairs ...string) {
-	e.t.Helper()
-	vms, err := e.inspect.ListVirtualMachines(e.t.Context(), cloudstack.VMQuery{ProjectID: e.project})
-	require.NoError(e.t, err)
-	i := slices.IndexFunc(vms, func(v cloudstack.VirtualMachine) bool { return v.Name == vm })
-	require.GreaterOrEqual(e.t, i, 0, vm)
+func (env *serviceEnv) forward(ip string, port int, vm string, pairs ...string) {
+	env.t.Helper()
 	p := fmt.Sprint(port)
-	e.asAdmin("createPortForwardingRule", append([]string{
-		"ipaddressid", e.address(ip).ID, "protocol", "tcp", "publicport", p, "privateport", p, "virtualmachineid", vms[i].ID, "openfirewall", "false",
+	env.Admin("createPortForwardingRule", append([]string{
+		"ipaddressid", env.address(ip).ID, "protocol", "tcp", "publicport", p, "privateport", p, "virtualmachineid", env.vm(vm), "openfirewall", "false",
 	}, pairs...)...)
 }
 
 // world is dump with port forwardings and static NAT.
-func (e *tenantEnv) world() []string {
-	e.t.Helper()
-	out := e.dump()
-	for _, f := range e.items("listPortForwardingRules", "portforwardingrule") {
+func (env *serviceEnv) world() []string {
+	env.t.Helper()
+	out := env.dump()
+	for _, f := range env.items("listPortForwardingRules", "portforwardingrule") {
 		out = append(out, fmt.Sprintf("forwarding %v %v->%v %v", f["ipaddress"], f["publicport"], f["privateport"], f["virtualmachinename"]))
 	}
-	for _, ip := range e.items("listPublicIpAddresses", "publicipaddress", "isstaticnat", "true") {
+	for _, ip := range env.items("listPublicIpAddresses", "publicipaddress", "isstaticnat", "true") {
 		out = append(out, fmt.Sprintf("static NAT %v %v", ip["ipaddress"], ip["virtualmachinename"]))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// access returns who reaches a port of an address through a load balancer rule with members.
-func (e *tenantEnv) access(ip string, port int) []string {
-	e.t.Helper()
-	ctx, id := e.t.Context(), e.address(ip).ID
-	rules, err := e.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: id, ProjectID: e.project})
-	require.NoError(e.t, err)
-	firewall, err := e.inspect.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: id, ProjectID: e.project})
-	require.NoError(e.t, err)
-	var open []string
-	for i := range firewall {
-		if f := &firewall[i]; f.Protocol == "tcp" && f.StartPort <= port && port <= f.EndPort {
-			open = append(open, f.CIDRs...)
-		}
-	}
-	var out []string
-	for i := range rules {
-		if rules[i].PublicPort != port {
-			continue
-		}
-		members, err := e.inspect.ListLoadBalancerMembers(ctx, rules[i].ID)
-		require.NoError(e.t, err)
-		if len(members) == 0 {
-			continue
-		}
-		allowed := rules[i].CIDRs
-		if len(allowed) == 0 {
-			allowed = []string{annotation.Anyone}
-		}
-		out = append(out, intersection(allowed, open)...)
-	}
-	return out
+// access returns the sources that reach a port of an address through a load balancer rule with members.
+func (env *serviceEnv) access(ip string, port int) []string {
+	env.t.Helper()
+	return env.snapshot(nil).addresses[env.address(ip).ID].access(port)
 }
 
 // intersection returns the sources that are in both lists.
@@ -317,6 +174,96 @@ func intersection(a, b []string) []string {
 }
 
 // writes are the controller's calls since the last reset that change something.
-func (e *tenantEnv) writes() []string {
-	return slices.DeleteFunc(e.calls(), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+func (env *serviceEnv) writes() []string {
+	return slices.DeleteFunc(env.calls(), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+}
+
+// delete removes the load balancer, and then the Service as the API server does when the finalizer is gone.
+func (env *serviceEnv) delete(key string) error {
+	env.t.Helper()
+	if err := env.remove(key); err != nil {
+		return err
+	}
+	env.forget(key)
+	return nil
+}
+
+// mustDelete tries again for some minutes, as the framework does: an acquisition without an outcome is waited for.
+func (env *serviceEnv) mustDelete(key string) {
+	env.t.Helper()
+	var err error
+	for range 4 {
+		if err = env.delete(key); err == nil {
+			return
+		}
+		env.advance(3 * time.Minute)
+	}
+	require.NoError(env.t, err, key)
+}
+
+// drift runs two rounds of the drift loop, a period apart: orphans count from the second on.
+func (env *serviceEnv) drift() {
+	env.t.Helper()
+	env.round(6 * time.Minute)
+	env.round(6 * time.Minute)
+}
+
+// refused syncs a Service that must be refused before anything is written. It returns the Event's text.
+func (env *serviceEnv) refused(key string, reasons ...plan.Reason) string {
+	env.t.Helper()
+	before := env.world()
+	env.events()
+	env.reset()
+	if err := env.sync(key); err == nil {
+		env.same(before, "the sync")
+		assert.Fail(env.t, "not refused", key)
+		return ""
+	}
+	assert.Empty(env.t, env.writes(), "calls that change something")
+	env.same(before, "the refused sync")
+	for _, event := range env.events() {
+		for _, reason := range reasons {
+			if strings.Contains(event, " "+string(reason)+" ") {
+				return event
+			}
+		}
+	}
+	assert.Fail(env.t, "no Event says why", "%s should be refused with one of %v", key, reasons)
+	return ""
+}
+
+// unchanged checks that every address that was there before is as it was, with everything on it. Addresses acquired
+// since do not count.
+func (env *serviceEnv) unchanged(before []string, when string, except ...string) {
+	env.t.Helper()
+	known := map[string]bool{}
+	for _, line := range before {
+		known[ipOf(line)] = true
+	}
+	now := env.world()
+	for _, ip := range except {
+		delete(known, ip)
+	}
+	aside := func(line string) bool { return !known[ipOf(line)] }
+	was, is := slices.DeleteFunc(slices.Clone(before), aside), slices.DeleteFunc(now, aside)
+	assert.Empty(env.t, changes(was, is), "changed by %s", when)
+}
+
+// same checks that the world is as it was.
+func (env *serviceEnv) same(before []string, when string) {
+	env.t.Helper()
+	assert.Empty(env.t, changes(before, env.world()), "changed by %s", when)
+}
+
+// acquireAgain makes somebody release an address and acquire it again: it has the same id afterwards.
+func (env *serviceEnv) acquireAgain(ip, network string) {
+	env.t.Helper()
+	ctx := env.t.Context()
+	ips, err := env.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip})
+	require.NoError(env.t, err)
+	if len(ips) > 0 {
+		env.did(env.inspect.DisassociateIP(ctx, ips[0].ID))
+	}
+	env.later.Add(int64(time.Minute)) // CloudStack shows the time of an acquisition in seconds
+	env.did(env.inspect.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: network, Address: ip}))
 }

@@ -79,13 +79,13 @@ func (a *addressSnapshot) access(port int) []string {
 	return out
 }
 
-func (e *tenantEnv) snapshot(last *snapshot) *snapshot {
-	e.t.Helper()
-	ctx := e.t.Context()
+func (env *serviceEnv) snapshot(last *snapshot) *snapshot {
+	env.t.Helper()
+	ctx := env.t.Context()
 	out := &snapshot{addresses: map[string]*addressSnapshot{}}
 	if last == nil {
-		vms, err := e.inspect.ListVirtualMachines(ctx, cloudstack.VMQuery{})
-		require.NoError(e.t, err)
+		vms, err := env.inspect.ListVirtualMachines(ctx, cloudstack.VMQuery{})
+		require.NoError(env.t, err)
 		out.names = map[string]string{}
 		for i := range vms {
 			out.names[vms[i].ID] = vms[i].Name
@@ -93,24 +93,24 @@ func (e *tenantEnv) snapshot(last *snapshot) *snapshot {
 	} else {
 		out.names = last.names
 	}
-	ips, err := e.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})
-	require.NoError(e.t, err)
+	ips, err := env.inspect.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})
+	require.NoError(env.t, err)
 	for i := range ips {
 		out.addresses[ips[i].ID] = &addressSnapshot{PublicIP: ips[i], members: map[string][]string{}}
 	}
-	firewall, err := e.inspect.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{})
-	require.NoError(e.t, err)
+	firewall, err := env.inspect.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{})
+	require.NoError(env.t, err)
 	for _, f := range firewall {
 		if a := out.addresses[f.PublicIPID]; a != nil {
 			a.firewall = append(a.firewall, f)
 		}
 	}
-	rules, err := e.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(e.t, err)
+	rules, err := env.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	require.NoError(env.t, err)
 	byRule := map[string][]string{}
 	for _, vm := range slices.Sorted(maps.Keys(out.names)) {
-		of, err := e.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{VMID: vm})
-		require.NoError(e.t, err)
+		of, err := env.inspect.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{VMID: vm})
+		require.NoError(env.t, err)
 		for i := range of {
 			byRule[of[i].ID] = append(byRule[of[i].ID], out.names[vm])
 		}
@@ -122,7 +122,7 @@ func (e *tenantEnv) snapshot(last *snapshot) *snapshot {
 			a.members[r.ID] = byRule[r.ID]
 		}
 	}
-	for _, f := range e.items("listPortForwardingRules", "portforwardingrule") {
+	for _, f := range env.items("listPortForwardingRules", "portforwardingrule") {
 		if a := out.addresses[fmt.Sprint(f["ipaddressid"])]; a != nil {
 			a.forwards = append(a.forwards, fmt.Sprintf("forwarding %v %v->%v", f["id"], f["publicport"], f["privateport"]))
 		}
@@ -130,7 +130,7 @@ func (e *tenantEnv) snapshot(last *snapshot) *snapshot {
 	return out
 }
 
-// violation is something that a tenant may not bring about.
+// violation is a state that a tenant must not cause.
 type violation struct{ kind, text string }
 
 func (v violation) String() string { return v.kind + ": " + v.text }
@@ -138,7 +138,7 @@ func (v violation) String() string { return v.kind + ": " + v.text }
 // guarded is what an attacker may not change: lines by the id of an address.
 type guarded map[string][]string
 
-// judge compares a snapshot with what may not change. On addresses in use, by port, there may be
+// judge compares a snapshot with what must not change. On addresses in use, by port, there may be
 // more than that, and the firewall rules of these ports may be other ones.
 func judge(now *snapshot, protected guarded, used map[string]map[int]bool, what string) []violation {
 	var out []violation

@@ -20,9 +20,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// tenantRun is one world with victims, an attacker and foreign objects, and what the oracle knows of it.
+// tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
 type tenantRun struct {
-	*tenantEnv
+	*serviceEnv
 	now     *snapshot
 	foreign guarded                 // addresses of operators and other clusters
 	victims guarded                 // addresses of the namespaces victim and friend
@@ -43,17 +43,13 @@ const byHandIP = secondIdleIP
 func newTenantRun(t *testing.T, kind runKind) *tenantRun {
 	t.Helper()
 	r := &tenantRun{used: map[string]map[int]bool{}, honest: kind.honest, noTags: kind.noTags}
-	var options []bedOption
+	var options []envOption
 	if kind.noTags {
 		options = append(options, withoutTags)
 	}
-	r.tenantEnv = newTenantEnv(t, options...)
+	r.serviceEnv = newTenantEnv(t, options...)
 	if kind.guard != "" {
-		deps := r.options
-		r.options = func(d *loadBalancerDeps) {
-			deps(d)
-			unguard(d, kind.guard)
-		}
+		r.deps = func(d *loadBalancerDeps) { unguard(d, kind.guard) }
 		r.restart()
 	}
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
@@ -112,9 +108,9 @@ func (r *tenantRun) list(namespace string) []corev1.Service {
 	return list.Items
 }
 
-// harvest remembers what an attacker could copy: job ids and records.
+// harvest collects what an attacker could copy: job ids and records.
 func (r *tenantRun) harvest() {
-	for _, c := range r.sim.Ledger().Find("associateIpAddress", "ccm") {
+	for _, c := range r.Ledger().Find("associateIpAddress", "ccm") {
 		if c.JobID != "" {
 			r.jobs = append(r.jobs, c.JobID)
 		}
@@ -133,7 +129,7 @@ func (r *tenantRun) harvest() {
 	}
 }
 
-// settle forgets what the step has left in the fixtures.
+// settle removes the Events and calls of a step.
 func (r *tenantRun) settle() {
 	r.events()
 	r.reset()
@@ -144,11 +140,11 @@ func (r *tenantRun) violate(kind, format string, args ...any) {
 	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
 }
 
-// step does one action and lets the oracle judge the world.
+// step does one action and checks the state afterwards.
 func (r *tenantRun) step(a action) []violation {
 	r.found = nil
 	a.do(r)
-	calls := r.sim.Ledger().Find("*", "ccm")
+	calls := r.Ledger().Find("*", "ccm")
 	written := false
 	for i := range calls {
 		c := &calls[i]

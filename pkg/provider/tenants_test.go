@@ -23,7 +23,7 @@ var (
 	tenantIgnore = flag.String("tenants.ignore", "", "kinds of violations that TestTenants goes on after, comma separated; * for all")
 )
 
-// An episode is so many steps in one world. A world of its own for each keeps a failure short to repeat.
+// episodeSteps is the number of steps in one environment. Short episodes make a failure quick to repeat.
 const episodeSteps = 200
 
 // episodeResult is how an episode ended.
@@ -115,8 +115,9 @@ func texts(actions []action) string {
 	return b.String()
 }
 
-// An attacker who may write everything but the status of Services in one namespace harms nobody else.
+// An attacker who may write Services in one namespace, except their status, harms no other namespace.
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	steps, seed := *tenantSteps, *tenantSeed
 	if steps == 0 {
 		if steps = 10_000; testing.Short() {
@@ -160,7 +161,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// The oracle finds nothing in what a tenant does that means no harm, beside the same victims.
+// The checks find no violation if the tenant is well-meaning.
 func TestTenantsAcceptsHonestTenants(t *testing.T) {
 	t.Parallel()
 	syncs := 0
@@ -176,8 +177,8 @@ func TestTenantsAcceptsHonestTenants(t *testing.T) {
 	}
 }
 
-// guards are what keeps tenants from each other, by the names of plan.Guard. Each can be taken out alone.
-// The operator's policy is one more.
+// guards are the checks that separate tenants: those of plan.Guard and the operator's policy. Each can be
+// disabled alone.
 var guards = func() []string {
 	out := []string{guardTenancy}
 	for _, g := range plan.Guards() {
@@ -188,7 +189,7 @@ var guards = func() []string {
 
 const guardTenancy = "tenancy"
 
-// unguard takes a guard out of the controller; none for an empty name.
+// unguard disables a guard of the controller; none for an empty name.
 func unguard(d *loadBalancerDeps, guard string) {
 	switch guard {
 	case "":
@@ -199,15 +200,15 @@ func unguard(d *loadBalancerDeps, guard string) {
 	}
 }
 
-// Each guard is needed: without it the program finds a violation. The seed is fixed, so the number of steps is a fact
-// about the program and not luck.
+// Each guard is needed: without it a run finds a violation. The seed is fixed, so the number of steps is always the same.
 func TestTenantsFindsAMissingGuard(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes many steps")
 	}
 	const most = 60_000
 	for _, guard := range guards {
-		t.Run(guard, func(t *testing.T) {
+		parallel(t, guard, func(t *testing.T) {
 			for seed, done := uint64(1), 0; done < most; seed++ {
 				one := episode(t, seed, episodeSteps, runKind{guard: guard}, func([]violation) bool { return true })
 				done += len(one.actions)

@@ -139,8 +139,8 @@ func (s *Simulator) adminHealth(*http.Request) (int, any, error) {
 		status = "restarting"
 	}
 	return http.StatusOK, map[string]any{
-		"status": status, "version": s.st.version, "profile": s.latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.due),
-		"faults": s.faults.count.Load(), "time": s.clock.Now().UTC().Format(time.RFC3339),
+		"status": status, "version": s.st.Version, "profile": s.server.Latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.Due),
+		"faults": s.faults.Count.Load(), "time": s.server.Clock.Now().UTC().Format(time.RFC3339),
 	}, nil
 }
 
@@ -174,8 +174,8 @@ func (s *Simulator) adminInject(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, badRequest("%s", err)
 	}
-	a := s.faults.inject(f)
-	return http.StatusCreated, ArmedFault{ID: a.id, Fault: f.String()}, nil
+	a := s.faults.Inject(f)
+	return http.StatusCreated, ArmedFault{ID: a.ID, Fault: f.String()}, nil
 }
 
 func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
@@ -187,7 +187,7 @@ func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
 		}
 		id = n
 	}
-	if s.faults.remove(id) == 0 && id != 0 {
+	if s.faults.Remove(id) == 0 && id != 0 {
 		return 0, nil, adminError{http.StatusNotFound, fmt.Sprintf("no fault has the id %d", id)}
 	}
 	return http.StatusNoContent, nil, nil
@@ -232,7 +232,7 @@ func duration(r *http.Request, name string, least time.Duration) (time.Duration,
 type stepper interface{ Step(d time.Duration) }
 
 func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
-	c, ok := s.clock.(stepper)
+	c, ok := s.server.Clock.(stepper)
 	if !ok {
 		return 0, nil, adminError{http.StatusConflict, "this simulator runs on the real clock"}
 	}
@@ -241,5 +241,5 @@ func (s *Simulator) adminClock(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	c.Step(d)
-	return http.StatusOK, map[string]string{"time": s.clock.Now().UTC().Format(time.RFC3339)}, nil
+	return http.StatusOK, map[string]string{"time": s.server.Clock.Now().UTC().Format(time.RFC3339)}, nil
 }

@@ -15,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // control calls the admin endpoint.
@@ -47,9 +50,9 @@ func TestAdmin(t *testing.T) {
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
 	do("DELETE", "/ledger", "", 204)
 
-	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"struck":0}`, do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
-	h.fails(h.call(owner, "listZones"), 530, csGeneric, "Internal error")
-	require.Contains(t, do("GET", "/faults", "", 200), `"seen":1,"struck":1`)
+	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"hits":0}`, do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
+	h.fails(h.call(owner, "listZones"), 530, wire.CSGeneric, "Internal error")
+	require.Contains(t, do("GET", "/faults", "", 200), `"seen":1,"hits":1`)
 	require.Contains(t, do("POST", "/faults", `{"fault":"listZones:nothing"}`, 400), "kind")
 	require.Contains(t, do("POST", "/faults", `{"faults":[]}`, 400), "unknown field")
 	do("DELETE", "/faults/7", "", 404)
@@ -73,16 +76,16 @@ func TestAdmin(t *testing.T) {
 	require.Equal(t, 1, ledger.Count)
 	require.Equal(t, map[string]int{"stopVirtualMachine": 1}, ledger.Counts)
 	require.Equal(t, job, ledger.Calls[0].JobID)
-	require.Equal(t, jobDone, ledger.Calls[0].JobStatus)
+	require.Equal(t, store.JobDone, ledger.Calls[0].JobStatus)
 	require.Equal(t, vm, ledger.Calls[0].Params["id"])
 	require.NotContains(t, ledger.Calls[0].Params, "signature")
 	require.Contains(t, do("GET", "/ledger?caller=nobody", "", 200), `"calls":[]`)
 
 	key, secret, _ := h.sim.Keys(owner)
-	world := do("GET", "/world", "", 200)
-	require.NotContains(t, world, secret)
+	dumped := do("GET", "/world", "", 200)
+	require.NotContains(t, dumped, secret)
 	require.Contains(t, do("GET", "/world?secrets=true", "", 200), key)
-	_, err := LoadWorld(strings.NewReader(world))
+	_, err := LoadWorld(strings.NewReader(dumped))
 	require.NoError(t, err)
 
 	h.call(owner, "startVirtualMachine", "id", vm)
@@ -91,8 +94,8 @@ func TestAdmin(t *testing.T) {
 	require.Contains(t, do("GET", "/healthz", "", 200), `"restarting"`)
 	h.clock.Step(20 * time.Second)
 	calls := h.sim.Ledger().Calls()
-	require.Equal(t, jobFailed, calls[len(calls)-1].JobStatus)
-	require.Equal(t, codeInternal, calls[len(calls)-1].JobCode)
+	require.Equal(t, store.JobFailed, calls[len(calls)-1].JobStatus)
+	require.Equal(t, wire.CodeInternal, calls[len(calls)-1].JobCode)
 	do("PUT", "/ledger", "", 405)
 	do("GET", "/nope", "", 404)
 }

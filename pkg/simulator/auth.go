@@ -10,104 +10,111 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/identity"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // identify authenticates the caller and runs the checks that precede the parameter checks, in CloudStack's order. The
 // caller holds s.mu for reading.
-func (s *Simulator) identify(c *call, r *http.Request, integration bool) *apiError {
-	if c.api == nil || s.st.registered(c.api) {
+func (s *Simulator) identify(c *wire.Call, r *http.Request, integration bool) *wire.Error {
+	if c.API == nil || s.st.Registered(c.API) {
 		return s.identifyCaller(c, r, integration)
 	}
-	c.api = nil // handled like a command that does not exist
+	c.API = nil // handled like a command that does not exist
 	err := s.identifyCaller(c, r, integration)
-	if err != nil && err.key == "" {
-		err.key = "errorresponse"
+	if err != nil && err.Key == "" {
+		err.Key = "errorresponse"
 	}
 	return err
 }
 
-func (s *Simulator) identifyCaller(c *call, r *http.Request, integration bool) *apiError {
+func (s *Simulator) identifyCaller(c *wire.Call, r *http.Request, integration bool) *wire.Error {
 	switch {
 	case integration:
 		return s.identifyIntegration(c)
-	case c.req.values["signature"] == "" && c.req.values["apikey"] == "":
-		if ses := s.sessions.of(r, c.now, s.st.sessionTimeout()); ses != nil {
+	case c.Req.Values["signature"] == "" && c.Req.Values["apikey"] == "":
+		if ses := s.server.Sessions.Of(r, c.Now, wire.SessionTimeout(s.st)); ses != nil {
 			return s.identifySession(c, r, ses)
 		}
-		return unauthorized()
+		return wire.Unauthorized()
 	}
 	return s.identifyKey(c)
 }
 
-func (s *Simulator) identifyIntegration(c *call) *apiError {
-	sys, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() && !u.account.system() })
+func (s *Simulator) identifyIntegration(c *wire.Call) *wire.Error {
+	sys, ok := s.st.Users.Find(func(u *store.User) bool { return u.Account.RootAdmin() && !u.Account.System() })
 	if !ok {
-		return unauthorized()
+		return wire.Unauthorized()
 	}
-	c.caller = caller{user: sys, account: sys.account}
-	if c.req.command == "" {
-		e := errf(codeUnsupported, csGeneric, "Invalid request, no command sent")
-		e.key = "errorresponse"
+	c.Caller = store.Caller{User: sys, Account: sys.Account}
+	if c.Req.Command == "" {
+		e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "Invalid request, no command sent")
+		e.Key = "errorresponse"
 		return e
 	}
-	if c.api == nil {
-		return unknownCommand(c.req.command)
+	if c.API == nil {
+		return unknownCommand(c.Req.Command)
 	}
 	return nil
 }
 
-func (s *Simulator) identifySession(c *call, r *http.Request, ses *session) *apiError {
-	if !ses.keyMatches(r, c.req.values["sessionkey"]) {
-		s.sessions.end(ses.id)
-		return &apiError{status: http.StatusUnauthorized, text: sessionText}
+func (s *Simulator) identifySession(c *wire.Call, r *http.Request, ses *wire.Session) *wire.Error {
+	if !ses.KeyMatches(r, c.Req.Values["sessionkey"]) {
+		s.server.Sessions.End(ses.ID)
+		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
-	u := ses.user
-	if u.removed || u.state != stateEnabled || u.account.state != stateEnabled {
-		s.sessions.end(ses.id)
-		return &apiError{status: http.StatusUnauthorized, text: sessionText}
+	u := ses.User
+	if u.Removed || u.State != store.StateEnabled || u.Account.State != store.StateEnabled {
+		s.server.Sessions.End(ses.ID)
+		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
-	c.caller = caller{user: u, account: u.account, session: ses}
-	if c.req.command == "" {
-		return &apiError{status: http.StatusBadRequest, text: "no command specified", key: "null"}
+	c.Caller, c.Session = store.Caller{User: u, Account: u.Account}, ses
+	if c.Req.Command == "" {
+		return &wire.Error{Status: http.StatusBadRequest, Text: "no command specified", Key: "null"}
 	}
-	if c.api == nil {
-		return unknownCommand(c.req.command)
+	if c.API == nil {
+		return unknownCommand(c.Req.Command)
 	}
-	if c.req.command == "logout" {
+	if c.Req.Command == "logout" {
 		return nil
 	}
 	if err := s.admit(c); err != nil {
 		return err
 	}
-	return c.checkAvailable()
+	return checkAvailable(c)
 }
 
-func (s *Simulator) identifyKey(c *call) *apiError {
-	v := c.req.values
-	if c.req.command == "" || c.api == nil || v["signature"] == "" || v["apikey"] == "" {
-		return unauthorized()
+func (s *Simulator) identifyKey(c *wire.Call) *wire.Error {
+	v := c.Req.Values
+	if c.Req.Command == "" || c.API == nil || v["signature"] == "" || v["apikey"] == "" {
+		return wire.Unauthorized()
 	}
-	if !fresh(v["signatureversion"], v["expires"], c.now) {
-		return unauthorized()
+	if !wire.Fresh(v["signatureversion"], v["expires"], c.Now) {
+		return wire.Unauthorized()
 	}
-	if s.st.settings.EnforcePost {
+	if s.st.Settings.EnforcePost {
 		if err := enforcePost(c); err != nil {
 			return err
 		}
 	}
-	u := s.st.apiKeys[v["apikey"]]
-	if u == nil || u.removed || u.state != stateEnabled || u.account.removed || u.account.state != stateEnabled || !s.st.keysAllowed(u) {
-		return unauthorized()
+	u := s.st.APIKeys[v["apikey"]]
+	if u == nil || u.Removed || u.State != store.StateEnabled || u.Account.Removed || u.Account.State != store.StateEnabled || !identity.KeysAllowed(s.st, u) {
+		return wire.Unauthorized()
 	}
-	c.caller = caller{user: u, account: u.account, byKey: true}
+	c.Caller = store.Caller{User: u, Account: u.Account, ByKey: true}
 	if err := s.admit(c); err != nil {
 		return err
 	}
-	if err := c.checkAvailable(); err != nil {
+	if err := checkAvailable(c); err != nil {
 		return err
 	}
-	if !signatureMatches(u.secretKey, c.req.raw, v["signature"]) {
-		return unauthorized()
+	if !wire.SignatureMatches(u.SecretKey, c.Req.Raw, v["signature"]) {
+		return wire.Unauthorized()
 	}
 	return nil
 }
@@ -120,26 +127,26 @@ var readPrefixes = []string{"get", "list", "query", "find"}
 
 // enforcePost applies enforce.post.requests.and.timestamps: it requires signature version 3, an expiry within
 // maxAhead, and POST for every command that changes state.
-func enforcePost(c *call) *apiError {
-	v := c.req.values
-	if v["signatureversion"] != "3" || fresh("3", v["expires"], c.now.Add(maxAhead)) {
-		return unauthorized()
+func enforcePost(c *wire.Call) *wire.Error {
+	v := c.Req.Values
+	if v["signatureversion"] != "3" || wire.Fresh("3", v["expires"], c.Now.Add(maxAhead)) {
+		return wire.Unauthorized()
 	}
-	reads := slices.ContainsFunc(readPrefixes, func(p string) bool { return strings.HasPrefix(c.req.command, p) })
-	if !reads && !c.req.post {
-		return errf(http.StatusBadRequest, csGeneric, "State changing command %s needs to be sent using POST request", c.req.command)
+	reads := slices.ContainsFunc(readPrefixes, func(p string) bool { return strings.HasPrefix(c.Req.Command, p) })
+	if !reads && !c.Req.Post {
+		return wire.Errf(http.StatusBadRequest, wire.CSGeneric, "State changing command %s needs to be sent using POST request", c.Req.Command)
 	}
 	return nil
 }
 
-func (s *Simulator) admit(c *call) *apiError {
-	set := s.st.settings
-	return s.throttle.admit(c.caller.account, set.ThrottleMax, set.throttleInterval(), c.now)
+func (s *Simulator) admit(c *wire.Call) *wire.Error {
+	set := s.st.Settings
+	return s.server.Throttle.Admit(c.Caller.Account, set.ThrottleMax, set.ThrottleInterval(), c.Now)
 }
 
-func unknownCommand(name string) *apiError {
-	e := errf(codeUnsupported, csGeneric, "Unknown API command: %s", name)
-	e.key = "errorresponse"
+func unknownCommand(name string) *wire.Error {
+	e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "Unknown API command: %s", name)
+	e.Key = "errorresponse"
 	return e
 }
 
@@ -153,8 +160,67 @@ func htmlError(w http.ResponseWriter, status int, text string) { htmlPage(w, sta
 func htmlPage(w http.ResponseWriter, status int, text, uri string) {
 	w.Header().Set("Content-Type", "text/html;charset=iso-8859-1")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+
+	_, _ = fmt.Fprintf(w, "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+ //nolint:gosec // all values are escaped
 		"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d %s</h2>\n<table>\n<tr><th>URI:</th><td>%s</td></tr>\n"+
 		"<tr><th>STATUS:</th><td>%d</td></tr>\n<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
 		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status, html.EscapeString(text))
+}
+
+// permits applies the project role of a member. Admins of the project may call every command.
+func permits(m *store.ProjectMember, api *catalogue.API) *wire.Error {
+	if m.Admin || m.Role == nil || m.Role.Removed {
+		return nil
+	}
+	for _, r := range m.Role.Rules {
+		if !r.Matches(api.Name) {
+			continue
+		}
+		if r.Allow {
+			return nil
+		}
+		return &wire.Error{
+			Status: http.StatusUnauthorized, CS: wire.CSGeneric, Text: "The given command '" + api.Name + "' either does not exist, is not available for user.",
+		}
+	}
+	return nil
+}
+
+// checkAvailable checks the role (error 432), before any check of the parameters.
+func checkAvailable(c *wire.Call) *wire.Error {
+	if !c.Caller.Account.Role.Allows(c.API) {
+		// The id in the text is random and different in every answer.
+		e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "The API [%s] does not exist or is not available for the account for user id [%s].",
+			c.API.Name, uuid.NewString())
+		e.Key = "errorresponse"
+		return e
+	}
+	return checkProject(c)
+}
+
+// projectByID are the commands whose project is in the parameter id instead of projectid.
+var projectByID = store.SetOf("suspendProject", "updateProject", "activateProject", "deleteProject")
+
+// checkProject refuses callers who are not members of the project of the call. The parameter name is case-sensitive.
+func checkProject(c *wire.Call) *wire.Error {
+	name := "projectid"
+	if projectByID[c.API.Name] {
+		name = "id"
+	}
+	id, ok := c.Req.AsSent(name)
+	if !ok || c.Caller.RootAdmin() {
+		return nil
+	}
+	p, ok := c.St.Projects.Get(id)
+	if !ok || p.Removed || !c.Caller.Account.Normal() {
+		return nil
+	}
+	if m := p.Membership(c.Caller); m != nil {
+		return permits(m, c.API)
+	}
+	if c.API.Name == "updateProjectInvitation" { // an invited user is not a member yet
+		return nil
+	}
+	e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.API.Name, p.UUID)
+	e.Key = "errorresponse"
+	return e
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // The table of all: go test -bench . -run '^$' ./pkg/simulator
@@ -62,7 +64,7 @@ func signedQuery(sim *Simulator, command string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
 	}
-	q.Set("signature", sign(secret, toParams(q)))
+	q.Set("signature", wire.Sign(secret, toParams(q)))
 	return q.Encode()
 }
 
@@ -97,10 +99,10 @@ func BenchmarkMemoryFull(b *testing.B) {
 	}
 	for b.Loop() {
 		for i := range 10_000 {
-			send("rebootVirtualMachine", "id", sim.st.vms.rows[i%5000].uuid)
+			send("rebootVirtualMachine", "id", sim.st.VMs.Rows[i%5000].UUID)
 		}
 		for i := range ledgerLimit {
-			send("listPublicIpAddresses", "id", sim.st.ips.rows[i%1000].uuid, "listall", "true", "page", "1", "pagesize", "500")
+			send("listPublicIpAddresses", "id", sim.st.IPs.Rows[i%1000].UUID, "listall", "true", "page", "1", "pagesize", "500")
 		}
 	}
 	b.ReportMetric(heap()-before, "MiB")
@@ -164,9 +166,9 @@ func BenchmarkHTTPPolls(b *testing.B) {
 	defer srv.Close()
 	h := &http.Client{}
 	var job string
-	for _, v := range sim.st.vms.rows {
+	for _, v := range sim.st.VMs.Rows {
 		rec := httptest.NewRecorder()
-		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.uuid), nil))
+		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.UUID), nil))
 		if _, after, ok := strings.Cut(rec.Body.String(), `"jobid":"`); ok {
 			job, _, _ = strings.Cut(after, `"`)
 		}
@@ -223,7 +225,7 @@ func BenchmarkLifeCycle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	net := sim.st.networks.rows[0].uuid
+	net := sim.st.Networks.Rows[0].UUID
 	call := func(command string, args ...string) string {
 		rec := httptest.NewRecorder()
 		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
@@ -237,7 +239,7 @@ func BenchmarkLifeCycle(b *testing.B) {
 	for b.Loop() {
 		ip := call("associateIpAddress", "networkid", net)
 		rule := call("createLoadBalancerRule", "publicipid", ip, "name", "bench", "algorithm", "roundrobin", "publicport", "80", "privateport", "80", "protocol", "tcp")
-		call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", sim.st.vms.rows[7].uuid)
+		call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", sim.st.VMs.Rows[7].UUID)
 		call("disassociateIpAddress", "id", ip)
 	}
 	b.ReportMetric(4*float64(b.N)/b.Elapsed().Seconds(), "calls/s")

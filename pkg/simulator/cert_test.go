@@ -22,6 +22,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/balancer"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // pair is a certificate with its key.
@@ -87,9 +90,9 @@ func encryptPKCS8(t *testing.T, der []byte, password string) []byte {
 		require.NoError(t, err)
 		return asn1.RawValue{FullBytes: b}
 	}
-	out, err := asn1.Marshal(encryptedKeyInfo{
-		Algorithm: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}, Parameters: raw(pbes2Params{
-			KeyDerivation: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}, Parameters: raw(pbkdf2Params{
+	out, err := asn1.Marshal(balancer.EncryptedKeyInfo{
+		Algorithm: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}, Parameters: raw(balancer.Pbes2Params{
+			KeyDerivation: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}, Parameters: raw(balancer.Pbkdf2Params{
 				Salt: salt, Iterations: 2048, PRF: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 2, 9}, Parameters: asn1.NullRawValue},
 			})},
 			Encryption: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, Parameters: raw(iv)},
@@ -116,42 +119,42 @@ func TestCheckCertificate(t *testing.T) {
 	sealed := pemBlock("ENCRYPTED PRIVATE KEY", encryptPKCS8(t, pkcs8(t, rsaKey), "pw"))
 
 	for name, tc := range map[string]struct {
-		u    certUpload
+		u    balancer.CertUpload
 		text string // "": accepted; null: refused without a text
 	}{
-		"pkcs8":                {certUpload{certificate: leaf.pem, key: key}, ""},
-		"pkcs1":                {certUpload{certificate: leaf.pem, key: pemBlock("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey))}, ""},
-		"encrypted":            {certUpload{certificate: leaf.pem, key: sealed, password: "pw", hasPassword: true}, ""},
-		"old encryption":       {certUpload{certificate: leaf.pem, key: string(pem.EncodeToMemory(old)), password: "pw", hasPassword: true}, ""},
-		"chain":                {certUpload{certificate: leaf.pem, key: key, chain: ca.pem, hasChain: true}, ""},
-		"self signed, chain":   {certUpload{certificate: self.pem, key: key, chain: ca.pem, hasChain: true}, ""},
-		"wrong chain":          {certUpload{certificate: leaf.pem, key: key, chain: self.pem, hasChain: true}, "Invalid certificate chain"},
-		"revocation":           {certUpload{certificate: leaf.pem, key: key, chain: ca.pem, hasChain: true, revocation: true}, "Invalid certificate chain"},
-		"revocation, no chain": {certUpload{certificate: leaf.pem, key: key, revocation: true}, ""},
-		"chain is text":        {certUpload{certificate: leaf.pem, key: key, chain: "x", hasChain: true}, "null"},
-		"chain is no cert":     {certUpload{certificate: leaf.pem, key: key, chain: pemBlock("CERTIFICATE", []byte("x")), hasChain: true}, "Unable to decode certificate chain"},
-		"no PEM":               {certUpload{certificate: "not a certificate", key: key}, "null"},
-		"no certificate": {certUpload{certificate: pemBlock("CERTIFICATE", []byte("x")), key: key},
+		"pkcs8":                {balancer.CertUpload{Certificate: leaf.pem, Key: key}, ""},
+		"pkcs1":                {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey))}, ""},
+		"encrypted":            {balancer.CertUpload{Certificate: leaf.pem, Key: sealed, Password: "pw", HasPassword: true}, ""},
+		"old encryption":       {balancer.CertUpload{Certificate: leaf.pem, Key: string(pem.EncodeToMemory(old)), Password: "pw", HasPassword: true}, ""},
+		"chain":                {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: ca.pem, HasChain: true}, ""},
+		"self signed, chain":   {balancer.CertUpload{Certificate: self.pem, Key: key, Chain: ca.pem, HasChain: true}, ""},
+		"wrong chain":          {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: self.pem, HasChain: true}, "Invalid certificate chain"},
+		"revocation":           {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: ca.pem, HasChain: true, Revocation: true}, "Invalid certificate chain"},
+		"revocation, no chain": {balancer.CertUpload{Certificate: leaf.pem, Key: key, Revocation: true}, ""},
+		"chain is text":        {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: "x", HasChain: true}, "null"},
+		"chain is no cert":     {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: pemBlock("CERTIFICATE", []byte("x")), HasChain: true}, "Unable to decode certificate chain"},
+		"no PEM":               {balancer.CertUpload{Certificate: "not a certificate", Key: key}, "null"},
+		"no certificate": {balancer.CertUpload{Certificate: pemBlock("CERTIFICATE", []byte("x")), Key: key},
 			"Invalid Certificate format. Expected X509 certificate. Failed due to Could not parse certificate: java.io.IOException: Empty input"},
-		"cut off": {certUpload{certificate: leaf.pem[:200], key: key},
+		"cut off": {balancer.CertUpload{Certificate: leaf.pem[:200], Key: key},
 			"Invalid Certificate format. Expected X509 certificate. Failed due to -----END CERTIFICATE not found"},
-		"no key":           {certUpload{certificate: leaf.pem, key: "x"}, "Cannot parse private key"},
-		"key is a cert":    {certUpload{certificate: leaf.pem, key: leaf.pem}, "Unsupported PEM object: class org.bouncycastle.cert.X509CertificateHolder"},
-		"unknown PEM":      {certUpload{certificate: leaf.pem, key: pemBlock("FOO", []byte("x"))}, "Parsing certificate/key failed: unrecognised object: FOO"},
-		"other key":        {certUpload{certificate: leaf.pem, key: pemBlock("PRIVATE KEY", pkcs8(t, newRSA(t)))}, "Bad public-private key"},
-		"other algorithm":  {certUpload{certificate: leaf.pem, key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
-		"elliptic curve":   {certUpload{certificate: newPair(t, ecKey, nil, from, to).pem, key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
-		"password missing": {certUpload{certificate: leaf.pem, key: sealed}, "Key is encrypted by PKCS#8 but password is null"},
-		"password wrong":   {certUpload{certificate: leaf.pem, key: sealed, password: "no", hasPassword: true}, "Parsing certificate/key failed: "},
-		"old, no password": {certUpload{certificate: leaf.pem, key: string(pem.EncodeToMemory(old))}, "Key is encrypted but password is null"},
-		"expired": {certUpload{certificate: newPair(t, rsaKey, nil, from.Add(-time.Hour), from).pem, key: key},
+		"no key":           {balancer.CertUpload{Certificate: leaf.pem, Key: "x"}, "Cannot parse private key"},
+		"key is a cert":    {balancer.CertUpload{Certificate: leaf.pem, Key: leaf.pem}, "Unsupported PEM object: class org.bouncycastle.cert.X509CertificateHolder"},
+		"unknown PEM":      {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("FOO", []byte("x"))}, "Parsing certificate/key failed: unrecognised object: FOO"},
+		"other key":        {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, newRSA(t)))}, "Bad public-private key"},
+		"other algorithm":  {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
+		"elliptic curve":   {balancer.CertUpload{Certificate: newPair(t, ecKey, nil, from, to).pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
+		"password missing": {balancer.CertUpload{Certificate: leaf.pem, Key: sealed}, "Key is encrypted by PKCS#8 but password is null"},
+		"password wrong":   {balancer.CertUpload{Certificate: leaf.pem, Key: sealed, Password: "no", HasPassword: true}, "Parsing certificate/key failed: "},
+		"old, no password": {balancer.CertUpload{Certificate: leaf.pem, Key: string(pem.EncodeToMemory(old))}, "Key is encrypted but password is null"},
+		"expired": {balancer.CertUpload{Certificate: newPair(t, rsaKey, nil, from.Add(-time.Hour), from).pem, Key: key},
 			"Parsing certificate/key failed: NotAfter: Fri Jan 02 02:04:05 UTC 2026"},
-		"not yet": {certUpload{certificate: newPair(t, rsaKey, nil, to, to.Add(time.Hour)).pem, key: key},
+		"not yet": {balancer.CertUpload{Certificate: newPair(t, rsaKey, nil, to, to.Add(time.Hour)).pem, Key: key},
 			"Parsing certificate/key failed: NotBefore: Fri Jan 02 04:04:05 UTC 2026"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fingerprint, _, err := checkCertificate(tc.u, now)
+			fingerprint, _, err := balancer.CheckCertificate(tc.u, now)
 			switch tc.text {
 			case "":
 				require.NoError(t, err)
@@ -183,16 +186,16 @@ func TestCertificateLife(t *testing.T) {
 	require.NotContains(t, got, "loadbalancerrulelist")
 	require.NotContains(t, got, "privatekey")
 	second := h.ok(upload(u, "web2")).body["sslcert"].(map[string]any)
-	project := h.ok(upload(u, "proj", "projectid", h.sim.st.projects.rows[0].uuid)).body["sslcert"].(map[string]any)
+	project := h.ok(upload(u, "proj", "projectid", h.sim.st.Projects.Rows[0].UUID)).body["sslcert"].(map[string]any)
 	require.Equal(t, "p", project["project"])
 	for name, a := range map[string]answer{
 		"no PEM":        h.post(u, "uploadSslCert", "name", "bad", "certificate", "x", "privatekey", key),
-		"other account": upload(u, "x", "account", "b", "domainid", h.sim.st.domains.rows[1].uuid),
+		"other account": upload(u, "x", "account", "b", "domainid", h.sim.st.Domains.Rows[1].UUID),
 	} {
 		require.Equal(t, 530, a.status, name)
-		require.EqualValues(t, csGeneric, a.body["cserrorcode"], name)
+		require.EqualValues(t, wire.CSGeneric, a.body["cserrorcode"], name)
 	}
-	foreign := id(h.ok(upload("root", "b", "account", "b", "domainid", h.sim.st.domains.rows[1].uuid)).body["sslcert"].(map[string]any))
+	foreign := id(h.ok(upload("root", "b", "account", "b", "domainid", h.sim.st.Domains.Rows[1].UUID)).body["sslcert"].(map[string]any))
 
 	// Only a rule with protocol ssl takes a certificate, and only one.
 	plain, rule := h.rule("80", "protocol", "tcp"), h.rule("443", "protocol", "ssl")
@@ -202,7 +205,7 @@ func TestCertificateLife(t *testing.T) {
 	h.broken(u, assign(u, plain, got["id"]), 431, "Bad LB protocol: Expected ssl got tcp")
 	h.broken(u, assign(u, h.rule("81"), got["id"]), 431, "Bad LB protocol: Expected ssl got null")
 	h.broken(u, assign(u, rule, foreign), 431, "Access denied for account ")
-	h.broken("d/b", assign("d/b", rule, got["id"]), 530, noAccessText)
+	h.broken("d/b", assign("d/b", rule, got["id"]), 530, wire.NoAccessText)
 	h.broken(u, h.call(u, "removeCertFromLoadBalancer", "lbruleid", rule), 431, "No certificate is bound to lb with id: ")
 	h.done(u, assign(u, rule, got["id"]))
 	h.broken(u, assign(u, rule, second["id"]), 431, "Another certificate is already bound to the LB")
@@ -214,22 +217,22 @@ func TestCertificateLife(t *testing.T) {
 	require.Equal(t, []any{rule}, list(u, "certid", id(got))[0]["loadbalancerrulelist"])
 	require.Len(t, list(u, "lbruleid", rule), 1)
 	require.Empty(t, list(u, "lbruleid", plain))
-	account, ok := h.sim.st.accountIn(h.sim.st.domains.rows[1], "a")
+	account, ok := h.sim.st.AccountIn(h.sim.st.Domains.Rows[1], "a")
 	require.True(t, ok)
-	require.Len(t, list(u, "accountid", account.uuid), 2)
-	require.Len(t, list(u, "projectid", h.sim.st.projects.rows[0].uuid), 1)
+	require.Len(t, list(u, "accountid", account.UUID), 2)
+	require.Len(t, list(u, "projectid", h.sim.st.Projects.Rows[0].UUID), 1)
 	for name, a := range map[string]answer{
 		"no filter": h.call(u, "listSslCerts"), "foreign": h.call("d/b", "listSslCerts", "certid", id(got)), "in use": h.call(u, "deleteSslCert", "id", id(got)),
 	} {
 		require.Equal(t, 530, a.status, name)
 		require.EqualValues(t, 0, a.body["cserrorcode"], name)
-		require.Equal(t, internalErrorText, a.body["errortext"], name)
+		require.Equal(t, wire.InternalErrorText, a.body["errortext"], name)
 	}
 	require.Contains(t, h.call("root", "deleteSslCert", "id", id(got)).str("errortext"), "Certificate in use by a loadbalancer(s) lb-443 ")
 
 	h.done(u, assign(u, rule, second["id"], "forced", "true"))
 	h.ok(h.call(u, "deleteSslCert", "id", id(got)))
-	h.fails(h.call(u, "deleteSslCert", "id", id(got)), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(u, "deleteSslCert", "id", id(got)), 431, wire.CSGeneric, "entity does not exist")
 	h.done(u, h.call(u, "removeCertFromLoadBalancer", "lbruleid", rule))
 	h.done(u, assign(u, rule, second["id"]))
 	h.done(u, h.call(u, "updateLoadBalancerRule", "id", rule, "protocol", "tcp"))

@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestCloudManagedCluster(t *testing.T) {
@@ -18,7 +21,7 @@ func TestCloudManagedCluster(t *testing.T) {
 	k := a.str("id")
 	c := h.cluster(u, k)
 	require.Equal(t, "Starting", c["state"])
-	h.fails(h.call(u, "getKubernetesClusterConfig", "id", k), 530, csGeneric, "Setup is in progress for Kubernetes cluster : web")
+	h.fails(h.call(u, "getKubernetesClusterConfig", "id", k), 530, wire.CSGeneric, "Setup is in progress for Kubernetes cluster : web")
 	h.broken(u, h.call(u, "deleteKubernetesCluster", "id", k), 530, "in state: Starting")
 
 	c = h.cluster(u, k)
@@ -144,7 +147,7 @@ func TestScaleKubernetesCluster(t *testing.T) {
 	require.Equal(t, "8", c["cpunumber"])
 	require.Equal(t, "big", c["serviceofferingname"])
 	h.broken(u, scale("serviceofferingid", h.node), 530, "offers lesser resources")
-	h.broken("other", h.call("other", "scaleKubernetesCluster", "id", k, "size", "2"), 530, noAccessText)
+	h.broken("other", h.call("other", "scaleKubernetesCluster", "id", k, "size", "2"), 530, wire.NoAccessText)
 }
 
 func TestUpgradeKubernetesCluster(t *testing.T) {
@@ -172,9 +175,9 @@ func TestUpgradeKubernetesCluster(t *testing.T) {
 func TestClusterWithoutAddress(t *testing.T) {
 	t.Parallel()
 	h := startCKS(t)
-	for _, ip := range h.sim.st.ips.rows {
-		if ip.state == ipFree {
-			ip.state = ipReserved
+	for _, ip := range h.sim.st.IPs.Rows {
+		if ip.State == store.IPFree {
+			ip.State = store.IPReserved
 		}
 	}
 	a := h.create("owner")

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestClusterInGivenNetwork(t *testing.T) {
@@ -16,7 +19,7 @@ func TestClusterInGivenNetwork(t *testing.T) {
 	const u = "owner"
 	net := h.network("cks-net")
 	c := clusterIn(h.done(u, h.create(u, "networkid", net)))
-	h.fails(h.create(u, "networkid", net), 530, csGeneric, "is already under use by another Kubernetes cluster")
+	h.fails(h.create(u, "networkid", net), 530, wire.CSGeneric, "is already under use by another Kubernetes cluster")
 	ip := c["ipaddressid"].(string)
 
 	extra := h.vm("extra")
@@ -51,8 +54,8 @@ func TestClusterOnTier(t *testing.T) {
 		return out
 	}
 	require.ElementsMatch(t, []int{1, 2, 3, 4, 5}, numbers())
-	top := h.sim.st.kubernetesClusters.rows[0].aclItems
-	require.Equal(t, []int{2, 1}, []int{top[0].number, top[1].number}, "SSH on top, then the API")
+	top := h.sim.st.KubernetesClusters.Rows[0].ACLItems
+	require.Equal(t, []int{2, 1}, []int{top[0].Number, top[1].Number}, "SSH on top, then the API")
 	ips := h.ok(h.call(u, "listPublicIpAddresses", "associatednetworkid", tier)).items("publicipaddress")
 	require.Len(t, ips, 1)
 	h.done(u, h.call(u, "deleteKubernetesCluster", "id", id(c)))
@@ -81,11 +84,11 @@ func TestProjectCluster(t *testing.T) {
 	require.Equal(t, team, c["projectid"])
 	require.NotContains(t, c, "account")
 	acct := h.first(h.root("listAccounts", "name", service, "listall", "true"), "account")
-	require.Equal(t, cksProjectRole, acct["rolename"])
+	require.Equal(t, store.CKSProjectRole, acct["rolename"])
 
 	require.Len(t, h.ok(h.call(service, "listKubernetesClusters", "projectid", team)).items("kubernetescluster"), 1)
 	require.Len(t, h.ok(h.call(service, "listVirtualMachines", "projectid", team)).items("virtualmachine"), 2)
-	h.fails(h.call(service, "listZones"), 432, csGeneric, "does not exist or is not available")
+	h.fails(h.call(service, "listZones"), 432, wire.CSGeneric, "does not exist or is not available")
 	require.Len(t, h.ok(h.call("mate", "listKubernetesClusters", "projectid", "-1")).items("kubernetescluster"), 1)
 	require.Empty(t, h.ok(h.call("mate", "listKubernetesClusters", "listall", "true")).items("kubernetescluster"))
 
@@ -102,7 +105,7 @@ func TestExternalManagedCluster(t *testing.T) {
 	h := startCKS(t)
 	const u = "owner"
 	create := func(more ...string) answer {
-		return h.post(u, "createKubernetesCluster", append([]string{"name", "Ext_1!", "zoneid", h.zone, "clustertype", externalManaged}, more...)...)
+		return h.post(u, "createKubernetesCluster", append([]string{"name", "Ext_1!", "zoneid", h.zone, "clustertype", store.ExternalManaged}, more...)...)
 	}
 	c := clusterIn(h.done(u, create("networkid", h.network("cks-net"))))
 	require.Equal(t, "Running", c["state"])
@@ -119,9 +122,9 @@ func TestExternalManagedCluster(t *testing.T) {
 	require.EqualValues(t, 1, c["size"])
 	require.EqualValues(t, 1, c["controlnodes"])
 	require.Equal(t, map[string]any{}, c["etcdips"])
-	h.fails(add(u, "virtualmachineids", h.vm("foreign")), 530, csGeneric, noAccessText)
-	h.fails(add("other", "virtualmachineids", one), 530, csGeneric, noAccessText)
-	h.fails(add(u), 431, csGeneric, "missing parameter virtualmachineids")
+	h.fails(add(u, "virtualmachineids", h.vm("foreign")), 530, wire.CSGeneric, wire.NoAccessText)
+	h.fails(add("other", "virtualmachineids", one), 530, wire.CSGeneric, wire.NoAccessText)
+	h.fails(add(u), 431, wire.CSGeneric, "missing parameter virtualmachineids")
 
 	out := h.ok(h.call(u, "removeVirtualMachinesFromKubernetesCluster", "id", k, "virtualmachineids", h.vm("extra")+","+two))
 	list := out.items("removevirtualmachinesfromkubernetesclusterresponse")
@@ -132,18 +135,18 @@ func TestExternalManagedCluster(t *testing.T) {
 		a := h.call(u, verb+"KubernetesCluster", "id", k, "size", "2", "kubernetesversionid", h.version)
 		h.broken(u, a, 530, strings.ToUpper(verb[:1])+verb[1:]+" kubernetes cluster is not supported for an externally managed cluster (Ext_1!)")
 	}
-	h.fails(h.call(u, "getKubernetesClusterConfig", "id", k), 530, csGeneric, "Config not found for Kubernetes cluster : Ext_1!")
-	h.fails(h.call("other", "getKubernetesClusterConfig", "id", k), 530, csGeneric, noAccessText)
-	h.broken("other", h.call("other", "deleteKubernetesCluster", "id", k), 530, noAccessText)
+	h.fails(h.call(u, "getKubernetesClusterConfig", "id", k), 530, wire.CSGeneric, "Config not found for Kubernetes cluster : Ext_1!")
+	h.fails(h.call("other", "getKubernetesClusterConfig", "id", k), 530, wire.CSGeneric, wire.NoAccessText)
+	h.broken("other", h.call("other", "deleteKubernetesCluster", "id", k), 530, wire.NoAccessText)
 
 	managed := clusterIn(h.done(u, h.create(u)))
-	h.fails(h.call(u, "addVirtualMachinesToKubernetesCluster", "id", id(managed), "virtualmachineids", one), 530, csGeneric,
+	h.fails(h.call(u, "addVirtualMachinesToKubernetesCluster", "id", id(managed), "virtualmachineids", one), 530, wire.CSGeneric,
 		"VM cannot be added to a CloudStack managed Kubernetes cluster")
 	for q, n := range map[string]int{"clustertype=CloudManaged": 1, "name=ext_1!": 1, "keyword=c1": 1, "state=Running": 2, "state=Stopped": 0} {
 		name, value, _ := strings.Cut(q, "=")
 		require.Len(t, h.ok(h.call(u, "listKubernetesClusters", name, value)).items("kubernetescluster"), n, q)
 	}
-	h.fails(h.call(u, "listKubernetesClusters", "clustertype", "x"), 530, csGeneric, "Unable to resolve cluster type x")
+	h.fails(h.call(u, "listKubernetesClusters", "clustertype", "x"), 530, wire.CSGeneric, "Unable to resolve cluster type x")
 	require.Empty(t, h.ok(h.call("other", "listKubernetesClusters", "listall", "true")).items("kubernetescluster"))
 	require.Len(t, h.ok(h.root("listKubernetesClusters", "listall", "true")).items("kubernetescluster"), 2)
 

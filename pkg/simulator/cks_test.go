@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const cksWorld = `
@@ -124,8 +126,8 @@ func TestKubernetesVersions(t *testing.T) {
 	}
 	z2 := h.named("listZones", "zone", "z2")
 	require.Len(t, h.ok(h.call("owner", "listKubernetesSupportedVersions", "zoneid", z2)).items("kubernetessupportedversion"), 1)
-	h.fails(h.call("owner", "listKubernetesSupportedVersions", "minimumsemanticversion", "x"), 431, csGeneric, "Invalid version format")
-	h.fails(h.call("owner", "addKubernetesSupportedVersion", "semanticversion", "1.31.1"), 432, csGeneric, "does not exist or is not available")
+	h.fails(h.call("owner", "listKubernetesSupportedVersions", "minimumsemanticversion", "x"), 431, wire.CSGeneric, "Invalid version format")
+	h.fails(h.call("owner", "addKubernetesSupportedVersion", "semanticversion", "1.31.1"), 432, wire.CSGeneric, "does not exist or is not available")
 	for _, bad := range []struct {
 		name, value string
 		code        int
@@ -145,9 +147,9 @@ func TestKubernetesVersions(t *testing.T) {
 		for k, v := range args {
 			pairs = append(pairs, k, v)
 		}
-		h.fails(h.root("addKubernetesSupportedVersion", pairs...), bad.code, csGeneric, bad.text)
+		h.fails(h.root("addKubernetesSupportedVersion", pairs...), bad.code, wire.CSGeneric, bad.text)
 	}
-	h.fails(h.root("updateKubernetesSupportedVersion", "id", old, "state", "enabled"), 530, csGeneric, "Invalid value for state parameter")
+	h.fails(h.root("updateKubernetesSupportedVersion", "id", old, "state", "enabled"), 530, wire.CSGeneric, "Invalid value for state parameter")
 	off := h.ok(h.root("updateKubernetesSupportedVersion", "id", old, "state", "Disabled")).body["kubernetessupportedversion"].(map[string]any)
 	require.Equal(t, "Disabled", off["state"])
 	h.done("admin", h.call("admin", "deleteKubernetesSupportedVersion", "id", old))
@@ -189,20 +191,20 @@ func TestCreateKubernetesClusterRefusals(t *testing.T) {
 		{[]string{"nodeofferings[0].node", "control", "nodeofferings[0].offering", small}, "for CONTROL nodes is not suitable"},
 		{[]string{"nodetemplates[0].node", "control", "nodetemplates[0].template", "x"}, "Cannot find a template with ID x"},
 	} {
-		h.fails(h.create("owner", bad.args...), 530, csGeneric, bad.text)
+		h.fails(h.create("owner", bad.args...), 530, wire.CSGeneric, bad.text)
 	}
-	h.fails(h.create("owner", "clustertype", "x"), 431, csInvalidValue, "Unable to resolve cluster type x to a supported value (CloudManaged, ExternalManaged)")
-	h.fails(h.create("owner", "networkid", h.network("other-net")), 531, csPermission, "permission denied")
-	h.fails(h.create("owner", "account", "other"), 431, csInvalidValue, "Account must be specified with domainId parameter")
-	h.fails(h.create("owner", "account", "other", "domainid", h.sim.st.root().uuid), 531, csPermission, noAccessText)
-	h.fails(h.create("owner", "zoneid", "-"), 431, csGeneric, "missing parameter zoneid")
-	h.sim.st.accounts.rows[len(h.sim.st.accounts.rows)-1].limits = nil
-	owner, _ := h.sim.st.accountIn(h.sim.st.root(), "owner")
-	owner.limits = map[string]int64{"virtualMachines": 3}
-	h.fails(h.create("owner"), 535, csResourceAlloc, "Maximum amount of resources of Type = 'user_vm'")
+	h.fails(h.create("owner", "clustertype", "x"), 431, wire.CSInvalidValue, "Unable to resolve cluster type x to a supported value (CloudManaged, ExternalManaged)")
+	h.fails(h.create("owner", "networkid", h.network("other-net")), 531, wire.CSPermission, "permission denied")
+	h.fails(h.create("owner", "account", "other"), 431, wire.CSInvalidValue, "Account must be specified with domainId parameter")
+	h.fails(h.create("owner", "account", "other", "domainid", h.sim.st.Root().UUID), 531, wire.CSPermission, wire.NoAccessText)
+	h.fails(h.create("owner", "zoneid", "-"), 431, wire.CSGeneric, "missing parameter zoneid")
+	h.sim.st.Accounts.Rows[len(h.sim.st.Accounts.Rows)-1].Limits = nil
+	owner, _ := h.sim.st.AccountIn(h.sim.st.Root(), "owner")
+	owner.Limits = map[string]int64{"virtualMachines": 3}
+	h.fails(h.create("owner"), 535, wire.CSResourceAlloc, "Maximum amount of resources of Type = 'user_vm'")
 	require.Empty(t, h.ok(h.root("listKubernetesClusters", "listall", "true")).items("kubernetescluster"))
-	h.sim.st.settings.EndpointURL = ""
-	h.fails(h.create("owner"), 530, csGeneric, "Global setting endpoint.url has to be set to the Management Server's API end point")
+	h.sim.st.Settings.EndpointURL = ""
+	h.fails(h.create("owner"), 530, wire.CSGeneric, "Global setting endpoint.url has to be set to the Management Server's API end point")
 }
 
 func TestKubernetesServiceDisabled(t *testing.T) {
@@ -210,9 +212,9 @@ func TestKubernetesServiceDisabled(t *testing.T) {
 	h := start(t, Options{World: &World{
 		Settings: Settings{KubernetesDisabled: true}, Zones: []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
 	}})
-	h.fails(h.root("listKubernetesClusters"), 432, csGeneric, "Unknown API command: listKubernetesClusters")
+	h.fails(h.root("listKubernetesClusters"), 432, wire.CSGeneric, "Unknown API command: listKubernetesClusters")
 	a := h.call("admin", "listKubernetesClusters")
-	h.fails(a, 401, 0, authText)
+	h.fails(a, 401, 0, wire.AuthText)
 	require.Equal(t, "errorresponse", a.key)
 	caps := h.ok(h.root("listCapabilities")).body["capability"].(map[string]any)
 	require.Equal(t, false, caps["kubernetesserviceenabled"])

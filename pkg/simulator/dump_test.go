@@ -15,6 +15,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // populate makes something of every kind by API calls.
@@ -53,12 +57,12 @@ func (h *harness) more() {
 // answers calls every list that needs no parameter, as several callers.
 func (h *harness) answers(skip ...string) map[string]string {
 	h.t.Helper()
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(h.t, err)
 	out := map[string]string{}
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || a.Name == "listApis" || a.Name == "listManagementServersMetrics" { // figures of the machine
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || a.Name == "listApis" || a.Name == "listManagementServersMetrics" { // figures of the machine
 			continue
 		}
 		for _, args := range [][]string{{}, {"listall", "true"}, {"projectid", "-1"}, {"listall", "true", "allocatedonly", "false"}} {
@@ -80,7 +84,7 @@ func TestDump(t *testing.T) {
 	h := start(t, Options{})
 	h.populate()
 	defer h.sim.Inject(Fault{Command: "create*", Kind: FaultJobFails, Nth: 3})()
-	text, err := h.sim.DumpYAML(DumpOptions{Secrets: true})
+	text, err := h.sim.DumpYAML(dump.Options{Secrets: true})
 	require.NoError(t, err)
 	w, err := LoadWorld(bytes.NewReader(text))
 	require.NoError(t, err)
@@ -93,14 +97,14 @@ func TestDump(t *testing.T) {
 	for k := range want {
 		require.Equal(t, randomText.ReplaceAllString(want[k], ""), randomText.ReplaceAllString(got[k], ""), k)
 	}
-	again, err := twin.sim.DumpYAML(DumpOptions{Secrets: true})
+	again, err := twin.sim.DumpYAML(dump.Options{Secrets: true})
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(again), "a dump of the dump")
 	require.NotContains(t, string(text), "password: ")
 
 	// The twin goes on as the original would: new ids follow the old ones, rules of both keep their links.
 	for _, s := range []*harness{h, twin} {
-		s.sim.faults.remove(0)
+		s.sim.faults.Remove(0)
 		s.done(owner, s.call(owner, "disassociateIpAddress", "id", s.legacyIP()))
 	}
 	require.JSONEq(t, h.call(owner, "listLoadBalancerRules").raw, twin.call(owner, "listLoadBalancerRules").raw)
@@ -120,7 +124,7 @@ func TestDumpWithoutSecrets(t *testing.T) {
 	h := start(t, Options{})
 	h.populate()
 	key, secret, _ := h.sim.Keys(owner)
-	w, err := h.sim.Dump(DumpOptions{})
+	w, err := h.sim.Dump(dump.Options{})
 	require.NoError(t, err)
 	text, err := yaml.Marshal(w)
 	require.NoError(t, err)
@@ -130,14 +134,14 @@ func TestDumpWithoutSecrets(t *testing.T) {
 	_, _, ok := twin.sim.Keys(owner)
 	require.False(t, ok)
 	login, _ := twin.login("admin", "password", "")
-	require.Equal(t, codeAccount, login.status, "passwords are not in a dump")
+	require.Equal(t, wire.CodeAccount, login.status, "passwords are not in a dump")
 	require.Equal(t, h.root("listVirtualMachines", "listall", "true").raw, twin.root("listVirtualMachines", "listall", "true").raw)
 }
 
 func TestDumpErrors(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{World: FreshWorld()})
-	text, err := h.sim.DumpYAML(DumpOptions{})
+	text, err := h.sim.DumpYAML(dump.Options{})
 	require.NoError(t, err)
 	for name, tc := range map[string]struct{ old, new, want string }{
 		"unknown list":   {"  zones:\n", "  zonez:\n", `there is no list "zonez"`},
@@ -168,14 +172,14 @@ func TestSecretFieldsAreMarked(t *testing.T) {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			visit(typ.Elem())
 		case reflect.Struct:
-			if seen[typ] || typ.PkgPath() != reflect.TypeFor[state]().PkgPath() {
+			if seen[typ] || typ.PkgPath() != reflect.TypeFor[store.State]().PkgPath() {
 				return
 			}
 			seen[typ] = true
 			for i := range typ.NumField() {
 				f := typ.Field(i)
-				rule := dumpRule(typ, &f)
-				if rule == dumpNot {
+				rule := dump.DumpRule(typ, &f)
+				if rule == dump.DumpNot {
 					continue
 				}
 				if f.Type.Kind() == reflect.String && secret.MatchString(f.Name) {
@@ -185,5 +189,5 @@ func TestSecretFieldsAreMarked(t *testing.T) {
 			}
 		}
 	}
-	visit(reflect.TypeFor[state]())
+	visit(reflect.TypeFor[store.State]())
 }

@@ -8,6 +8,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestEvents(t *testing.T) {
@@ -23,13 +28,13 @@ func TestEvents(t *testing.T) {
 
 	own := h.call(alice, "listEvents", "type", "PROJECT.CREATE").items("event")
 	require.Len(t, own, 4)
-	for i, state := range []string{eventCompleted, eventStarted, eventScheduled, eventCreated} { // newest first
+	for i, state := range []string{store.EventCompleted, store.EventStarted, store.EventScheduled, store.EventCreated} { // newest first
 		e := own[i]
 		require.Equal(t, state, e["state"])
-		require.Equal(t, levelInfo, e["level"])
+		require.Equal(t, store.LevelInfo, e["level"])
 		require.Equal(t, "alice", e["account"])
 		require.Equal(t, made.str("id"), e["resourceid"])
-		if state == eventCreated {
+		if state == store.EventCreated {
 			require.NotContains(t, e, "parentid")
 		} else {
 			require.Equal(t, own[3]["id"], e["parentid"])
@@ -39,12 +44,12 @@ func TestEvents(t *testing.T) {
 	first := id(own[3])
 	require.Len(t, h.call(alice, "listEvents", "startid", first).items("event"), 4)
 	require.Len(t, h.call(alice, "listEvents", "resourceid", made.str("id"), "resourcetype", "Project").items("event"), 4)
-	h.fails(h.call(alice, "listEvents", "resourceid", made.str("id")), 431, csInvalidValue, "resourceid parameter must be used with resourcetype parameter")
-	h.fails(h.call(alice, "listEvents", "resourcetype", "Cow"), 431, csInvalidValue, "Invalid resourcetype")
+	h.fails(h.call(alice, "listEvents", "resourceid", made.str("id")), 431, wire.CSInvalidValue, "resourceid parameter must be used with resourcetype parameter")
+	h.fails(h.call(alice, "listEvents", "resourcetype", "Cow"), 431, wire.CSInvalidValue, "Invalid resourcetype")
 	require.Len(t, h.call(alice, "listEvents", "state", "Scheduled").items("event"), 1)
 	require.Len(t, h.call(alice, "listEvents", "keyword", "PROJECT", "enddate", "2026-01-02").items("event"), 4)
 	require.Empty(t, h.call(alice, "listEvents", "enddate", "2026-01-01").body)
-	h.fails(h.call(alice, "listEvents", "startdate", "soon"), 431, csGeneric, "Unable to parse date soon for command listevents")
+	h.fails(h.call(alice, "listEvents", "startdate", "soon"), 431, wire.CSGeneric, "Unable to parse date soon for command listevents")
 
 	for name, tc := range map[string]struct {
 		user  string
@@ -70,9 +75,9 @@ func TestEvents(t *testing.T) {
 	e := h.first(h.call(alice, "listEvents", "projectid", made.str("id"), "level", "ERROR"), "event")
 	require.Equal(t, "PROJECT.ACCOUNT.ADD", e["type"])
 	require.Equal(t, "p1", e["project"])
-	h.fails(h.root("createDomain", "name", "dev"), 431, csInvalidValue, "already exists")
+	h.fails(h.root("createDomain", "name", "dev"), 431, wire.CSInvalidValue, "already exists")
 	e = h.first(h.root("listEvents", "type", "DOMAIN.CREATE"), "event")
-	require.Equal(t, levelError, e["level"])
+	require.Equal(t, store.LevelError, e["level"])
 	require.Equal(t, "Error while creating Domain", e["description"])
 	h.login("alice", "pw", "/dev")
 	h.first(h.call(alice, "listEvents", "type", "USER.LOGIN"), "event")
@@ -80,8 +85,8 @@ func TestEvents(t *testing.T) {
 	h.ok(h.call(alice, "archiveEvents", "ids", first))
 	require.Len(t, h.call(alice, "listEvents", "type", "PROJECT.CREATE").items("event"), 3)
 	require.Len(t, h.call(alice, "listEvents", "archived", "true").items("event"), 1)
-	h.fails(h.call("dev/bob", "deleteEvents", "ids", id(own[0])), 530, csGeneric, "Unable to delete Events")
-	h.fails(h.call(alice, "deleteEvents"), 431, csInvalidValue, "either ids, type or enddate must be specified")
+	h.fails(h.call("dev/bob", "deleteEvents", "ids", id(own[0])), 530, wire.CSGeneric, "Unable to delete Events")
+	h.fails(h.call(alice, "deleteEvents"), 431, wire.CSInvalidValue, "either ids, type or enddate must be specified")
 	h.ok(h.call(alice, "deleteEvents", "type", "PROJECT.CREATE"))
 	require.Empty(t, h.call(alice, "listEvents", "type", "PROJECT.CREATE").body)
 	require.NotEmpty(t, h.call(alice, "listEventTypes").items("eventtype"))
@@ -92,14 +97,14 @@ func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	st := h.sim.st
-	u := st.users.rows[0]
-	var last *event
-	for range 3 * maxEvents {
-		last = st.addEvent(&event{kind: "X", state: eventCompleted, owner: u.account, user: u, start: last})
+	u := st.Users.Rows[0]
+	var last *store.Event
+	for range 3 * store.MaxEvents {
+		last = st.AddEvent(&store.Event{Kind: "X", State: store.EventCompleted, Owner: u.Account, User: u, Start: last})
 	}
-	require.LessOrEqual(t, len(st.events.rows), maxEvents)
-	require.Len(t, st.events.byUUID, len(st.events.rows))
-	got, ok := st.events.byID(last.id)
+	require.LessOrEqual(t, len(st.Events.Rows), store.MaxEvents)
+	require.Len(t, st.Events.ByUUID, len(st.Events.Rows))
+	got, ok := st.Events.ByID(last.ID)
 	require.True(t, ok)
 	require.Same(t, last, got)
 }
@@ -107,11 +112,11 @@ func TestEventsAreBounded(t *testing.T) {
 // TestEventTable finds slips in the table: each command is in the catalogue and has the parameter that names its object.
 func TestEventTable(t *testing.T) {
 	t.Parallel()
-	cat, err := loadCatalogue()
+	cat, err := catalogue.Load()
 	require.NoError(t, err)
-	for name, s := range eventSpecs {
-		api := cat.byName[name]
+	for name, s := range events.EventSpecs {
+		api := cat.ByName[name]
 		require.NotNil(t, api, name)
-		require.True(t, s.param == "" || api.param(s.param) != nil, "%s has no parameter %s", name, s.param)
+		require.True(t, s.Param == "" || api.Param(s.Param) != nil, "%s has no parameter %s", name, s.Param)
 	}
 }

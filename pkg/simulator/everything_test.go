@@ -10,6 +10,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 // zoneOf is what every owner's objects are made from.
@@ -42,7 +47,7 @@ func (h *harness) everything(name string, owner ...string) {
 		if job := a.str("jobid"); job != "" {
 			h.clock.Step(time.Hour)
 			j := h.root("queryAsyncJobResult", "jobid", job)
-			require.EqualValues(h.t, jobDone, j.body["jobstatus"], "%s: %s", command, j.raw)
+			require.EqualValues(h.t, store.JobDone, j.body["jobstatus"], "%s: %s", command, j.raw)
 		}
 		return a
 	}
@@ -93,7 +98,7 @@ func (h *harness) everything(name string, owner ...string) {
 	rule = call("createLoadBalancer", "scheme", "Internal", "name", name+"-inner", "algorithm", "source", "sourceport", "53", "instanceport", "53", "networkid", other,
 		"sourceipaddressnetworkid", other).str("id")
 	call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", fourth)
-	cluster := owned("createKubernetesCluster", "clustertype", externalManaged, "name", name+"-cluster", "zoneid", z.zone, "size", "1", "description", "d").str("id")
+	cluster := owned("createKubernetesCluster", "clustertype", store.ExternalManaged, "name", name+"-cluster", "zoneid", z.zone, "size", "1", "description", "d").str("id")
 	call("addVirtualMachinesToKubernetesCluster", "id", cluster, "virtualmachineids", first)
 	key := newRSA(h.t)
 	cert := newPair(h.t, key, nil, h.clock.Now().AddDate(-1, 0, 0), h.clock.Now().AddDate(1, 0, 0))
@@ -101,17 +106,17 @@ func (h *harness) everything(name string, owner ...string) {
 }
 
 // ownedIDs are the UUIDs of all rows that the account owns, by table; the account's own and its events and jobs are left out.
-func (h *harness) ownedIDs(a *account) map[string][]string {
+func (h *harness) ownedIDs(a *store.Account) map[string][]string {
 	out := map[string][]string{}
-	tables, names := stateTables(h.sim.st)
+	tables, names := dump.StateTables(h.sim.st)
 	for _, name := range names {
 		if name == "events" || name == "users" || name == "accounts" || name == "projects" {
 			continue
 		}
-		tables[name].eachRow(func(row any, _ int64) {
-			e := row.(interface{ ent() *entity }).ent()
-			if ownerOf(row) == a && !e.removed {
-				out[name] = append(out[name], e.uuid)
+		tables[name].EachRow(func(row any, _ int64) {
+			e := row.(interface{ Ent() *store.Entity }).Ent()
+			if events.OwnerOf(row) == a && !e.Removed {
+				out[name] = append(out[name], e.UUID)
 			}
 		})
 	}
@@ -139,22 +144,22 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := rich(t)
 	free := h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"]
-	owners := map[string]func() (owner []string, a *account, remove func() answer){
-		"account": func() ([]string, *account, func() answer) {
+	owners := map[string]func() (owner []string, a *store.Account, remove func() answer){
+		"account": func() ([]string, *store.Account, func() answer) {
 			d, acc, _ := h.tenant("one", "gone")
-			a, _ := h.sim.st.accounts.get(acc)
+			a, _ := h.sim.st.Accounts.Get(acc)
 			return []string{"account", "gone", "domainid", d}, a, func() answer { return h.root("deleteAccount", "id", acc) }
 		},
-		"project": func() ([]string, *account, func() answer) {
+		"project": func() ([]string, *store.Account, func() answer) {
 			d, _, _ := h.tenant("two", "lead")
 			p := h.root("createProject", "name", "team", "account", "lead", "domainid", d).str("id")
 			h.clock.Step(time.Hour)
-			row, _ := h.sim.st.projects.get(p)
-			return []string{"projectid", p}, row.account, func() answer { return h.root("deleteProject", "id", p, "cleanup", "true") }
+			row, _ := h.sim.st.Projects.Get(p)
+			return []string{"projectid", p}, row.Account, func() answer { return h.root("deleteProject", "id", p, "cleanup", "true") }
 		},
-		"domain": func() ([]string, *account, func() answer) {
+		"domain": func() ([]string, *store.Account, func() answer) {
 			d, acc, _ := h.tenant("three", "all")
-			a, _ := h.sim.st.accounts.get(acc)
+			a, _ := h.sim.st.Accounts.Get(acc)
 			return []string{"account", "all", "domainid", d}, a, func() answer { return h.root("deleteDomain", "id", d, "cleanup", "true") }
 		},
 	}
@@ -169,12 +174,12 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		h.rootJob(job)
 		require.Empty(t, h.ownedIDs(a), what)
 		require.Equal(t, free, h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"], what)
-		for _, n := range h.sim.st.networks.rows {
-			require.True(t, n.removed, n.name)
-			require.Empty(t, n.used, n.name)
+		for _, n := range h.sim.st.Networks.Rows {
+			require.True(t, n.Removed, n.Name)
+			require.Empty(t, n.Used, n.Name)
 		}
-		for _, kind := range limitKinds {
-			require.Zero(t, h.sim.st.used(&kind, func(o *account) bool { return o == a }), kind.key)
+		for _, kind := range settings.LimitKinds {
+			require.Zero(t, h.sim.st.Used(&kind, func(o *store.Account) bool { return o == a }), kind.Key)
 		}
 	}
 }
@@ -182,13 +187,13 @@ func TestDeletionLeavesNothing(t *testing.T) {
 // TestOwnedTables: whatever has a field named owner or account is among the tables that deletion is tested with.
 func TestOwnedTables(t *testing.T) {
 	t.Parallel()
-	st := newState()
-	tables, names := stateTables(st)
+	st := store.NewState()
+	tables, names := dump.StateTables(st)
 	for _, name := range names {
-		typ := reflect.TypeOf(tables[name].newRow()).Elem()
+		typ := reflect.TypeOf(tables[name].NewRow()).Elem()
 		for _, field := range []string{"owner", "account"} {
 			f, ok := typ.FieldByName(field)
-			if ok && f.Type == reflect.TypeFor[*account]() && !strings.Contains("users accounts projects events", name) {
+			if ok && f.Type == reflect.TypeFor[*store.Account]() && !strings.Contains("users accounts projects events", name) {
 				require.Contains(t, ownedTables, name)
 			}
 		}

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestFaultText(t *testing.T) {
@@ -54,7 +58,7 @@ func TestFaultText(t *testing.T) {
 	}
 }
 
-// TestFaultSelection counts which calls a fault strikes.
+// TestFaultSelection counts which calls a fault hits.
 func TestFaultSelection(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]int{
@@ -81,7 +85,7 @@ func TestFaultSelection(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, got)
-			require.Equal(t, len(want), h.sim.Faults()[0].Struck)
+			require.Equal(t, len(want), h.sim.Faults()[0].Hits)
 		})
 	}
 }
@@ -110,18 +114,18 @@ func TestFaultAnswers(t *testing.T) {
 	arm := func(text string) {
 		f, err := ParseFault(text)
 		require.NoError(t, err)
-		h.sim.faults.remove(0)
+		h.sim.faults.Remove(0)
 		h.sim.Inject(f)
 	}
 	arm("*:throttled:delay=1500ms,count=1")
-	h.fails(h.call(owner, "listZones"), 429, csGeneric, "please retry after [1500] ms.")
+	h.fails(h.call(owner, "listZones"), 429, wire.CSGeneric, "please retry after [1500] ms.")
 	arm("*:maintenance")
 	h.ok(h.call(owner, "listZones")) // only jobs are refused
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, csGeneric, "Can not accept new jobs")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, wire.CSGeneric, "Can not accept new jobs")
 	arm("associateIpAddress:quota")
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), codeAccountLimit, csAccountLimit, "Maximum number of public IP addresses for account: k8s has been exceeded.")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), wire.CodeAccountLimit, wire.CSAccountLimit, "Maximum number of public IP addresses for account: k8s has been exceeded.")
 	arm("associateIpAddress:capacity")
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), codeCapacity, csGeneric, "Insufficient address capacity")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
 	arm("associateIpAddress:job-fails:code=431,text=no luck")
 	h.broken(owner, h.call(owner, "associateIpAddress", "networkid", net), 431, "no luck")
 
@@ -129,7 +133,7 @@ func TestFaultAnswers(t *testing.T) {
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
 	job := h.ok(h.call(owner, "stopVirtualMachine", "id", vm)).str("jobid")
 	h.clock.Step(48 * time.Hour) // beyond job.expire.minutes
-	require.EqualValues(t, jobPending, h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).body["jobstatus"])
+	require.EqualValues(t, store.JobPending, h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).body["jobstatus"])
 	require.Equal(t, job, h.first(h.call(owner, "listVirtualMachines", "id", vm), "virtualmachine")["jobid"])
 }
 
@@ -156,15 +160,15 @@ func TestRouterRefuses(t *testing.T) {
 		{"createFirewallRule", []string{"ipaddressid", ip, "protocol", "tcp", "startport", "9"}, "Failed to create firewall rule"},
 		{"deleteFirewallRule", []string{"id", fw}, "Failed to delete firewall rule"},
 	} {
-		h.broken(owner, h.call(owner, tc.command, tc.args...), codeInternal, tc.want)
+		h.broken(owner, h.call(owner, tc.command, tc.args...), wire.CodeInternal, tc.want)
 	}
 	require.Equal(t, before, h.call(owner, "listLoadBalancerRules").raw, "the state is as before")
 	h.done(owner, h.call(owner, "createTags", "resourceids", ip, "resourcetype", "PublicIpAddress", "tags[0].key", "k", "tags[0].value", "v"))
 
-	h.broken(owner, h.call(owner, "disassociateIpAddress", "id", ip), codeInternal, "Failed to disassociate ip address")
+	h.broken(owner, h.call(owner, "disassociateIpAddress", "id", ip), wire.CodeInternal, "Failed to disassociate ip address")
 	require.Empty(t, h.call(owner, "listPublicIpAddresses", "id", ip).items("publicipaddress"), "an address in state Releasing shows in no default list")
-	require.Equal(t, ruleRevoke, h.first(h.call(owner, "listLoadBalancerRules"), "loadbalancerrule")["state"])
-	h.sim.faults.remove(0)
+	require.Equal(t, store.RuleRevoke, h.first(h.call(owner, "listLoadBalancerRules"), "loadbalancerrule")["state"])
+	h.sim.faults.Remove(0)
 	h.done(owner, h.call(owner, "disassociateIpAddress", "id", ip))
 	require.Empty(t, h.call(owner, "listLoadBalancerRules").items("loadbalancerrule"))
 }
@@ -182,8 +186,8 @@ func TestRestart(t *testing.T) {
 	h.cut("listZones") // the server is away
 	h.clock.Step(20 * time.Second)
 	j := h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job))
-	require.EqualValues(t, jobFailed, j.body["jobstatus"])
-	require.EqualValues(t, codeInternal, j.body["jobresultcode"])
+	require.EqualValues(t, store.JobFailed, j.body["jobstatus"])
+	require.EqualValues(t, wire.CodeInternal, j.body["jobresultcode"])
 	require.NotContains(t, j.body, "jobresult")
 	require.NotContains(t, j.body, "jobresulttype")
 	require.Contains(t, j.body, "completed")
@@ -201,13 +205,13 @@ func TestRestartDuringDeployment(t *testing.T) {
 		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
 		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
 	h.clock.Step(40 * time.Second)
-	require.Equal(t, vmStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
-	w, err := h.sim.Dump(DumpOptions{})
+	require.Equal(t, store.VMStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
+	w, err := h.sim.Dump(dump.Options{})
 	require.NoError(t, err)
 	h.sim.Restart(0)
 	for _, s := range []*harness{h, start(t, Options{World: w, Clock: h.clock})} {
 		v := s.first(s.root("listVirtualMachines", "id", vm), "virtualmachine")
-		require.Equal(t, vmStopped, v["state"])
-		require.Equal(t, "true", v["details"].(map[string]any)[deployFlag])
+		require.Equal(t, store.VMStopped, v["state"])
+		require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
 	}
 }

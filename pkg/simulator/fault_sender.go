@@ -3,39 +3,30 @@
 
 package simulator
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
 
 // sender returns the name of the user that a request claims to come from. It does not verify the signature.
-func (s *Simulator) sender(r *http.Request, req *request, integration bool) string {
+func (s *Simulator) sender(r *http.Request, req *wire.Request, integration bool) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	switch {
-	case req.command == "login":
-		return req.values["username"]
+	case req.Command == "login":
+		return req.Values["username"]
 	case integration:
-		if u, ok := s.st.users.find(func(u *user) bool { return u.account.rootAdmin() }); ok {
-			return u.username
+		if u, ok := s.st.Users.Find(func(u *store.User) bool { return u.Account.RootAdmin() }); ok {
+			return u.Username
 		}
 		return ""
-	case req.values["apikey"] != "":
-		if u := s.st.apiKeys[req.values["apikey"]]; u != nil {
-			return u.username
+	case req.Values["apikey"] != "":
+		if u := s.st.APIKeys[req.Values["apikey"]]; u != nil {
+			return u.Username
 		}
 		return ""
 	}
-	return s.sessions.userOf(r)
-}
-
-// userOf returns the user name of the session in a request's cookie. It does not extend the session.
-func (s *sessions) userOf(r *http.Request) string {
-	cookie, err := r.Cookie("JSESSIONID")
-	if err != nil {
-		return ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ses := s.byID[cookie.Value]; ses != nil {
-		return ses.user.username
-	}
-	return ""
+	return s.server.Sessions.UserOf(r)
 }

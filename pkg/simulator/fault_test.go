@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // cut sends a signed call and demands that the connection breaks without an answer.
@@ -31,7 +34,7 @@ func TestFaults(t *testing.T) {
 
 	h.sim.Inject(Fault{Command: "associateIpAddress", Nth: 2, Kind: FaultErrorBefore, HTTPStatus: 503, Text: "in maintenance"})
 	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, csGeneric, "in maintenance")
+	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, wire.CSGeneric, "in maintenance")
 	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
 	require.Equal(t, before+2, owned())
 
@@ -48,7 +51,7 @@ func TestFaults(t *testing.T) {
 	h.broken(owner, h.call(owner, "associateIpAddress", "networkid", net), 530, "Failed to associate IP address")
 	remove()
 	require.Equal(t, before+3, owned())
-	require.Empty(t, h.call(owner, "listPublicIpAddresses", "state", ipAllocating, "allocatedonly", "false").items("publicipaddress"), "a failed job frees the address")
+	require.Empty(t, h.call(owner, "listPublicIpAddresses", "state", store.IPAllocating, "allocatedonly", "false").items("publicipaddress"), "a failed job frees the address")
 
 	remove = h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
 	h.broken(owner, h.call(owner, "createLoadBalancerRule", "publicipid", h.legacyIP(), "name", "gone", "algorithm", "source", "publicport", "1", "privateport", "1"), 530, "Failed to create load balancer rule")

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 var (
@@ -22,7 +24,7 @@ var (
 
 // volatile members differ from call to call: counters of traffic, figures of the
 // machine and the process, times to the millisecond, and what follows from the choice of a host.
-var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan", "expireAfter",
+var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan", "expireAfter",
 	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning", "memoryallocated",
 	"memoryallocatedpercentage", "memoryallocatedbytes", "availableprocessors", "sessions", "heapmemoryused", "heapmemorytotal",
 	"threadsdaemoncount", "threadsrunnablecount", "threadstotalcount", "threadswaitingcount", "systemmemorytotal", "systemmemoryfree",
@@ -30,7 +32,7 @@ var volatile = setOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostn
 	"javaversion", "osdistribution", "kernelversion", "agents", "lastagents", "agentcount", "agentscount")
 
 // unordered arrays are sets of named objects; the server's order is that of a hash table.
-var unordered = setOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
+var unordered = store.SetOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
 
 // comparer finds the first difference between a recorded answer and ours.
 type comparer struct {

@@ -15,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // world starts a simulator with a clock that tests move.
@@ -79,14 +82,14 @@ func (h *harness) signed(user, command string, pairs ...string) url.Values {
 	for i := 0; i < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
 	}
-	q.Set("signature", sign(secret, toParams(q)))
+	q.Set("signature", wire.Sign(secret, toParams(q)))
 	return q
 }
 
-func toParams(q url.Values) []param {
-	var ps []param
+func toParams(q url.Values) []wire.Param {
+	var ps []wire.Param
 	for k, vs := range q {
-		ps = append(ps, param{k, vs[0]})
+		ps = append(ps, wire.Param{Name: k, Value: vs[0]})
 	}
 	return ps
 }
@@ -148,7 +151,7 @@ func (h *harness) job(user string, a answer) map[string]any {
 	h.ok(a)
 	h.clock.Step(time.Minute)
 	j := h.ok(h.call(user, "queryAsyncJobResult", "jobid", a.str("jobid")))
-	require.NotEqualValues(h.t, jobPending, j.body["jobstatus"], j.raw)
+	require.NotEqualValues(h.t, store.JobPending, j.body["jobstatus"], j.raw)
 	return j.body
 }
 
@@ -156,7 +159,7 @@ func (h *harness) job(user string, a answer) map[string]any {
 func (h *harness) done(user string, a answer) map[string]any {
 	h.t.Helper()
 	j := h.job(user, a)
-	require.EqualValues(h.t, jobDone, j["jobstatus"], "%v", j["jobresult"])
+	require.EqualValues(h.t, store.JobDone, j["jobstatus"], "%v", j["jobresult"])
 	return j["jobresult"].(map[string]any)
 }
 
@@ -164,7 +167,7 @@ func (h *harness) done(user string, a answer) map[string]any {
 func (h *harness) broken(user string, a answer, code int, text string) {
 	h.t.Helper()
 	j := h.job(user, a)
-	require.EqualValues(h.t, jobFailed, j["jobstatus"])
+	require.EqualValues(h.t, store.JobFailed, j["jobstatus"])
 	require.EqualValues(h.t, code, j["jobresultcode"])
 	require.Contains(h.t, j["jobresult"].(map[string]any)["errortext"], text)
 }
@@ -197,7 +200,7 @@ func id(m map[string]any) string { return m["id"].(string) }
 
 // vmID is the id of the VM with a name.
 func (h *harness) vmID(name string) string {
-	v, ok := h.sim.st.vms.find(func(v *vm) bool { return v.name == name })
+	v, ok := h.sim.st.VMs.Find(func(v *store.VM) bool { return v.Name == name })
 	require.True(h.t, ok, name)
-	return v.uuid
+	return v.UUID
 }

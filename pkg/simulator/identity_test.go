@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // login starts a session and returns a function that calls with it.
@@ -48,15 +51,15 @@ func TestSession(t *testing.T) {
 	require.Equal(t, "1", a.str("type"))
 	require.EqualValues(t, 1800, a.body["timeout"])
 	h.ok(call("listRoles"))
-	h.fails(call("noSuchCommand"), 432, csGeneric, "Unknown API command: noSuchCommand")
+	h.fails(call("noSuchCommand"), 432, wire.CSGeneric, "Unknown API command: noSuchCommand")
 	require.Equal(t, 401, call("listZones", "sessionkey", "wrong").status)
-	h.fails(call("listZones"), 401, 0, authText) // the session is gone
+	h.fails(call("listZones"), 401, 0, wire.AuthText) // the session is gone
 	_, call = h.login("admin", "password", "")
 	require.Equal(t, "success", h.ok(call("logout")).str("description"))
-	h.fails(call("listZones"), 401, 0, authText)
+	h.fails(call("listZones"), 401, 0, wire.AuthText)
 	_, call = h.login("admin", "password", "")
-	h.clock.Step(sessionTimeout + 1)
-	h.fails(call("listZones"), 401, 0, authText)
+	h.clock.Step(wire.DefaultSessionTimeout + 1)
+	h.fails(call("listZones"), 401, 0, wire.AuthText)
 
 	bad, _ := h.login("admin", "wrong", "")
 	h.fails(bad, 531, 0, "Failed to authenticate user admin in domain 1; please provide valid credentials")
@@ -72,17 +75,17 @@ func TestBootstrap(t *testing.T) {
 	h := start(t, Options{})
 	_, admin := h.login("admin", "password", "")
 	role := h.ok(admin("createRole", "name", "ccm", "type", "User")).body["role"].(map[string]any)
-	h.fails(admin("createRole", "name", "ccm", "type", "User"), 530, csGeneric, "Entity already exists ")
-	h.fails(admin("createRole", "name", "x", "type", "Bogus"), 530, csGeneric, "Illegal RoleType name provided")
+	h.fails(admin("createRole", "name", "ccm", "type", "User"), 530, wire.CSGeneric, "Entity already exists ")
+	h.fails(admin("createRole", "name", "x", "type", "Bogus"), 530, wire.CSGeneric, "Illegal RoleType name provided")
 	for _, rule := range ccmRules {
 		h.ok(admin("createRolePermission", "roleid", id(role), "rule", rule, "permission", "allow"))
 	}
 	h.ok(admin("createRolePermission", "roleid", id(role), "rule", "*", "permission", "deny"))
-	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "listZones", "permission", "deny"), 531, csPermission, "Rule already exists for the role: ccm")
-	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "a-b", "permission", "deny"), 431, csInvalidValue, "invalid rule provided")
+	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "listZones", "permission", "deny"), 531, wire.CSPermission, "Rule already exists for the role: ccm")
+	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "a-b", "permission", "deny"), 431, wire.CSInvalidValue, "invalid rule provided")
 	require.Len(t, h.ok(admin("listRolePermissions", "roleid", id(role))).items("rolepermission"), len(ccmRules)+1)
 	builtin := h.first(admin("listRoles", "name", "User"), "role")
-	h.fails(admin("createRolePermission", "roleid", id(builtin), "rule", "x", "permission", "allow"), 531, csPermission, "cannot be added for Default roles")
+	h.fails(admin("createRolePermission", "roleid", id(builtin), "rule", "x", "permission", "allow"), 531, wire.CSPermission, "cannot be added for Default roles")
 
 	account := h.ok(admin("createAccount", "username", "kubeadmin", "password", "p", "firstname", "f", "lastname", "l", "email", "e@x", "roleid", id(role))).body["account"].(map[string]any)
 	require.Equal(t, "kubeadmin", account["name"])
@@ -93,9 +96,9 @@ func TestBootstrap(t *testing.T) {
 	require.Equal(t, keys["apikey"], h.ok(admin("getUser", "userapikey", keys["apikey"].(string))).body["user"].(map[string]any)["apikey"])
 
 	h.ok(h.call("kubeadmin", "listZones"))
-	h.fails(h.call("kubeadmin", "listApis"), 432, csGeneric, "The API [listApis]")
-	h.fails(h.call("kubeadmin", "createLoadBalancerRule"), 432, csGeneric, "The API [createLoadBalancerRule]")
-	h.fails(admin("deleteRole", "id", id(role)), 531, csPermission, "role in use")
+	h.fails(h.call("kubeadmin", "listApis"), 432, wire.CSGeneric, "The API [listApis]")
+	h.fails(h.call("kubeadmin", "createLoadBalancerRule"), 432, wire.CSGeneric, "The API [createLoadBalancerRule]")
+	h.fails(admin("deleteRole", "id", id(role)), 531, wire.CSPermission, "role in use")
 
 	// Keys die with the next registration and with the user's state.
 	old := h.signed("kubeadmin", "listZones")
@@ -112,9 +115,9 @@ func TestUserMayNotTouchOthers(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	admin := h.first(h.call("admin", "listUsers", "username", "admin"), "user")
-	h.fails(h.call("k8s-owner", "registerUserKeys", "id", id(admin)), 531, csPermission, noAccessText)
-	h.fails(h.call("k8s-owner", "createAccount", "username", "x"), 432, csGeneric, "The API [createAccount]")
-	h.fails(h.call("k8s-owner", "listManagementServersMetrics"), 432, csGeneric, "The API [listManagementServersMetrics]")
+	h.fails(h.call("k8s-owner", "registerUserKeys", "id", id(admin)), 531, wire.CSPermission, wire.NoAccessText)
+	h.fails(h.call("k8s-owner", "createAccount", "username", "x"), 432, wire.CSGeneric, "The API [createAccount]")
+	h.fails(h.call("k8s-owner", "listManagementServersMetrics"), 432, wire.CSGeneric, "The API [listManagementServersMetrics]")
 	h.ok(h.call("admin", "listManagementServersMetrics"))
 	require.Len(t, h.call("k8s-owner", "listUsers", "listall", "true").items("user"), 1)
 }
@@ -123,7 +126,7 @@ func TestUserMayNotTouchOthers(t *testing.T) {
 func TestProjectOfKubernetesService(t *testing.T) {
 	t.Parallel()
 	w := ExampleWorld()
-	w.Accounts = append(w.Accounts, Account{Name: "kubeadmin-p", Role: cksProjectRole, Users: []User{{Name: "cks"}}})
+	w.Accounts = append(w.Accounts, Account{Name: "kubeadmin-p", Role: store.CKSProjectRole, Users: []User{{Name: "cks"}}})
 	w.Projects = []Project{{Name: "p1", Owner: "k8s", Members: []string{"kubeadmin-p"}}}
 	h := start(t, Options{World: w})
 	p := h.first(h.call("k8s-owner", "listProjects"), "project")
@@ -137,9 +140,9 @@ func TestIntegrationPort(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	require.Len(t, h.ok(h.root("listVirtualMachines", "listall", "true")).items("virtualmachine"), 3)
-	h.fails(h.root("noSuchCommand"), 432, csGeneric, "Unknown API command")
+	h.fails(h.root("noSuchCommand"), 432, wire.CSGeneric, "Unknown API command")
 	nothing := h.root("")
-	h.fails(nothing, 432, csGeneric, "Invalid request, no command sent")
+	h.fails(nothing, 432, wire.CSGeneric, "Invalid request, no command sent")
 	require.Equal(t, "errorresponse", nothing.key)
 }
 
@@ -151,7 +154,7 @@ func TestThrottle(t *testing.T) {
 	h.ok(h.call("k8s-owner", "listZones"))
 	h.ok(h.call("k8s-owner", "listZones"))
 	a := h.call("k8s-owner", "listZones")
-	h.fails(a, 429, csGeneric, "The given user has reached his/her account api limit, please retry after [1000] ms.")
+	h.fails(a, 429, wire.CSGeneric, "The given user has reached his/her account api limit, please retry after [1000] ms.")
 	require.Equal(t, "listzonesresponse", a.key)
 	for range 5 {
 		h.ok(h.call("admin", "listZones"))

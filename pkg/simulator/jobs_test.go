@@ -12,6 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const owner = "k8s-owner"
@@ -27,7 +30,7 @@ func TestJobLife(t *testing.T) {
 	h := start(t, Options{Latency: LatencyProfile{Job: 5 * time.Second}})
 	a := h.ok(h.call(owner, "associateIpAddress", "networkid", h.network()))
 	j := h.ok(h.call(owner, "queryAsyncJobResult", "jobid", a.str("jobid"))).body
-	require.EqualValues(t, jobPending, j["jobstatus"])
+	require.EqualValues(t, store.JobPending, j["jobstatus"])
 	require.NotContains(t, j, "jobresult")
 	require.Equal(t, "localhost", j["managementservername"])
 	require.Equal(t, a.str("id"), j["jobinstanceid"])
@@ -35,19 +38,19 @@ func TestJobLife(t *testing.T) {
 	// The row is there before the answer; the default list does not show it.
 	require.Empty(t, h.call(owner, "listPublicIpAddresses", "id", a.str("id")).items("publicipaddress"))
 	ip := h.first(h.call(owner, "listPublicIpAddresses", "id", a.str("id"), "allocatedonly", "false"), "publicipaddress")
-	require.Equal(t, ipAllocating, ip["state"])
+	require.Equal(t, store.IPAllocating, ip["state"])
 	h.fails(h.call(owner, "createLoadBalancerRule", "publicipid", a.str("id"), "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1"),
-		431, csInvalidValue, "invalid IP address ID")
+		431, wire.CSInvalidValue, "invalid IP address ID")
 
 	h.clock.Step(5 * time.Second)
 	j = h.ok(h.call(owner, "queryAsyncJobResult", "jobid", a.str("jobid"))).body
-	require.EqualValues(t, jobDone, j["jobstatus"])
+	require.EqualValues(t, store.JobDone, j["jobstatus"])
 	require.NotContains(t, j, "managementservername")
 	require.Equal(t, "org.apache.cloudstack.api.command.user.address.AssociateIPAddrCmd", j["cmd"])
 	require.Empty(t, h.call(owner, "listAsyncJobs").items("asyncjobs"))
 	h.clock.Step(25 * time.Hour) // job.expire.minutes
 	h.ok(h.call(owner, "associateIpAddress", "networkid", h.network()))
-	h.fails(h.call(owner, "queryAsyncJobResult", "jobid", a.str("jobid")), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(owner, "queryAsyncJobResult", "jobid", a.str("jobid")), 431, wire.CSGeneric, "entity does not exist")
 }
 
 func TestCustomJobID(t *testing.T) {
@@ -57,17 +60,17 @@ func TestCustomJobID(t *testing.T) {
 	a := h.ok(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", job))
 	require.Equal(t, job, a.str("jobid"))
 	require.Equal(t, a.str("id"), h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).str("jobinstanceid"))
-	stranded := func() int {
-		return len(h.ok(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", ipAllocating)).items("publicipaddress"))
+	allocating := func() int {
+		return len(h.ok(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", store.IPAllocating)).items("publicipaddress"))
 	}
-	require.Zero(t, stranded())
-	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", job), 530, csGeneric, internalErrorText)
-	require.Equal(t, 1, stranded())
-	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", "hello"), 431, csInvalidValue, "UUID: hello doesn't follow the UUID format")
-	require.Equal(t, 2, stranded())
-	ip := h.first(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", ipAllocating), "publicipaddress")
+	require.Zero(t, allocating())
+	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", job), 530, wire.CSGeneric, wire.InternalErrorText)
+	require.Equal(t, 1, allocating())
+	h.fails(h.call(owner, "associateIpAddress", "networkid", h.network(), "customjobid", "hello"), 431, wire.CSInvalidValue, "UUID: hello doesn't follow the UUID format")
+	require.Equal(t, 2, allocating())
+	ip := h.first(h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", store.IPAllocating), "publicipaddress")
 	h.done(owner, h.call(owner, "disassociateIpAddress", "id", id(ip)))
-	require.Equal(t, 1, stranded())
+	require.Equal(t, 1, allocating())
 }
 
 // TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.
@@ -75,7 +78,7 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Latency: LatencyProfile{LockRetry: 5 * time.Second}})
 	ip := h.legacyIP()
-	release, err := h.sim.locks.acquire(t.Context(), "ip/"+ip)
+	release, err := h.sim.locks.Acquire(t.Context(), "ip/"+ip)
 	require.NoError(t, err)
 	done := make(chan int, 1)
 	go func() {
@@ -121,29 +124,29 @@ func TestPowerOfVMs(t *testing.T) {
 		return h.first(h.call("admin", "listVirtualMachines", "id", vm), "virtualmachine")["state"]
 	}
 	stop := h.ok(h.call(owner, "stopVirtualMachine", "id", vm))
-	require.Equal(t, vmRunning, state(), "the job has only just begun")
+	require.Equal(t, store.VMRunning, state(), "the job has only just begun")
 	h.clock.Step(5 * time.Second)
-	require.Equal(t, vmStopping, state())
+	require.Equal(t, store.VMStopping, state())
 	h.done(owner, stop)
-	require.Equal(t, vmStopped, state())
+	require.Equal(t, store.VMStopped, state())
 	rule := h.first(h.call(owner, "listLoadBalancerRules"), "loadbalancerrule")
 	require.Len(t, h.call(owner, "listLoadBalancerRuleInstances", "id", id(rule)).items("loadbalancerruleinstance"), 2, "a stopped VM stays a member")
 	h.done(owner, h.call(owner, "startVirtualMachine", "id", vm))
 	h.broken(owner, h.call(owner, "startVirtualMachine", "id", vm), 431, "is already running")
 	renamed := h.ok(h.call(owner, "updateVirtualMachine", "id", vm, "name", "renamed")).body["virtualmachine"].(map[string]any)
 	require.Equal(t, "renamed", renamed["name"])
-	h.fails(h.call(owner, "updateVirtualMachine", "id", vm, "name", "under_score"), 431, csInvalidValue, "Invalid name")
+	h.fails(h.call(owner, "updateVirtualMachine", "id", vm, "name", "under_score"), 431, wire.CSInvalidValue, "Invalid name")
 
 	h.broken(owner, h.call(owner, "destroyVirtualMachine", "id", vm, "expunge", "true"), 530, "does not have permission for expunging")
 	h.done(owner, h.call(owner, "destroyVirtualMachine", "id", vm))
-	require.Equal(t, vmDestroyed, state())
+	require.Equal(t, store.VMDestroyed, state())
 	require.Empty(t, h.call(owner, "listVirtualMachines", "id", vm).items("virtualmachine"), "a user does not see destroyed VMs")
 	require.Len(t, h.call(owner, "listLoadBalancerRuleInstances", "id", id(rule)).items("loadbalancerruleinstance"), 1)
-	require.Equal(t, ruleActive, h.first(h.call(owner, "listLoadBalancerRules", "id", id(rule)), "loadbalancerrule")["state"])
+	require.Equal(t, store.RuleActive, h.first(h.call(owner, "listLoadBalancerRules", "id", id(rule)), "loadbalancerrule")["state"])
 	h.broken(owner, h.call(owner, "assignToLoadBalancerRule", "id", id(rule), "virtualmachineids", vm), 530, "Failed to assign load balancer rule")
-	h.fails(h.call(owner, "recoverVirtualMachine", "id", vm), 531, csPermission, "Recovering a vm can only be done by an Admin")
+	h.fails(h.call(owner, "recoverVirtualMachine", "id", vm), 531, wire.CSPermission, "Recovering a vm can only be done by an Admin")
 	h.ok(h.call("admin", "recoverVirtualMachine", "id", vm))
-	require.Equal(t, vmStopped, state())
+	require.Equal(t, store.VMStopped, state())
 	h.done("admin", h.call("admin", "destroyVirtualMachine", "id", vm, "expunge", "true"))
 	require.Empty(t, h.ok(h.call("admin", "listVirtualMachines", "id", vm)).items("virtualmachine"), "the id of an expunged VM still resolves")
 }
@@ -157,23 +160,23 @@ func TestPowerJobsQueue(t *testing.T) {
 	h.clock.Step(5 * time.Second)
 	startJob := h.call(owner, "startVirtualMachine", "id", vm)
 	h.clock.Step(5 * time.Second)
-	require.EqualValues(t, jobDone, h.call(owner, "queryAsyncJobResult", "jobid", stop.str("jobid")).body["jobstatus"])
-	require.EqualValues(t, jobPending, h.call(owner, "queryAsyncJobResult", "jobid", startJob.str("jobid")).body["jobstatus"])
+	require.EqualValues(t, store.JobDone, h.call(owner, "queryAsyncJobResult", "jobid", stop.str("jobid")).body["jobstatus"])
+	require.EqualValues(t, store.JobPending, h.call(owner, "queryAsyncJobResult", "jobid", startJob.str("jobid")).body["jobstatus"])
 	h.clock.Step(10 * time.Second)
-	require.EqualValues(t, jobDone, h.call(owner, "queryAsyncJobResult", "jobid", startJob.str("jobid")).body["jobstatus"])
+	require.EqualValues(t, store.JobDone, h.call(owner, "queryAsyncJobResult", "jobid", startJob.str("jobid")).body["jobstatus"])
 }
 
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	p, err := Profile("simulator")
+	p, err := wire.NamedProfile("simulator")
 	require.NoError(t, err)
 	p.Add(time.Second)
-	require.Equal(t, 1024*time.Millisecond, p.call("listVirtualMachines"))
-	require.Equal(t, 194*time.Millisecond, p.job("assignToLoadBalancerRule"))
+	require.Equal(t, 1024*time.Millisecond, p.CallTime("listVirtualMachines"))
+	require.Equal(t, 194*time.Millisecond, p.JobTime("assignToLoadBalancerRule"))
 	clk := clocktesting.NewFakeClock(time.Now())
 	sim, err := New(Options{Clock: clk, Latency: p})
 	require.NoError(t, err)
 	require.NotNil(t, sim.Handler())
-	_, err = Profile("warp")
+	_, err = wire.NamedProfile("warp")
 	require.ErrorContains(t, err, "use instant, simulator or production")
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // TestForwardsHoldTheirVM: port forwarding rules keep NICs, addresses and owners of the VMs that they lead to in place.
@@ -28,7 +31,7 @@ func TestForwardsHoldTheirVM(t *testing.T) {
 	h.done(u, h.call(u, "removeIpFromNic", "id", id(second)))
 
 	h.done(u, h.call(u, "stopVirtualMachine", "id", vm))
-	h.fails(h.call("admin", "assignVirtualMachine", "virtualmachineid", vm, "account", "b", "domainid", h.ids().dom), 431, csInvalidValue, "Remove any Port forwarding rules for VM [")
+	h.fails(h.call("admin", "assignVirtualMachine", "virtualmachineid", vm, "account", "b", "domainid", h.ids().dom), 431, wire.CSInvalidValue, "Remove any Port forwarding rules for VM [")
 	h.done(u, h.call(u, "updateVmNicIp", "nicid", id(nic), "ipaddress", "10.1.1.77"))
 	require.Equal(t, "10.1.1.77", h.first(h.call(u, "listPortForwardingRules", "id", first), "portforwardingrule")["vmguestip"])
 }
@@ -49,9 +52,9 @@ func TestClusterMeetsItsNetwork(t *testing.T) {
 	}
 	blocking := forward("2223")
 	h.done(u, blocking)
-	h.fails(h.create(u, "networkid", net), 530, csGeneric, "has conflicting portforwarding rules to provision Kubernetes cluster for node VM SSH access")
+	h.fails(h.create(u, "networkid", net), 530, wire.CSGeneric, "has conflicting portforwarding rules to provision Kubernetes cluster for node VM SSH access")
 	h.done(u, h.call(u, "deletePortForwardingRule", "id", blocking.str("id")))
-	h.fails(h.create(u, "keypair", "theirs"), 530, csGeneric, "was not found for the account owner")
+	h.fails(h.create(u, "keypair", "theirs"), 530, wire.CSGeneric, "was not found for the account owner")
 
 	a := h.create(u, "networkid", net, "keypair", "mine")
 	c := clusterIn(h.done(u, a))
@@ -61,7 +64,7 @@ func TestClusterMeetsItsNetwork(t *testing.T) {
 	require.Equal(t, 200, forward("2222").status, "UDP and TCP are apart")
 	require.Empty(t, h.call("other", "listPortForwardingRules", "listall", "true").items("portforwardingrule"))
 	volume := h.first(h.call(u, "listVolumes", "virtualmachineid", id(c["virtualmachines"].([]any)[0].(map[string]any))), "volume")
-	require.EqualValues(t, 8*gib, volume["size"])
+	require.EqualValues(t, 8*settings.Gib, volume["size"])
 	h.done(u, h.call(u, "deleteKubernetesCluster", "id", a.str("id")))
 	require.Len(t, h.call(u, "listPortForwardingRules", "ipaddressid", id(nat)).items("portforwardingrule"), 1, "the other's own")
 	require.Empty(t, h.call(u, "listFirewallRules", "ipaddressid", id(nat)).items("firewallrule"))
@@ -81,7 +84,7 @@ func TestVolumesCount(t *testing.T) {
 	counted := h.first(h.root("listAccounts", "id", acc), "account")
 	require.EqualValues(t, 2, counted["volumetotal"])
 	require.EqualValues(t, 120, counted["primarystoragetotal"])
-	h.fails(deploy("second"), 535, csGeneric, "Maximum amount of resources of Type = 'primary_storage', tag = 'null' for Account Name = mine in Domain Id = 2 is exceeded")
+	h.fails(deploy("second"), 535, wire.CSGeneric, "Maximum amount of resources of Type = 'primary_storage', tag = 'null' for Account Name = mine in Domain Id = 2 is exceeded")
 	h.ok(h.root("updateResourceLimit", "resourcetype", "10", "max", "-1", "account", "mine", "domainid", d))
 	h.done("admin", deploy("second"))
 }
@@ -92,8 +95,8 @@ func TestCustomIDs(t *testing.T) {
 	h := networkHarness(t)
 	const custom = "11111111-2222-4333-8444-555555555555"
 	vm := h.vmID("n1")
-	h.fails(h.call("admin", "updateVirtualMachine", "id", vm, "customid", "x"), 431, csInvalidValue, "UUID: x doesn't follow the UUID format")
-	h.fails(h.call("admin", "updateVirtualMachine", "id", vm, "customid", h.vmID("n2")), 431, csInvalidValue, "already exists so can't create/update with custom id")
+	h.fails(h.call("admin", "updateVirtualMachine", "id", vm, "customid", "x"), 431, wire.CSInvalidValue, "UUID: x doesn't follow the UUID format")
+	h.fails(h.call("admin", "updateVirtualMachine", "id", vm, "customid", h.vmID("n2")), 431, wire.CSInvalidValue, "already exists so can't create/update with custom id")
 	require.Equal(t, custom, h.obj(h.call("admin", "updateVirtualMachine", "id", vm, "customid", custom), "virtualmachine")["id"])
 	net := h.netID("net")
 	h.broken("admin", h.call("admin", "updateNetwork", "id", net, "customid", "x"), 431, "UUID: x doesn't follow the UUID format")

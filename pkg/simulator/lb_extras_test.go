@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const lbWorld = `
@@ -52,15 +55,15 @@ func lbHarness(t *testing.T) *harness {
 
 // vmID and netID find objects of the world by name.
 func (h *harness) netID(name string) string {
-	n, ok := h.sim.st.networks.find(func(n *network) bool { return n.name == name })
+	n, ok := h.sim.st.Networks.Find(func(n *store.Network) bool { return n.Name == name })
 	require.True(h.t, ok, name)
-	return n.uuid
+	return n.UUID
 }
 
 func (h *harness) ipID(addr string) string {
-	ip, ok := h.sim.st.ips.find(func(ip *publicIP) bool { return ip.addr.String() == addr })
+	ip, ok := h.sim.st.IPs.Find(func(ip *store.PublicIP) bool { return ip.Addr.String() == addr })
 	require.True(h.t, ok, addr)
-	return ip.uuid
+	return ip.UUID
 }
 
 // rule makes a rule on 203.0.113.8 and returns its id; pairs are added to the call.
@@ -102,17 +105,17 @@ func TestStickiness(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"id": first, "name": "s1", "description": "d", "methodname": "sourcebased", "params": map[string]any{"expire": "30m"},
 	}, p)
-	require.Equal(t, ruleActive, h.ruleState(rule))
+	require.Equal(t, store.RuleActive, h.ruleState(rule))
 
 	// A second one takes the first one's place when its job ends, a third cannot come before that.
 	b := h.ok(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "s2", "methodname", "LbCookie", "param[0].name", "nocache"))
 	require.Len(t, policies("lbruleid", rule), 2)
-	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "s3", "methodname", "LbCookie"), 431, csInvalidValue, "Already two policies attached")
+	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "s3", "methodname", "LbCookie"), 431, wire.CSInvalidValue, "Already two policies attached")
 	h.done(u, b)
 	left := policies("id", b.str("id"))
 	require.Len(t, left, 1)
 	require.Equal(t, map[string]any{"nocache": "null"}, left[0].(map[string]any)["params"])
-	h.fails(h.call(u, "deleteLBStickinessPolicy", "id", first), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(u, "deleteLBStickinessPolicy", "id", first), 431, wire.CSGeneric, "entity does not exist")
 
 	for name, tc := range map[string]struct {
 		pairs []string
@@ -126,13 +129,13 @@ func TestStickiness(t *testing.T) {
 		"length":    {[]string{"methodname", "AppCookie", "param[0].name", "length", "param[0].value", "x"}, "Cause: length is not a number: x"},
 		"hold time": {[]string{"methodname", "AppCookie", "param[0].name", "holdtime", "param[0].value", "3y"}, "Cause: holdtime is not in timeformat: 3y"},
 	} {
-		h.fails(h.call(u, "createLBStickinessPolicy", append([]string{"lbruleid", rule, "name", name}, tc.pairs...)...), 431, csInvalidValue, tc.text)
+		h.fails(h.call(u, "createLBStickinessPolicy", append([]string{"lbruleid", rule, "name", name}, tc.pairs...)...), 431, wire.CSInvalidValue, tc.text)
 	}
-	h.fails(h.call("d/b", "createLBStickinessPolicy", "lbruleid", rule, "name", "n", "methodname", "LbCookie"), 531, csPermission, noAccessText)
-	h.fails(h.call("d/b", "listLBStickinessPolicies", "lbruleid", rule), 531, csPermission, noAccessText)
-	h.broken("d/b", h.call("d/b", "deleteLBStickinessPolicy", "id", b.str("id")), 530, noAccessText)
-	h.fails(h.call(u, "listLBStickinessPolicies"), 431, csInvalidValue, "load balancer rule ID and stickiness policy ID can't be null")
-	h.fails(h.call(u, "listLBStickinessPolicies", "lbruleid", h.rule("81"), "id", b.str("id")), 431, csInvalidValue, "stickiness policy ID doesn't belong to lbId")
+	h.fails(h.call("d/b", "createLBStickinessPolicy", "lbruleid", rule, "name", "n", "methodname", "LbCookie"), 531, wire.CSPermission, wire.NoAccessText)
+	h.fails(h.call("d/b", "listLBStickinessPolicies", "lbruleid", rule), 531, wire.CSPermission, wire.NoAccessText)
+	h.broken("d/b", h.call("d/b", "deleteLBStickinessPolicy", "id", b.str("id")), 530, wire.NoAccessText)
+	h.fails(h.call(u, "listLBStickinessPolicies"), 431, wire.CSInvalidValue, "load balancer rule ID and stickiness policy ID can't be null")
+	h.fails(h.call(u, "listLBStickinessPolicies", "lbruleid", h.rule("81"), "id", b.str("id")), 431, wire.CSInvalidValue, "stickiness policy ID doesn't belong to lbId")
 
 	// Only root admins hide a policy or give it another id.
 	h.done(u, h.call(u, "updateLBStickinessPolicy", "id", b.str("id"), "fordisplay", "false"))
@@ -148,7 +151,7 @@ func TestStickiness(t *testing.T) {
 	c := h.ok(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "s4", "methodname", "SourceBased"))
 	h.done(u, c)
 	h.done(u, h.call(u, "deleteLoadBalancerRule", "id", rule))
-	h.fails(h.call(u, "listLBStickinessPolicies", "id", c.str("id")), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(u, "listLBStickinessPolicies", "id", c.str("id")), 431, wire.CSGeneric, "entity does not exist")
 }
 
 func TestStickinessRefusedByRouter(t *testing.T) {
@@ -166,17 +169,17 @@ func TestHealthChecksAreUnsupported(t *testing.T) {
 	h := lbHarness(t)
 	const u = "d/a"
 	rule := h.rule("80")
-	h.fails(h.call(u, "createLBHealthCheckPolicy", "lbruleid", rule), 430, csGeneric,
+	h.fails(h.call(u, "createLBHealthCheckPolicy", "lbruleid", rule), 430, wire.CSGeneric,
 		"Failed to create HealthCheck policy: Validation Failed (HealthCheck Policy is not supported by LB Provider for the LB rule:LoadBalancer {")
-	h.fails(h.call(u, "createLBHealthCheckPolicy", "lbruleid", rule, "responsetimeout", "9", "intervaltime", "5"), 430, csGeneric,
+	h.fails(h.call(u, "createLBHealthCheckPolicy", "lbruleid", rule, "responsetimeout", "9", "intervaltime", "5"), 430, wire.CSGeneric,
 		"Monitor interval must be greater than response timeout")
-	h.fails(h.call("d/b", "createLBHealthCheckPolicy", "lbruleid", rule), 531, csPermission, noAccessText)
+	h.fails(h.call("d/b", "createLBHealthCheckPolicy", "lbruleid", rule), 531, wire.CSPermission, wire.NoAccessText)
 	v := h.first(h.call(u, "listLBHealthCheckPolicies", "lbruleid", rule), "healthcheckpolicies")
 	require.Equal(t, rule, v["lbruleid"])
 	require.Empty(t, v["healthcheckpolicy"])
-	h.fails(h.call(u, "listLBHealthCheckPolicies"), 431, csInvalidValue, "Either load balancer rule ID or health check policy ID should be specified")
+	h.fails(h.call(u, "listLBHealthCheckPolicies"), 431, wire.CSInvalidValue, "Either load balancer rule ID or health check policy ID should be specified")
 	for _, cmd := range []string{"deleteLBHealthCheckPolicy", "updateLBHealthCheckPolicy"} {
-		h.fails(h.call(u, cmd, "id", rule), 431, csGeneric, "entity does not exist")
+		h.fails(h.call(u, cmd, "id", rule), 431, wire.CSGeneric, "entity does not exist")
 	}
 	h.broken(u, h.call(u, "deleteLBHealthCheckPolicy", "id", "7"), 431, "Invalid HealthCheck policy id value: 7")
 	require.Empty(t, h.ok(h.call(u, "listAutoScaleVmGroups")).body)
@@ -201,7 +204,7 @@ func TestInternalLoadBalancer(t *testing.T) {
 		return h.call(user, "createLoadBalancer", flat...)
 	}
 	lb := h.done(u, create(u))["loadbalancer"].(map[string]any)
-	require.Equal(t, []any{map[string]any{"sourceport": 80.0, "instanceport": 30080.0, "state": ruleAdd}}, lb["loadbalancerrule"])
+	require.Equal(t, []any{map[string]any{"sourceport": 80.0, "instanceport": 30080.0, "state": store.RuleAdd}}, lb["loadbalancerrule"])
 	require.Empty(t, lb["loadbalancerinstance"])
 	again := h.done(u, create(u))["loadbalancer"].(map[string]any)
 	require.NotEqual(t, lb["sourceipaddress"], again["sourceipaddress"], "the same ports take another address")
@@ -214,19 +217,19 @@ func TestInternalLoadBalancer(t *testing.T) {
 		cs    int
 		text  string
 	}{
-		"port taken":     {[]string{"sourceipaddress", lb["sourceipaddress"].(string)}, 537, csGeneric, "The range specified, 80-80, conflicts with rule "},
-		"outside":        {[]string{"sourceipaddress", "10.9.9.9"}, 431, csInvalidValue, "The requested IP is not in the network's CIDR subnet."},
-		"of a NIC":       {[]string{"sourceipaddress", "10.2.2.11"}, 533, csGeneric, "Unable to acquire IP address for network"},
-		"gateway":        {[]string{"sourceipaddress", "10.2.2.1"}, 533, csGeneric, "Unable to acquire IP address for network"},
-		"no address":     {[]string{"sourceipaddress", "10.2.x.9"}, 431, csGeneric, `For input string: "x"`},
-		"scheme":         {[]string{"scheme", "Public"}, 431, csInvalidValue, "Invalid value for scheme. Supported value is internal"},
-		"public tier":    {[]string{"networkid", h.netID("tier")}, 431, csInvalidValue, `Scheme Internal is not supported by the network offering NetworkOffering {"id":`},
-		"foreign":        {[]string{"networkid", h.netID("foreign")}, 531, csPermission, noAccessText},
-		"algorithm":      {[]string{"algorithm", "bogus"}, 431, csInvalidValue, "Invalid algorithm: bogus"},
-		"source port":    {[]string{"sourceport", "70000"}, 431, csInvalidValue, "Invalid value for source port: 70000"},
-		"instance port":  {[]string{"instanceport", "-1"}, 431, csInvalidValue, "Invalid value for instance port: -1"},
-		"network id":     {[]string{"networkid", "nope"}, 431, csGeneric, "Invalid parameter networkid value=nope"},
-		"source network": {[]string{"sourceipaddressnetworkid", ""}, 431, csInvalidValue, "Invalid value provided for API arg: sourceipaddressnetworkid"},
+		"port taken":     {[]string{"sourceipaddress", lb["sourceipaddress"].(string)}, 537, wire.CSGeneric, "The range specified, 80-80, conflicts with rule "},
+		"outside":        {[]string{"sourceipaddress", "10.9.9.9"}, 431, wire.CSInvalidValue, "The requested IP is not in the network's CIDR subnet."},
+		"of a NIC":       {[]string{"sourceipaddress", "10.2.2.11"}, 533, wire.CSGeneric, "Unable to acquire IP address for network"},
+		"gateway":        {[]string{"sourceipaddress", "10.2.2.1"}, 533, wire.CSGeneric, "Unable to acquire IP address for network"},
+		"no address":     {[]string{"sourceipaddress", "10.2.x.9"}, 431, wire.CSGeneric, `For input string: "x"`},
+		"scheme":         {[]string{"scheme", "Public"}, 431, wire.CSInvalidValue, "Invalid value for scheme. Supported value is internal"},
+		"public tier":    {[]string{"networkid", h.netID("tier")}, 431, wire.CSInvalidValue, `Scheme Internal is not supported by the network offering NetworkOffering {"id":`},
+		"foreign":        {[]string{"networkid", h.netID("foreign")}, 531, wire.CSPermission, wire.NoAccessText},
+		"algorithm":      {[]string{"algorithm", "bogus"}, 431, wire.CSInvalidValue, "Invalid algorithm: bogus"},
+		"source port":    {[]string{"sourceport", "70000"}, 431, wire.CSInvalidValue, "Invalid value for source port: 70000"},
+		"instance port":  {[]string{"instanceport", "-1"}, 431, wire.CSInvalidValue, "Invalid value for instance port: -1"},
+		"network id":     {[]string{"networkid", "nope"}, 431, wire.CSGeneric, "Invalid parameter networkid value=nope"},
+		"source network": {[]string{"sourceipaddressnetworkid", ""}, 431, wire.CSInvalidValue, "Invalid value provided for API arg: sourceipaddressnetworkid"},
 	} {
 		t.Log(name)
 		h.fails(create(u, tc.pairs...), tc.code, tc.cs, tc.text)
@@ -236,7 +239,7 @@ func TestInternalLoadBalancer(t *testing.T) {
 	h.done(u, h.call(u, "assignToLoadBalancerRule", "id", id(lb), "virtualmachineids", h.vmID("inner-1")))
 	require.Len(t, h.call(u, "listLoadBalancerRuleInstances", "id", id(lb)).items("loadbalancerruleinstance"), 1)
 	got := h.first(h.call(u, "listLoadBalancers", "id", id(lb)), "loadbalancer")
-	require.Equal(t, ruleActive, got["loadbalancerrule"].([]any)[0].(map[string]any)["state"])
+	require.Equal(t, store.RuleActive, got["loadbalancerrule"].([]any)[0].(map[string]any)["state"])
 	member := got["loadbalancerinstance"].([]any)[0].(map[string]any)
 	require.Equal(t, "10.2.2.11", member["ipaddress"])
 	require.True(t, strings.HasPrefix(member["name"].(string), "i-"), "the hypervisor's name")
@@ -268,22 +271,22 @@ func TestInternalLoadBalancer(t *testing.T) {
 	}
 	require.Empty(t, h.call("root", "listLoadBalancers").items("loadbalancer"))
 	require.Len(t, h.call("root", "listLoadBalancers", "listall", "true").items("loadbalancer"), 3)
-	h.fails(h.call(u, "listLoadBalancers", "scheme", "public"), 431, csInvalidValue, "Invalid value for scheme")
+	h.fails(h.call(u, "listLoadBalancers", "scheme", "public"), 431, wire.CSInvalidValue, "Invalid value for scheme")
 
 	h.done("root", h.call("root", "updateLoadBalancer", "id", id(second), "fordisplay", "false"))
 	require.Len(t, h.call(u, "listLoadBalancers").items("loadbalancer"), 2)
-	h.broken("d/b", h.call("d/b", "deleteLoadBalancer", "id", id(lb)), 530, noAccessText)
+	h.broken("d/b", h.call("d/b", "deleteLoadBalancer", "id", id(lb)), 530, wire.NoAccessText)
 	h.done(u, h.call(u, "deleteLoadBalancer", "id", id(lb)))
-	h.fails(h.call(u, "deleteLoadBalancer", "id", id(lb)), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(u, "deleteLoadBalancer", "id", id(lb)), 431, wire.CSGeneric, "entity does not exist")
 	h.done(u, h.call(u, "deleteLoadBalancerRule", "id", id(again)))
-	require.Len(t, h.sim.st.rulesOnTier(h.netID("inner")), 1)
+	require.Len(t, rulesOnTier(h.sim.st, h.netID("inner")), 1)
 }
 
 // rulesOnTier lists the internal load balancers of a network.
-func (st *state) rulesOnTier(network string) []*lbRule {
-	var out []*lbRule
-	for _, r := range st.lbRules.rows {
-		if r.internal && r.network.uuid == network {
+func rulesOnTier(st *store.State, network string) []*store.LBRule {
+	var out []*store.LBRule
+	for _, r := range st.LBRules.Rows {
+		if r.Internal && r.Network.UUID == network {
 			out = append(out, r)
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // members lists the addresses of a rule's members.
@@ -35,7 +38,7 @@ func TestMembers(t *testing.T) {
 	mapOf := func(vm, ip string) []string { return []string{"vmidipmap[0].vmid", vm, "vmidipmap[0].vmip", ip} }
 
 	h.done(u, assign("virtualmachineids", ""))
-	require.Equal(t, ruleAdd, h.ruleState(rule), "nobody was named")
+	require.Equal(t, store.RuleAdd, h.ruleState(rule), "nobody was named")
 	for name, tc := range map[string]struct {
 		pairs []string
 		code  int
@@ -57,12 +60,12 @@ func TestMembers(t *testing.T) {
 		require.Empty(t, h.members(rule), name)
 	}
 	h.broken("d/b", h.call("d/b", "assignToLoadBalancerRule", "id", rule, "virtualmachineids", one), 530, failed)
-	h.fails(assign("virtualmachineids", "00000000-0000-4000-8000-000000000000"), 431, csGeneric, "Invalid parameter virtualmachineids")
+	h.fails(assign("virtualmachineids", "00000000-0000-4000-8000-000000000000"), 431, wire.CSGeneric, "Invalid parameter virtualmachineids")
 
 	// By id the NIC of the rule's network counts; named twice is named once.
 	h.done(u, assign("virtualmachineids", two+","+two))
 	require.Equal(t, map[string]any{"own-2": []any{"10.1.1.12"}}, h.members(rule))
-	require.Equal(t, ruleActive, h.ruleState(rule))
+	require.Equal(t, store.RuleActive, h.ruleState(rule))
 	h.broken(u, assign("virtualmachineids", two), 530, failed)
 	// In both ways a VM gets both addresses, and only the named ones are looked up first.
 	h.done(u, assign(append(mapOf(one, "10.1.1.111"), "virtualmachineids", one)...))
@@ -78,11 +81,11 @@ func TestMembers(t *testing.T) {
 	h.done(u, remove(append(mapOf(one, "10.1.1.111"), "virtualmachineids", one)...))
 	require.Equal(t, []any{"10.1.1.11"}, h.members(rule)["own-1"], "the map narrows what goes")
 	h.done(u, remove("virtualmachineids", one+","+two))
-	require.Equal(t, ruleAdd, h.ruleState(rule), "the last one is gone")
+	require.Equal(t, store.RuleAdd, h.ruleState(rule), "the last one is gone")
 
 	require.Empty(t, h.ok(h.call(u, "listLoadBalancerRuleInstances", "id", rule, "applied", "false")).body)
-	h.fails(h.call(u, "listLoadBalancerRuleInstances", "id", rule, "page", "1"), 431, csGeneric, `"pagesize" parameter is required`)
-	h.fails(h.call("d/b", "listLoadBalancerRuleInstances", "id", rule), 531, csPermission, noAccessText)
+	h.fails(h.call(u, "listLoadBalancerRuleInstances", "id", rule, "page", "1"), 431, wire.CSGeneric, `"pagesize" parameter is required`)
+	h.fails(h.call("d/b", "listLoadBalancerRuleInstances", "id", rule), 531, wire.CSPermission, wire.NoAccessText)
 }
 
 // TestRacingAssigns: jobs on one rule run side by side.
@@ -113,10 +116,10 @@ func TestRuleOfAnotherKind(t *testing.T) {
 	for _, cmd := range []string{"updateLoadBalancerRule", "deleteLoadBalancerRule", "assignToLoadBalancerRule", "removeFromLoadBalancerRule"} {
 		h.broken(u, h.call(u, cmd, "id", fw), 431, "Unable to find load balancer rule: ")
 	}
-	h.fails(h.call(u, "listLoadBalancerRuleInstances", "id", fw), 530, csRuntime, internalErrorText)
+	h.fails(h.call(u, "listLoadBalancerRuleInstances", "id", fw), 530, wire.CSRuntime, wire.InternalErrorText)
 	require.Empty(t, h.ok(h.call(u, "listLoadBalancerRules", "id", fw)).body)
 	require.Empty(t, h.ok(h.call(u, "listFirewallRules", "id", h.rule("80"))).body)
-	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", fw, "name", "n", "methodname", "LbCookie"), 431, csInvalidValue, "not present")
+	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", fw, "name", "n", "methodname", "LbCookie"), 431, wire.CSInvalidValue, "not present")
 	require.Empty(t, h.ok(h.call(u, "listLBStickinessPolicies", "lbruleid", fw)).body)
 }
 
@@ -127,21 +130,21 @@ func TestCreateRuleSource(t *testing.T) {
 	create := func(pairs ...string) answer {
 		return h.call(u, "createLoadBalancerRule", append([]string{"name", "n", "algorithm", "source", "privateport", "30080"}, pairs...)...)
 	}
-	domain := h.sim.st.domains.rows[1].uuid
+	domain := h.sim.st.Domains.Rows[1].UUID
 	for name, tc := range map[string]struct {
 		pairs []string
 		code  int
 		cs    int
 		text  string
 	}{
-		"no owner":    {[]string{"publicport", "80"}, 431, csInvalidValue, "Can't define IP owner. Either specify account/domainId or publicIpId"},
-		"no address":  {[]string{"publicport", "80", "account", "a", "domainid", domain}, 431, csGeneric, "Unable to create load balance rule; can't find/allocate source IP"},
-		"foreign":     {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.10")}, 531, csPermission, noAccessText},
-		"free":        {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.29")}, 431, csInvalidValue, "invalid IP address ID"},
-		"no tier":     {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9")}, 431, csGeneric, "is not associated with any network"},
-		"zone's":      {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "zoneid", h.sim.st.zones.rows[0].uuid}, 431, csGeneric, "Account has more than one isolated network in the zone"},
-		"not the VPC": {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("own")}, 431, csGeneric, "is not assigned to the network"},
-		"inner tier":  {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("inner")}, 431, csGeneric, "Scheme Public is not supported by the network offering"},
+		"no owner":    {[]string{"publicport", "80"}, 431, wire.CSInvalidValue, "Can't define IP owner. Either specify account/domainId or publicIpId"},
+		"no address":  {[]string{"publicport", "80", "account", "a", "domainid", domain}, 431, wire.CSGeneric, "Unable to create load balance rule; can't find/allocate source IP"},
+		"foreign":     {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.10")}, 531, wire.CSPermission, wire.NoAccessText},
+		"free":        {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.29")}, 431, wire.CSInvalidValue, "invalid IP address ID"},
+		"no tier":     {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9")}, 431, wire.CSGeneric, "is not associated with any network"},
+		"zone's":      {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "zoneid", h.sim.st.Zones.Rows[0].UUID}, 431, wire.CSGeneric, "Account has more than one isolated network in the zone"},
+		"not the VPC": {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("own")}, 431, wire.CSGeneric, "is not assigned to the network"},
+		"inner tier":  {[]string{"publicport", "80", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("inner")}, 431, wire.CSGeneric, "Scheme Public is not supported by the network offering"},
 	} {
 		t.Log(name)
 		h.fails(create(tc.pairs...), tc.code, tc.cs, tc.text)
@@ -166,14 +169,14 @@ func TestOpenFirewall(t *testing.T) {
 		return h.ok(h.call(u, "listFirewallRules", "ipaddressid", ip)).items("firewallrule")
 	}
 	a := h.ok(create("80"))
-	require.Equal(t, ruleAdd, firewall()[0]["state"])
+	require.Equal(t, store.RuleAdd, firewall()[0]["state"])
 	h.done(u, a)
-	require.Equal(t, ruleActive, firewall()[0]["state"])
+	require.Equal(t, store.RuleActive, firewall()[0]["state"])
 
 	h.done(u, h.call(u, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "90", "endport", "99"))
-	h.fails(create("95"), 537, csGeneric, "The range specified, 95-95, conflicts with rule FirewallRule {")
+	h.fails(create("95"), 537, wire.CSGeneric, "The range specified, 95-95, conflicts with rule FirewallRule {")
 	require.Empty(t, h.ok(h.call(u, "listLoadBalancerRules", "keyword", "95")).body)
-	h.fails(create("80"), 537, csGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
+	h.fails(create("80"), 537, wire.CSGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
 	require.Len(t, firewall(), 2)
 
 	remove := h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
@@ -188,30 +191,30 @@ func TestDeleteRule(t *testing.T) {
 	h := lbHarness(t)
 	const u = "d/a"
 	rule := h.rule("80", "protocol", "tcp")
-	h.broken("d/b", h.call("d/b", "deleteLoadBalancerRule", "id", rule), 530, noAccessText)
-	require.Equal(t, ruleAdd, h.ruleState(rule))
+	h.broken("d/b", h.call("d/b", "deleteLoadBalancerRule", "id", rule), 530, wire.NoAccessText)
+	require.Equal(t, store.RuleAdd, h.ruleState(rule))
 
 	remove := h.sim.Inject(Fault{Command: "deleteLoadBalancerRule", Kind: FaultJobFails})
 	a := h.ok(h.call(u, "deleteLoadBalancerRule", "id", rule))
-	require.Equal(t, ruleRevoke, h.ruleState(rule), "while the job is pending")
+	require.Equal(t, store.RuleRevoke, h.ruleState(rule), "while the job is pending")
 	h.broken(u, a, 530, "Unable to remove load balancer rule LoadBalancer {")
-	require.Equal(t, ruleAdd, h.ruleState(rule), "rolled back")
+	require.Equal(t, store.RuleAdd, h.ruleState(rule), "rolled back")
 	remove()
 
 	one, two := h.ok(h.call(u, "deleteLoadBalancerRule", "id", rule)), h.ok(h.call(u, "deleteLoadBalancerRule", "id", rule))
-	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "n", "methodname", "LbCookie"), 431, csInvalidValue, "is in deleting state")
+	h.fails(h.call(u, "createLBStickinessPolicy", "lbruleid", rule, "name", "n", "methodname", "LbCookie"), 431, wire.CSInvalidValue, "is in deleting state")
 	next := h.rule("80") // a rule on its way out does not hold its port
 	h.done(u, one)
 	h.done(u, two)
-	h.fails(h.call(u, "deleteLoadBalancerRule", "id", rule), 431, csGeneric, "entity does not exist")
-	require.Equal(t, ruleAdd, h.ruleState(next))
+	h.fails(h.call(u, "deleteLoadBalancerRule", "id", rule), 431, wire.CSGeneric, "entity does not exist")
+	require.Equal(t, store.RuleAdd, h.ruleState(next))
 
 	// The firewall keeps a rule in state Deleting when the router refuses; trying again helps.
 	fw := id(h.done(u, h.call(u, "createFirewallRule", "ipaddressid", h.ipID("203.0.113.8"), "protocol", "udp", "startport", "53"))["firewallrule"].(map[string]any))
 	remove = h.sim.Inject(Fault{Command: "deleteFirewallRule", Kind: FaultJobFails})
 	h.broken(u, h.call(u, "deleteFirewallRule", "id", fw), 530, "Failed to delete firewall rule")
 	remove()
-	require.Equal(t, ruleRevoke, h.first(h.call(u, "listFirewallRules", "id", fw), "firewallrule")["state"])
+	require.Equal(t, store.RuleRevoke, h.first(h.call(u, "listFirewallRules", "id", fw), "firewallrule")["state"])
 	h.done(u, h.call(u, "deleteFirewallRule", "id", fw))
 }
 
@@ -230,7 +233,7 @@ func TestAdminOnlyFields(t *testing.T) {
 	got := h.done("root", h.call("root", "updateFirewallRule", "id", fw, "fordisplay", "false", "customid", custom2))["firewallrule"].(map[string]any)
 	require.Equal(t, custom2, got["id"])
 	require.Empty(t, h.ok(h.call(u, "listFirewallRules", "id", custom2)).body)
-	h.broken("d/b", h.call("d/b", "updateFirewallRule", "id", custom2), 530, noAccessText)
+	h.broken("d/b", h.call("d/b", "updateFirewallRule", "id", custom2), 530, wire.NoAccessText)
 	h.broken("root", h.call("root", "updateFirewallRule", "id", custom), 431, "having purpose Firewall")
 }
 
@@ -242,11 +245,11 @@ func TestTagKinds(t *testing.T) {
 		return h.call(user, "createTags", append([]string{"resourcetype", typ, "resourceids", ids}, pairs...)...)
 	}
 	st := h.sim.st
-	account, ok := st.accountIn(st.domains.rows[1], "a")
+	account, ok := st.AccountIn(st.Domains.Rows[1], "a")
 	require.True(t, ok)
 	for typ, id := range map[string]string{
 		"UserVm": h.vmID("own-1"), "LoadBalancer": h.rule("80"), "PublicIpAddress": h.ipID("203.0.113.8"), "Network": h.netID("own"),
-		"Vpc": st.vpcs.rows[0].uuid, "Project": st.projects.rows[0].uuid, "account": account.uuid, "USER": account.users[0].uuid,
+		"Vpc": st.VPCs.Rows[0].UUID, "Project": st.Projects.Rows[0].UUID, "account": account.UUID, "USER": account.Users[0].UUID,
 	} {
 		h.done(u, create(u, typ, id, "tags[0].key", "k", "tags[0].value", typ, "tags[1].key", "k2", "tags[1].value", "v", "customer", "c"))
 		list := h.ok(h.call(u, "listTags", "resourcetype", typ, "resourceid", id, "key", "K", "projectid", "-1", "listall", "true")).items("tag")
@@ -268,7 +271,7 @@ func TestTagKinds(t *testing.T) {
 		"taken":        {create(u, "UserVm", h.vmID("own-1"), "tags[0].key", "n", "tags[0].value", "v", "tags[1].key", "K2", "tags[1].value", "v"), 530, "tag K2 already on UserVm with id"},
 		"no value":     {create(u, "UserVm", h.vmID("own-1"), "tags[0].key", "n"), 431, "No value is passed in for key n"},
 		"twice":        {create(u, "UserVm", h.vmID("own-2")+","+h.vmID("own-2"), "tags[0].key", "n", "tags[0].value", "v"), 530, "tag n already on UserVm with id"},
-		"foreign":      {create("d/b", "UserVm", h.vmID("own-1"), "tags[0].key", "z", "tags[0].value", "v"), 530, noAccessText},
+		"foreign":      {create("d/b", "UserVm", h.vmID("own-1"), "tags[0].key", "z", "tags[0].value", "v"), 530, wire.NoAccessText},
 	} {
 		t.Log(name)
 		user := u
@@ -284,7 +287,7 @@ func TestTagKinds(t *testing.T) {
 	del := func(user string, pairs ...string) answer {
 		return h.call(user, "deleteTags", append([]string{"resourcetype", "UserVm", "resourceids", h.vmID("own-1")}, pairs...)...)
 	}
-	h.broken("d/b", del("d/b"), 530, noAccessText)
+	h.broken("d/b", del("d/b"), 530, wire.NoAccessText)
 	h.broken(u, del(u, "tags[0].key", "k", "tags[0].value", "other"), 530, "Failed to delete tags")
 	h.broken(u, h.call(u, "deleteTags", "resourcetype", "UserVm", "resourceids", "nope"), 530, "Failed to delete tags")
 	h.done(u, del(u, "tags[0].key", "K", "tags[0].value", "USERVM"))
@@ -314,17 +317,17 @@ func TestFirewallConflicts(t *testing.T) {
 		cs    int
 		text  string
 	}{
-		"overlap":   {[]string{"protocol", "TCP", "startport", "90", "endport", "99"}, 537, csRuleConflict, "The range specified, 90-99, conflicts with rule FirewallRule {"},
-		"one CIDR":  {[]string{"protocol", "tcp", "startport", "85", "cidrlist", "10.0.0.0/8,1.1.1.0/24"}, 537, csRuleConflict, "The range specified, 85-85, conflicts"},
-		"icmp":      {[]string{"protocol", "icmp", "icmptype", "8", "icmpcode", "0"}, 431, csInvalidValue, "New rule conflicts with existing rule"},
-		"no ports":  {[]string{"protocol", "udp"}, 537, csRuleConflict, "There is already a firewall rule specified with protocol = udp and no ports"},
-		"end port":  {[]string{"protocol", "tcp", "startport", "1", "endport", "70000"}, 431, csInvalidValue, "Public port range is an invalid value: 70000"},
-		"port":      {[]string{"protocol", "tcp", "startport", "70000"}, 431, csInvalidValue, "publicPort is an invalid value: 70000"},
-		"order":     {[]string{"protocol", "tcp", "startport", "9", "endport", "8"}, 431, csInvalidValue, "Start port can't be bigger than end port"},
-		"protocol":  {[]string{"protocol", "sctp", "startport", "9"}, 431, csInvalidValue, "Protocol sctp is not supported in zone"},
-		"icmp port": {[]string{"protocol", "icmp", "startport", "9"}, 431, csInvalidValue, "Can't specify start/end port when protocol is ICMP"},
-		"icmp type": {[]string{"protocol", "tcp", "icmptype", "9"}, 431, csInvalidValue, "Can specify icmpCode and icmpType for ICMP protocol only"},
-		"cidr":      {[]string{"protocol", "tcp", "startport", "1", "cidrlist", "10.0.0.1"}, 431, csGeneric, "Source CIDRs formatting error 10.0.0.1"},
+		"overlap":   {[]string{"protocol", "TCP", "startport", "90", "endport", "99"}, 537, wire.CSRuleConflict, "The range specified, 90-99, conflicts with rule FirewallRule {"},
+		"one CIDR":  {[]string{"protocol", "tcp", "startport", "85", "cidrlist", "10.0.0.0/8,1.1.1.0/24"}, 537, wire.CSRuleConflict, "The range specified, 85-85, conflicts"},
+		"icmp":      {[]string{"protocol", "icmp", "icmptype", "8", "icmpcode", "0"}, 431, wire.CSInvalidValue, "New rule conflicts with existing rule"},
+		"no ports":  {[]string{"protocol", "udp"}, 537, wire.CSRuleConflict, "There is already a firewall rule specified with protocol = udp and no ports"},
+		"end port":  {[]string{"protocol", "tcp", "startport", "1", "endport", "70000"}, 431, wire.CSInvalidValue, "Public port range is an invalid value: 70000"},
+		"port":      {[]string{"protocol", "tcp", "startport", "70000"}, 431, wire.CSInvalidValue, "publicPort is an invalid value: 70000"},
+		"order":     {[]string{"protocol", "tcp", "startport", "9", "endport", "8"}, 431, wire.CSInvalidValue, "Start port can't be bigger than end port"},
+		"protocol":  {[]string{"protocol", "sctp", "startport", "9"}, 431, wire.CSInvalidValue, "Protocol sctp is not supported in zone"},
+		"icmp port": {[]string{"protocol", "icmp", "startport", "9"}, 431, wire.CSInvalidValue, "Can't specify start/end port when protocol is ICMP"},
+		"icmp type": {[]string{"protocol", "tcp", "icmptype", "9"}, 431, wire.CSInvalidValue, "Can specify icmpCode and icmpType for ICMP protocol only"},
+		"cidr":      {[]string{"protocol", "tcp", "startport", "1", "cidrlist", "10.0.0.1"}, 431, wire.CSGeneric, "Source CIDRs formatting error 10.0.0.1"},
 	} {
 		t.Log(name)
 		h.fails(create(tc.pairs...), tc.code, tc.cs, tc.text)

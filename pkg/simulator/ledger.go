@@ -9,6 +9,8 @@ import (
 	"maps"
 	"strings"
 	"sync"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // Call is a request that the simulator answered.
@@ -31,7 +33,7 @@ const ledgerLimit = 100_000
 type ledgerEntry struct {
 	seq, status, code      int
 	command, caller, jobID string
-	params                 []param
+	params                 []wire.Param
 }
 
 // Ledger records every call, so that tests can assert API call budgets.
@@ -67,12 +69,12 @@ func (l *Ledger) copy(pattern Fault, caller string) []Call {
 	out := []Call{}
 	for i := range l.calls {
 		e := &l.calls[i]
-		if !pattern.matchesCommand(e.command) || caller != "" && caller != e.caller {
+		if !pattern.MatchesCommand(e.command) || caller != "" && caller != e.caller {
 			continue
 		}
 		params := make(map[string]string, len(e.params))
 		for _, p := range e.params {
-			params[p.name] = p.value
+			params[p.Name] = p.Value
 		}
 		out = append(out, Call{Seq: e.seq, Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID})
 	}
@@ -120,22 +122,22 @@ func (l *Ledger) add(e ledgerEntry) {
 }
 
 // record records a call and its outcome.
-func (s *Simulator) record(ctx context.Context, req *request, o *outcome) {
-	e := ledgerEntry{command: req.command, caller: o.caller, status: 200, params: req.public()}
+func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome) {
+	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req)}
 	switch {
 	case o.cut:
 		e.status = 0
 	case o.err != nil:
-		e.status, e.code = o.err.status, o.err.status
+		e.status, e.code = o.err.Status, o.err.Status
 	}
-	if a, ok := o.body.(submitted); ok {
+	if a, ok := o.body.(wire.Submitted); ok {
 		e.jobID = a.JobID
 	}
 	s.ledger.add(e)
 	if s.log.Enabled(ctx, slog.LevelDebug) {
 		params := map[string]string{}
 		for _, p := range e.params {
-			params[p.name] = p.value
+			params[p.Name] = p.Value
 		}
 		s.log.Debug("call", "command", e.command, "caller", e.caller, "status", e.status, "params", params)
 	}
@@ -150,19 +152,19 @@ func (s *Simulator) jobOutcomes(calls []Call) {
 		if calls[i].JobID == "" {
 			continue
 		}
-		if j, ok := s.st.jobs.get(calls[i].JobID); ok {
-			calls[i].JobStatus, calls[i].JobCode = j.status, j.code
+		if j, ok := s.st.Jobs.Get(calls[i].JobID); ok {
+			calls[i].JobStatus, calls[i].JobCode = j.Status, j.Code
 		}
 	}
 }
 
 // public returns the parameters without secrets, by lower-case name.
-func (q *request) public() []param {
-	out := make([]param, 0, len(q.raw))
-	for _, p := range q.raw {
-		name := strings.ToLower(p.name)
-		if !secretParams[name] {
-			out = append(out, param{name, p.value})
+func public(q *wire.Request) []wire.Param {
+	out := make([]wire.Param, 0, len(q.Raw))
+	for _, p := range q.Raw {
+		name := strings.ToLower(p.Name)
+		if !wire.SecretParams[name] {
+			out = append(out, wire.Param{Name: name, Value: p.Value})
 		}
 	}
 	return out

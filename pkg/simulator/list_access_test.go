@@ -11,33 +11,36 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 // listCase is one way to ask for another's objects.
 type listCase struct {
-	api  *apiSpec
+	api  *catalogue.API
 	args []string
 }
 
 // ownerless are long lists of what belongs to nobody.
-var ownerless = setOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listConfigurations", "listOsTypes", "listRolePermissions", "listEventTypes", "listZones")
+var ownerless = store.SetOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listConfigurations", "listOsTypes", "listRolePermissions", "listEventTypes", "listZones")
 
 // listCases are all lists with the filters that widen them, and with every id of the given objects that they take.
-func (h *harness) listCases(objects map[refKind][]string) []listCase {
+func (h *harness) listCases(objects map[store.RefKind][]string) []listCase {
 	h.t.Helper()
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(h.t, err)
 	var out []listCase
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
 			continue
 		}
-		kind := func(p *apiParam) refKind {
-			if k, ok := a.cmd.refs[p.Name]; ok {
+		kind := func(p *catalogue.Param) store.RefKind {
+			if k, ok := commands.byName[a.Name].Refs[p.Name]; ok {
 				return k
 			}
-			return commonRefs[p.Name]
+			return store.CommonRefs[p.Name]
 		}
 		required := [][]string{{}}
 		for j := range a.Params {
@@ -68,13 +71,13 @@ func (h *harness) listCases(objects map[refKind][]string) []listCase {
 }
 
 // objectsOf are the ids of what an account owns by the kind of their parameters.
-func (h *harness) objectsOf(a *account) map[refKind][]string {
-	kinds := map[string][]refKind{
-		"networks": {refNetwork, refAnyNetwork}, "vpcs": {refVPC}, "aclLists": {refACLList}, "aclItems": {refACLItem}, "vms": {refVM}, "nics": {refNIC},
-		"volumes": {refVolume}, "affinity": {refAffinityGroup}, "groups": {refInstanceGroup}, "keypairs": {refKeyPair}, "ips": {refIP}, "lbRules": {refLBRule, refRule},
-		"fwRules": {refFWRule}, "egress": {refEgressRule}, "pfRules": {refPFRule}, "policies": {refSticky}, "certs": {refSSLCert}, "kubernetesClusters": {refKubernetesCluster},
+func (h *harness) objectsOf(a *store.Account) map[store.RefKind][]string {
+	kinds := map[string][]store.RefKind{
+		"networks": {store.RefNetwork, store.RefAnyNetwork}, "vpcs": {store.RefVPC}, "aclLists": {store.RefACLList}, "aclItems": {store.RefACLItem}, "vms": {store.RefVM}, "nics": {store.RefNIC},
+		"volumes": {store.RefVolume}, "affinity": {store.RefAffinityGroup}, "groups": {store.RefInstanceGroup}, "keypairs": {store.RefKeyPair}, "ips": {store.RefIP}, "lbRules": {store.RefLBRule, store.RefRule},
+		"fwRules": {store.RefFWRule}, "egress": {store.RefEgressRule}, "pfRules": {store.RefPFRule}, "policies": {store.RefSticky}, "certs": {store.RefSSLCert}, "kubernetesClusters": {store.RefKubernetesCluster},
 	}
-	out := map[refKind][]string{}
+	out := map[store.RefKind][]string{}
 	for table, ids := range h.ownedIDs(a) {
 		for _, k := range kinds[table] {
 			out[k] = ids
@@ -97,10 +100,10 @@ func TestListsKeepOwnersApart(t *testing.T) {
 	h.clock.Step(time.Hour)
 	h.everything("mine", "account", "mine", "domainid", d)
 	h.everything("team", "projectid", project)
-	owner, _ := h.sim.st.accounts.get(acc)
-	row, _ := h.sim.st.projects.get(project)
+	owner, _ := h.sim.st.Accounts.Get(acc)
+	row, _ := h.sim.st.Projects.Get(project)
 
-	for what, a := range map[string]*account{"account": owner, "project": row.account} {
+	for what, a := range map[string]*store.Account{"account": owner, "project": row.Account} {
 		objects := h.objectsOf(a)
 		var ids []string
 		for _, l := range objects {
@@ -161,24 +164,24 @@ func TestCommandsKeepOwnersApart(t *testing.T) {
 	h.tenant("one", "next")
 	h.tenant("two", "chief", "accounttype", "2")
 	h.everything("mine", "account", "mine", "domainid", d)
-	owner, _ := h.sim.st.accounts.get(acc)
+	owner, _ := h.sim.st.Accounts.Get(acc)
 	objects := h.objectsOf(owner)
-	objects[refAccount], objects[refUser], objects[refDomain] = []string{acc}, []string{owner.users[0].uuid}, []string{d}
+	objects[store.RefAccount], objects[store.RefUser], objects[store.RefDomain] = []string{acc}, []string{owner.Users[0].UUID}, []string{d}
 	before := h.view("one/mine")
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	require.NoError(t, err)
 	tried := 0
-	for i := range cat.APIs {
-		a := &cat.APIs[i]
-		if a.cmd == nil || strings.HasPrefix(a.Name, "list") || strings.HasPrefix(a.Name, "get") || a.Name == "queryAsyncJobResult" || a.Name == "logout" || a.Name == "login" {
+	for i := range commands.cat.APIs {
+		a := &commands.cat.APIs[i]
+		if commands.byName[a.Name] == nil || strings.HasPrefix(a.Name, "list") || strings.HasPrefix(a.Name, "get") || a.Name == "queryAsyncJobResult" || a.Name == "logout" || a.Name == "login" {
 			continue
 		}
 		var fixed, refs []string
 		for j := range a.Params {
 			p := &a.Params[j]
-			kind, ok := a.cmd.refs[p.Name]
+			kind, ok := commands.byName[a.Name].Refs[p.Name]
 			if !ok {
-				kind = commonRefs[p.Name]
+				kind = store.CommonRefs[p.Name]
 			}
 			switch ids := objects[kind]; {
 			case len(ids) > 0 && p.Required:

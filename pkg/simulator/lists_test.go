@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestPaging(t *testing.T) {
@@ -37,15 +39,15 @@ func TestPaging(t *testing.T) {
 		}
 	}
 	require.Empty(t, h.ok(list("name", "nope")).body, "an empty list has neither count nor array")
-	h.fails(list("page", "1"), 431, csGeneric, `"pagesize" parameter is required when "page" is specified`)
-	h.fails(list("pagesize", "5"), 431, csGeneric, `"page" parameter is required when "pagesize" is specified`)
-	h.fails(list("page", "1", "pagesize", "501"), 431, csInvalidValue, "Page size can't exceed max allowed page size value: 500")
-	h.fails(list("page", "1", "pagesize", "-1"), 431, csInvalidValue, "Can't specify page parameter when pagesize is -1 (Unlimited)")
+	h.fails(list("page", "1"), 431, wire.CSGeneric, `"pagesize" parameter is required when "page" is specified`)
+	h.fails(list("pagesize", "5"), 431, wire.CSGeneric, `"page" parameter is required when "pagesize" is specified`)
+	h.fails(list("page", "1", "pagesize", "501"), 431, wire.CSInvalidValue, "Page size can't exceed max allowed page size value: 500")
+	h.fails(list("page", "1", "pagesize", "-1"), 431, wire.CSInvalidValue, "Can't specify page parameter when pagesize is -1 (Unlimited)")
 	vms := list().items("virtualmachine")
 	require.Len(t, list("ids", id(vms[0])+","+id(vms[2])).items("virtualmachine"), 2)
-	h.fails(list("ids", id(vms[0])+",00000000-0000-4000-8000-000000000000"), 431, csGeneric, "Invalid parameter ids value=00000000-0000-4000-8000-000000000000")
-	h.fails(list("id", id(vms[0]), "ids", id(vms[0])), 431, csInvalidValue, "Specify either id or ids")
-	h.fails(list("details", "bogus"), 431, csInvalidValue, "non permitted value")
+	h.fails(list("ids", id(vms[0])+",00000000-0000-4000-8000-000000000000"), 431, wire.CSGeneric, "Invalid parameter ids value=00000000-0000-4000-8000-000000000000")
+	h.fails(list("id", id(vms[0]), "ids", id(vms[0])), 431, wire.CSInvalidValue, "Specify either id or ids")
+	h.fails(list("details", "bogus"), 431, wire.CSInvalidValue, "non permitted value")
 	require.NotContains(t, list("details", "nics").items("virtualmachine")[0], "serviceofferingname")
 	require.Equal(t, "Small Instance", list("details", "nics,servoff").items("virtualmachine")[0]["serviceofferingname"])
 	require.Len(t, list("id", strings.ToUpper(id(vms[0]))).items("virtualmachine"), 1, "ids match in any case")
@@ -112,10 +114,10 @@ func TestOwnerFilters(t *testing.T) {
 	require.Equal(t, "own-1 tier-1 b-1", seen("admin", "listall", "true"))
 	require.Equal(t, "proj-1", seen("admin", "id", pvm))
 	require.Equal(t, "own-1 tier-1", seen("admin", "account", "a", "domainid", dom))
-	h.fails(h.call("d/b", "listVirtualMachines", "projectid", p), 432, csGeneric, "is not available for this account/user in project ["+p+"]")
-	h.fails(h.call("d/a", "listVirtualMachines", "projectid", p, "account", "a"), 431, csInvalidValue, "Account and projectId can't be specified together")
+	h.fails(h.call("d/b", "listVirtualMachines", "projectid", p), 432, wire.CSGeneric, "is not available for this account/user in project ["+p+"]")
+	h.fails(h.call("d/a", "listVirtualMachines", "projectid", p, "account", "a"), 431, wire.CSInvalidValue, "Account and projectId can't be specified together")
 	h.fails(h.call("d/a", "associateIpAddress", "projectid", id(h.first(h.call("d/a", "listProjects", "name", "paused"), "project")), "networkid",
-		id(h.first(h.call("d/a", "listNetworks", "name", "own"), "network"))), 531, csPermission, "no longer active")
+		id(h.first(h.call("d/a", "listNetworks", "name", "own"), "network"))), 531, wire.CSPermission, "no longer active")
 	vm := h.first(h.call("d/a", "listVirtualMachines", "projectid", p), "virtualmachine")
 	require.NotContains(t, vm, "account")
 	require.Equal(t, "p", vm["project"])
@@ -139,15 +141,15 @@ func TestAddressOfVPC(t *testing.T) {
 		return h.call(u, "createLoadBalancerRule", append([]string{"publicipid", ip, "name", "n", "algorithm", "roundrobin", "publicport", port, "privateport", "1", "protocol", "tcp"}, extra...)...)
 	}
 	ip := id(address("203.0.113.8"))
-	h.fails(rule(ip, "80"), 431, csGeneric, "is not associated with any network")
-	h.fails(rule(ip, "80", "networkid", net("tier"), "openfirewall", "true"), 431, csGeneric, "Can't have openFirewall=true when IP address belongs to VPC")
-	h.fails(rule(ip, "80", "networkid", net("own")), 431, csGeneric, "is not assigned to the network")
+	h.fails(rule(ip, "80"), 431, wire.CSGeneric, "is not associated with any network")
+	h.fails(rule(ip, "80", "networkid", net("tier"), "openfirewall", "true"), 431, wire.CSGeneric, "Can't have openFirewall=true when IP address belongs to VPC")
+	h.fails(rule(ip, "80", "networkid", net("own")), 431, wire.CSGeneric, "is not assigned to the network")
 	h.broken(u, h.call(u, "associateIpAddress", "networkid", net("tier")), 431, "Can't assign ip to the network directly when network belongs to VPC")
 	lb := h.done(u, rule(ip, "80", "networkid", net("tier")))["loadbalancer"].(map[string]any)
 	require.Equal(t, net("tier"), address("203.0.113.8")["associatednetworkid"])
 	second := h.done(u, rule(ip, "81", "networkid", net("tier2")))["loadbalancer"].(map[string]any)
 	require.Equal(t, net("tier"), second["networkid"], "a networkid that differs is ignored")
-	h.fails(h.call(u, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"), 431, csInvalidValue, "There is no new provider for IP 203.0.113.8 of service Firewall!")
+	h.fails(h.call(u, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"), 431, wire.CSInvalidValue, "There is no new provider for IP 203.0.113.8 of service Firewall!")
 	require.Empty(t, h.ok(h.call(u, "listFirewallRules", "ipaddressid", ip)).body)
 	h.done(u, h.call(u, "deleteLoadBalancerRule", "id", id(second)))
 	h.done(u, h.call(u, "deleteLoadBalancerRule", "id", id(lb)))

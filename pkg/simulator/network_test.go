@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const networkWorld = `
@@ -43,15 +46,15 @@ func (h *harness) ids() testIDs {
 	h.t.Helper()
 	st := h.sim.st
 	off := func(name string) string {
-		o, ok := st.netOffs.find(func(o *networkOffering) bool { return o.spec.Name == name })
+		o, ok := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == name })
 		require.True(h.t, ok, name)
-		return o.uuid
+		return o.UUID
 	}
-	d, _ := st.domainByPath("d")
+	d, _ := st.DomainByPath("d")
 	return testIDs{
-		zone: st.zones.rows[0].uuid, dom: d.uuid, isolated: off("DefaultIsolatedNetworkOfferingWithSourceNatService"), shared: off("DefaultSharedNetworkOffering"),
+		zone: st.Zones.Rows[0].UUID, dom: d.UUID, isolated: off("DefaultIsolatedNetworkOfferingWithSourceNatService"), shared: off("DefaultSharedNetworkOffering"),
 		l2: off("DefaultL2NetworkOffering"), l2vlan: off("DefaultL2NetworkOfferingVlan"), tier: off("DefaultIsolatedNetworkOfferingForVpcNetworks"),
-		tierLB: off("DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"), vpc: st.vpcOffering(vpcOfferingName).uuid,
+		tierLB: off("DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"), vpc: st.VPCOffering(store.VPCOfferingName).UUID,
 	}
 }
 
@@ -87,7 +90,7 @@ func TestCreateNetwork(t *testing.T) {
 	acc := create("admin", "name", "given", "networkofferingid", is.isolated, "account", "b", "domainid", is.dom, "gateway", "10.9.0.1", "netmask", "255.255.0.0")
 	require.Equal(t, "b", acc["account"])
 	require.Equal(t, "10.9.0.0/16", acc["cidr"])
-	p := create("d/a", "name", "proj", "networkofferingid", is.isolated, "projectid", h.sim.st.projects.rows[0].uuid)
+	p := create("d/a", "name", "proj", "networkofferingid", is.isolated, "projectid", h.sim.st.Projects.Rows[0].UUID)
 	require.Equal(t, "p", p["project"])
 	nat := create("d/b", "name", "nat", "networkofferingid", is.isolated, "sourcenatipaddress", "203.0.113.33")
 	ip := h.first(h.call("d/b", "listPublicIpAddresses", "ipaddress", "203.0.113.33"), "publicipaddress")
@@ -130,7 +133,7 @@ func TestCreateNetworkRefused(t *testing.T) {
 		"domain admin":      {"d/da", []string{"networkofferingid", is.shared}, 431, "AclType must be specified for shared network created by domain admin"},
 		"unknown offering":  {"d/a", []string{"networkofferingid", is.zone}, 431, "entity does not exist"},
 		"limit":             {"d/few", []string{"networkofferingid", is.isolated}, 0, "is exceeded"},
-		"physical network":  {"admin", []string{"networkofferingid", is.isolated, "physicalnetworkid", h.sim.st.zones.rows[0].physicalNetID}, 431, "of guest IP type Shared only"},
+		"physical network":  {"admin", []string{"networkofferingid", is.isolated, "physicalnetworkid", h.sim.st.Zones.Rows[0].PhysicalNetID}, 431, "of guest IP type Shared only"},
 		"cidr size, routed": {"d/a", []string{"networkofferingid", is.isolated, "cidrsize", "24"}, 431, "only applicable on Isolated networks with Routed mode"},
 	} {
 		pairs := append([]string{"zoneid", is.zone, "name", "x"}, c.pairs...)
@@ -151,7 +154,7 @@ func TestNetworkLife(t *testing.T) {
 	is := h.ids()
 	const u = "d/a"
 	net := id(h.first(h.call(u, "listNetworks", "name", "net"), "network"))
-	h.fails(h.call("d/b", "deleteNetwork", "id", net), 531, csPermission, noAccessText)
+	h.fails(h.call("d/b", "deleteNetwork", "id", net), 531, wire.CSPermission, wire.NoAccessText)
 	h.broken(u, h.call(u, "deleteNetwork", "id", net), 530, "Failed to delete network")
 	h.broken(u, h.call(u, "deleteNetwork", "id", net, "forced", "true"), 431, "can only be called by root admins")
 	require.Equal(t, true, h.done(u, h.call(u, "restartNetwork", "id", net, "cleanup", "true"))["success"])
@@ -182,9 +185,9 @@ func TestImplement(t *testing.T) {
 	h := networkHarness(t)
 	is := h.ids()
 	n := h.ok(h.call("d/b", "createNetwork", "zoneid", is.zone, "name", "x", "networkofferingid", is.isolated)).body["network"].(map[string]any)
-	row, ok := h.sim.st.networks.get(id(n))
+	row, ok := h.sim.st.Networks.Get(id(n))
 	require.True(t, ok)
-	h.sim.st.implement(row, h.clock.Now())
+	h.sim.st.Implement(row, h.clock.Now())
 	got := h.first(h.call("admin", "listNetworks", "id", id(n), "listall", "true"), "network")
 	require.Equal(t, "Implemented", got["state"])
 	require.NotEmpty(t, got["vlan"])
@@ -194,6 +197,6 @@ func TestImplement(t *testing.T) {
 	r := h.first(h.call("admin", "listRouters", "networkid", id(n), "listall", "true"), "router")
 	require.Equal(t, ip["ipaddress"], r["publicip"])
 	require.Len(t, h.ok(h.call("admin", "listRouters", "id", id(r))).items("router"), 1)
-	h.fails(h.call("admin", "listRouters", "id", id(n)), 431, csGeneric, "entity does not exist")
+	h.fails(h.call("admin", "listRouters", "id", id(n)), 431, wire.CSGeneric, "entity does not exist")
 	require.Empty(t, h.ok(h.call("admin", "listRouters")).items("router"), "without listall an admin sees its own only")
 }

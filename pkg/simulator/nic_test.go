@@ -8,17 +8,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/compute"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // twoNets is the world's network and a second one of the same owner.
-func twoNets(t *testing.T) (b vmBed, second *network) {
+func twoNets(t *testing.T) (b vmBed, second *store.Network) {
 	t.Helper()
 	b = newVMBed(t, 0)
 	st := b.sim.st
-	n, _ := st.networks.get(b.network)
-	second = st.networks.add(&network{
-		name: "second", zone: n.zone, offering: n.offering, owner: n.owner, domain: n.domain, typ: typeIsolated, state: netAllocated,
-		cidr: n.cidr, gateway: n.gateway, vlan: 4000,
+	n, _ := st.Networks.Get(b.network)
+	second = st.Networks.Add(&store.Network{
+		Name: "second", Zone: n.Zone, Offering: n.Offering, Owner: n.Owner, Domain: n.Domain, Typ: store.TypeIsolated, State: store.NetAllocated,
+		CIDR: n.CIDR, Gateway: n.Gateway, VLAN: 4000,
 	})
 	return b, second
 }
@@ -28,18 +32,18 @@ func TestNICsOfVMs(t *testing.T) {
 	b, second := twoNets(t)
 	v := b.made(owner, "name", "multi", "networkids", b.network)
 	add := func(pairs ...string) answer {
-		return b.call(owner, "addNicToVirtualMachine", append([]string{"virtualmachineid", id(v), "networkid", second.uuid}, pairs...)...)
+		return b.call(owner, "addNicToVirtualMachine", append([]string{"virtualmachineid", id(v), "networkid", second.UUID}, pairs...)...)
 	}
 	b.broken(owner, add("ipaddress", "192.0.2.1"), 530, "Insufficient capacity when adding NIC to VM instance {")
 	b.broken(owner, add("ipaddress", "nonsense"), 431, "Invalid format for IP address parameter: nonsense")
-	b.fails(b.call(owner, "addNicToVirtualMachine", "virtualmachineid", id(v)), 431, csGeneric, "missing parameter networkid")
+	b.fails(b.call(owner, "addNicToVirtualMachine", "virtualmachineid", id(v)), 431, wire.CSGeneric, "missing parameter networkid")
 	two := b.done(owner, add("ipaddress", "10.1.1.50"))["virtualmachine"].(map[string]any)
 	nics := two["nic"].([]any)
 	require.Len(t, nics, 2)
 	first, other := nics[0].(map[string]any), nics[1].(map[string]any)
 	require.Equal(t, "1", other["deviceid"])
 	require.Equal(t, "10.1.1.50", other["ipaddress"])
-	require.Equal(t, netImplemented, second.state)
+	require.Equal(t, store.NetImplemented, second.State)
 	b.broken(owner, add(), 530, "A NIC already exists for VM:")
 	b.broken(owner, b.call(owner, "removeNicFromVirtualMachine", "virtualmachineid", id(v), "nicid", id(first)), 431, "nic is default.")
 	b.broken(owner, b.call(owner, "updateDefaultNicForVirtualMachine", "virtualmachineid", id(v), "nicid", id(first)), 530, "chosen nic is already the default")
@@ -48,7 +52,7 @@ func TestNICsOfVMs(t *testing.T) {
 	b.done(owner, b.call(owner, "removeNicFromVirtualMachine", "virtualmachineid", id(v), "nicid", id(first)))
 	require.Len(t, b.call(owner, "listNics", "virtualmachineid", id(v)).items("nic"), 1)
 	b.broken(owner, b.call(owner, "removeNicFromVirtualMachine", "virtualmachineid", id(v), "nicid", id(first)), 431, "Unable to find a nic with id")
-	b.fails(b.call(owner, "listNics"), 431, csGeneric, "missing parameter virtualmachineid")
+	b.fails(b.call(owner, "listNics"), 431, wire.CSGeneric, "missing parameter virtualmachineid")
 }
 
 func TestSecondaryAddresses(t *testing.T) {
@@ -59,8 +63,8 @@ func TestSecondaryAddresses(t *testing.T) {
 	require.NotContains(t, b.first(b.call(owner, "listNics", "virtualmachineid", id(v)), "nic"), "secondaryip")
 	got := b.done(owner, b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", "10.1.1.200"))["nicsecondaryip"].(map[string]any)
 	require.Equal(t, "10.1.1.200", got["ipaddress"])
-	b.fails(b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", "10.1.1.200"), 530, csGeneric, "Failed to assign secondary ip to nic")
-	b.fails(b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", "x"), 431, csInvalidValue, "Invalid ip address x")
+	b.fails(b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", "10.1.1.200"), 530, wire.CSGeneric, "Failed to assign secondary ip to nic")
+	b.fails(b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", "x"), 431, wire.CSInvalidValue, "Invalid ip address x")
 	require.Contains(t, b.first(b.call(owner, "listNics", "virtualmachineid", id(v)), "nic"), "secondaryip")
 
 	rule := id(b.first(b.call(owner, "listLoadBalancerRules"), "loadbalancerrule"))
@@ -72,11 +76,11 @@ func TestSecondaryAddresses(t *testing.T) {
 	b.broken(owner, b.call(owner, "removeIpFromNic", "id", id(got)), 431, "Removing guest ip from nic failed")
 	b.done(owner, b.call(owner, "removeFromLoadBalancerRule", "id", rule, "virtualmachineids", id(v)))
 	b.done(owner, b.call(owner, "removeIpFromNic", "id", id(got)))
-	b.fails(b.call(owner, "removeIpFromNic", "id", id(got)), 431, csGeneric, "Invalid parameter id value=")
-	for i := range maxSecondary {
+	b.fails(b.call(owner, "removeIpFromNic", "id", id(got)), 431, wire.CSGeneric, "Invalid parameter id value=")
+	for i := range compute.MaxSecondary {
 		b.done(owner, b.call(owner, "addIpToNic", "nicid", id(n), "ipaddress", fmt.Sprintf("10.1.1.%d", 210+i)))
 	}
-	b.fails(b.call(owner, "addIpToNic", "nicid", id(n)), 431, csInvalidValue, "Maximum Number of Ips per Nic has been crossed.")
+	b.fails(b.call(owner, "addIpToNic", "nicid", id(n)), 431, wire.CSInvalidValue, "Maximum Number of Ips per Nic has been crossed.")
 }
 
 func TestUpdateVMNicIP(t *testing.T) {

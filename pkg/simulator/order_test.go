@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const nowhere = "00000000-0000-4000-8000-000000000000"
@@ -27,12 +30,12 @@ func TestPagePair(t *testing.T) {
 		"listLBStickinessPolicies":      nil,
 		"listTags":                      {"resourcetype", "bogus"},
 	} {
-		h.fails(h.call("d/a", command, append(pairs, "page", "1")...), 431, csGeneric, noSize)
-		h.fails(h.call("d/a", command, append(pairs, "pagesize", "5")...), 431, csGeneric, noPage)
+		h.fails(h.call("d/a", command, append(pairs, "page", "1")...), 431, wire.CSGeneric, noSize)
+		h.fails(h.call("d/a", command, append(pairs, "pagesize", "5")...), 431, wire.CSGeneric, noPage)
 		require.NotContains(t, h.call("d/a", command, append(pairs, "pagesize", "-1")...).raw, noPage, command)
 	}
-	h.fails(h.call("d/a", "listVirtualMachines", "page", "1", "id", nowhere), 431, csGeneric, "Invalid parameter id value="+nowhere)
-	h.fails(h.call("d/a", "listLoadBalancerRuleInstances", "page", "1"), 431, csGeneric, "due to missing parameter id")
+	h.fails(h.call("d/a", "listVirtualMachines", "page", "1", "id", nowhere), 431, wire.CSGeneric, "Invalid parameter id value="+nowhere)
+	h.fails(h.call("d/a", "listLoadBalancerRuleInstances", "page", "1"), 431, wire.CSGeneric, "due to missing parameter id")
 	require.NotContains(t, h.call("d/a", "listCapabilities", "page", "1").raw, noSize, "no list")
 }
 
@@ -49,10 +52,10 @@ func TestJavaFields(t *testing.T) {
 		"trafficType":            {"createNetworkACL", "networkid", h.netID("tier"), "protocol", "tcp", "traffictype", long},
 		"loadBalancerName":       {"updateLoadBalancerRule", "id", rule, "name", long},
 	} {
-		h.fails(h.call("d/a", call[0], call[1:]...), 431, csGeneric, "Value greater than max allowed length 255 for param: "+field)
+		h.fails(h.call("d/a", call[0], call[1:]...), 431, wire.CSGeneric, "Value greater than max allowed length 255 for param: "+field)
 	}
 	tier := []string{"networkid", h.netID("tier"), "protocol", "tcp", "startport", "80", "aclid", nowhere}
-	h.fails(h.call("d/a", "createNetworkACL", append(tier, "startport", "x")...), 431, csGeneric, "due to invalid value x for parameter startport")
+	h.fails(h.call("d/a", "createNetworkACL", append(tier, "startport", "x")...), 431, wire.CSGeneric, "due to invalid value x for parameter startport")
 }
 
 // TestElements: a comma too many is no element.
@@ -76,7 +79,7 @@ func TestMissingParametersInOrder(t *testing.T) {
 		"addNicToVirtualMachine": "virtualmachineid", "removeNicFromVirtualMachine": "virtualmachineid", "updateDefaultNicForVirtualMachine": "virtualmachineid",
 		"createVPC": "zoneid",
 	} {
-		h.fails(h.call("d/a", command), 431, csGeneric, "due to missing parameter "+first)
+		h.fails(h.call("d/a", command), 431, wire.CSGeneric, "due to missing parameter "+first)
 	}
 }
 
@@ -87,28 +90,28 @@ func TestCapacityBeforeLimit(t *testing.T) {
 	const u, full = "d/a", "Insufficient address capacity"
 	net := h.netID("own")
 	taken := h.first(h.call(u, "listPublicIpAddresses"), "publicipaddress")["ipaddress"].(string)
-	owner, ok := h.sim.st.accounts.find(func(a *account) bool { return a.name == "a" })
+	owner, ok := h.sim.st.Accounts.Find(func(a *store.Account) bool { return a.Name == "a" })
 	require.True(t, ok)
 	h.sim.mu.Lock()
-	owner.limits = map[string]int64{"publicIPs": 0}
+	owner.Limits = map[string]int64{"publicIPs": 0}
 	h.sim.mu.Unlock()
 	associate := func(pairs ...string) answer {
 		return h.call(u, "associateIpAddress", append([]string{"networkid", net}, pairs...)...)
 	}
-	h.fails(associate(), 532, csAccountLimit, "Maximum number of public IP addresses for account: a has been exceeded.")
-	h.fails(associate("ipaddress", taken), 533, csGeneric, full)
-	h.fails(associate("ipaddress", "192.0.2.1"), 533, csGeneric, full)
-	h.fails(associate("ipaddress", "x"), 533, csGeneric, full)
+	h.fails(associate(), 532, wire.CSAccountLimit, "Maximum number of public IP addresses for account: a has been exceeded.")
+	h.fails(associate("ipaddress", taken), 533, wire.CSGeneric, full)
+	h.fails(associate("ipaddress", "192.0.2.1"), 533, wire.CSGeneric, full)
+	h.fails(associate("ipaddress", "x"), 533, wire.CSGeneric, full)
 	h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultCapacity})
-	h.fails(associate(), 533, csGeneric, full)
+	h.fails(associate(), 533, wire.CSGeneric, full)
 }
 
 // TestOwnerOfAddress: the owner comes first, and an account counts with its domain only.
 func TestOwnerOfAddress(t *testing.T) {
 	t.Parallel()
 	h := lbHarness(t)
-	d, _ := h.sim.st.domains.find(func(d *domain) bool { return d.name == "d" })
-	root, _ := h.sim.st.domains.find(func(d *domain) bool { return d.parent == nil })
+	d, _ := h.sim.st.Domains.Find(func(d *store.Domain) bool { return d.Name == "d" })
+	root, _ := h.sim.st.Domains.Find(func(d *store.Domain) bool { return d.Parent == nil })
 	own, zone := h.netID("own"), h.first(h.call("d/a", "listZones"), "zone")["id"].(string)
 	owner := func(user string, pairs ...string) any {
 		t.Helper()
@@ -116,20 +119,20 @@ func TestOwnerOfAddress(t *testing.T) {
 	}
 	require.Equal(t, "a", owner("root", "networkid", own, "account", "root"))
 	require.Equal(t, "a", owner("d/da", "networkid", own, "account", "nobody"))
-	require.Equal(t, "a", owner("d/a", "networkid", own, "account", "a", "domainid", d.uuid))
-	require.Equal(t, "b", owner("root", "zoneid", zone, "account", "b", "domainid", d.uuid))
+	require.Equal(t, "a", owner("d/a", "networkid", own, "account", "a", "domainid", d.UUID))
+	require.Equal(t, "b", owner("root", "zoneid", zone, "account", "b", "domainid", d.UUID))
 	for name, tc := range map[string]struct {
 		user     string
 		pairs    []string
 		code, cs int
 		text     string
 	}{
-		"another's account":      {"d/a", []string{"account", "b", "domainid", d.uuid}, 531, csPermission, "Can't create/list resources for account b in domain"},
-		"another domain":         {"d/a", []string{"account", "a", "domainid", root.uuid}, 531, csPermission, "Can't create/list resources for account a in domain"},
-		"an account that is not": {"root", []string{"zoneid", zone, "account", "x", "domainid", d.uuid}, 431, csInvalidValue, "Unable to find account x in domain"},
-		"another's network":      {"d/b", []string{"networkid", own}, 531, csPermission, noAccessText},
-		"nothing":                {"d/a", []string{"account", "a"}, 431, csInvalidValue, "Unable to figure out zone"},
-		"many networks":          {"d/a", []string{"zoneid", zone}, 431, csInvalidValue, "Account has more than one isolated network in the zone"},
+		"another's account":      {"d/a", []string{"account", "b", "domainid", d.UUID}, 531, wire.CSPermission, "Can't create/list resources for account b in domain"},
+		"another domain":         {"d/a", []string{"account", "a", "domainid", root.UUID}, 531, wire.CSPermission, "Can't create/list resources for account a in domain"},
+		"an account that is not": {"root", []string{"zoneid", zone, "account", "x", "domainid", d.UUID}, 431, wire.CSInvalidValue, "Unable to find account x in domain"},
+		"another's network":      {"d/b", []string{"networkid", own}, 531, wire.CSPermission, wire.NoAccessText},
+		"nothing":                {"d/a", []string{"account", "a"}, 431, wire.CSInvalidValue, "Unable to figure out zone"},
+		"many networks":          {"d/a", []string{"zoneid", zone}, 431, wire.CSInvalidValue, "Account has more than one isolated network in the zone"},
 	} {
 		t.Log(name)
 		h.fails(h.call(tc.user, "associateIpAddress", tc.pairs...), tc.code, tc.cs, tc.text)
@@ -141,14 +144,14 @@ func TestUpdateAsksTheRouter(t *testing.T) {
 	t.Parallel()
 	h := lbHarness(t)
 	const u = "d/a"
-	n, ok := h.sim.st.networks.get(h.netID("own"))
+	n, ok := h.sim.st.Networks.Get(h.netID("own"))
 	require.True(t, ok)
 	h.sim.mu.Lock()
-	n.state = netAllocated
+	n.State = store.NetAllocated
 	h.sim.mu.Unlock()
 	stats, udp, good := h.rule("8081", "protocol", "tcp"), h.rule("53", "protocol", "udp"), h.rule("80", "protocol", "tcp")
 	h.sim.mu.Lock()
-	n.state = netImplemented
+	n.State = store.NetImplemented
 	h.sim.mu.Unlock()
 	h.broken(u, h.call(u, "updateLoadBalancerRule", "id", stats, "name", "x"), 431, "Modifications in lb rule ")
 	h.broken(u, h.call(u, "updateLoadBalancerRule", "id", udp, "name", "x"), 431, "are not supported.")

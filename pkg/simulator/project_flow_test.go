@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestProjectLife(t *testing.T) {
@@ -21,9 +23,9 @@ func TestProjectLife(t *testing.T) {
 	p := h.done(alice, made)["project"].(map[string]any)
 	require.Equal(t, "Active", p["state"])
 	require.Equal(t, []any{map[string]any{"account": "alice"}}, p["owner"])
-	h.fails(h.call(alice, "createProject", "name", "P1"), 431, csInvalidValue, "Project with name P1 already exists in domain id=")
-	h.fails(h.root("createProject", "name", "p2", "account", "alice"), 431, csInvalidValue, "Account name and domain id must be specified together")
-	h.fails(h.root("createProject", "name", "p2", "account", "nobody", "domainid", d), 431, csInvalidValue, "Unable to find account nobody in domain")
+	h.fails(h.call(alice, "createProject", "name", "P1"), 431, wire.CSInvalidValue, "Project with name P1 already exists in domain id=")
+	h.fails(h.root("createProject", "name", "p2", "account", "alice"), 431, wire.CSInvalidValue, "Account name and domain id must be specified together")
+	h.fails(h.root("createProject", "name", "p2", "account", "nobody", "domainid", d), 431, wire.CSInvalidValue, "Unable to find account nobody in domain")
 	h.rootJob(h.root("createProject", "name", "p2", "account", "bob", "domainid", d))
 	require.Len(t, h.root("listProjects", "listall", "true").items("project"), 2+len(ExampleWorld().Projects))
 	require.Len(t, h.root("listProjects", "account", "bob", "domainid", d).items("project"), 1)
@@ -38,7 +40,7 @@ func TestProjectLife(t *testing.T) {
 	members := h.call(bob, "listProjectAccounts", "projectid", pid).items("projectaccount")
 	require.Len(t, members, 2)
 	require.Equal(t, "Regular", members[1]["role"])
-	h.broken(bob, h.call(bob, "suspendProject", "id", pid), 530, noAccessText)
+	h.broken(bob, h.call(bob, "suspendProject", "id", pid), 530, wire.NoAccessText)
 	h.broken(alice, h.call(alice, "addUserToProject", "projectid", pid, "username", "bob"), 431, "already part of the project")
 	h.broken(alice, h.call(alice, "deleteAccountFromProject", "projectid", pid, "account", "alice"), 431, "is the owner of the project")
 
@@ -57,7 +59,7 @@ func TestProjectLife(t *testing.T) {
 	aliceID := id(h.first(h.root("listAccounts", "name", "alice", "listall", "true"), "account"))
 	h.broken("admin", h.root("deleteAccount", "id", aliceID), 431, "because it manages the following project(s)")
 	h.done(alice, h.call(alice, "deleteProject", "id", pid))
-	h.fails(h.call(alice, "deleteProject", "id", pid), 431, csInvalidValue, "Unable to find project by id")
+	h.fails(h.call(alice, "deleteProject", "id", pid), 431, wire.CSInvalidValue, "Unable to find project by id")
 	require.Empty(t, h.call(alice, "listProjects").body)
 	require.Empty(t, h.call(alice, "listProjectInvitations").body)
 	h.rootJob(h.root("deleteAccount", "id", aliceID))
@@ -73,14 +75,14 @@ func TestProjectRoles(t *testing.T) {
 	h.done(alice, made)
 	pid := made.str("id")
 	r := h.obj(h.call(alice, "createProjectRole", "projectid", pid, "name", "viewer", "description", "looks only"), "projectrole")
-	h.fails(h.call(alice, "createProjectRole", "projectid", pid, "name", "viewer"), 530, csGeneric, "Entity already exists ")
+	h.fails(h.call(alice, "createProjectRole", "projectid", pid, "name", "viewer"), 530, wire.CSGeneric, "Entity already exists ")
 	perm := h.obj(h.call(alice, "createProjectRolePermission", "projectid", pid, "projectroleid", id(r), "rule", "listVirtual*", "permission", "deny"), "projectrolepermission")
 	h.done(alice, h.call(alice, "addAccountToProject", "projectid", pid, "account", "bob", "projectroleid", id(r)))
 	h.ok(h.call(bob, "listNetworks", "projectid", pid))
 	require.Equal(t, 401, h.call(bob, "listVirtualMachines", "projectid", pid).status)
 	h.ok(h.call(alice, "listVirtualMachines", "projectid", pid))
-	h.fails(h.call(bob, "createProjectRole", "projectid", pid, "name", "x"), 531, csPermission, "User unauthorized to perform operation in the project")
-	h.fails(h.call(alice, "deleteProjectRole", "projectid", pid, "id", id(r)), 531, csPermission, "Found users that have the project role in use")
+	h.fails(h.call(bob, "createProjectRole", "projectid", pid, "name", "x"), 531, wire.CSPermission, "User unauthorized to perform operation in the project")
+	h.fails(h.call(alice, "deleteProjectRole", "projectid", pid, "id", id(r)), 531, wire.CSPermission, "Found users that have the project role in use")
 	require.Len(t, h.call(bob, "listProjectRolePermissions", "projectid", pid).items("projectrolepermission"), 1)
 	h.ok(h.call(alice, "updateProjectRolePermission", "projectid", pid, "projectroleid", id(r), "projectrolepermissionid", id(perm), "permission", "allow"))
 	h.ok(h.call(bob, "listVirtualMachines", "projectid", pid))

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/docs/pages"
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 )
 
 // patchReleases are those between the minor ones that differ from both.
@@ -40,41 +42,41 @@ func TestReleases(t *testing.T) {
 // Each line of the table: the release before lacks it, the release has it, and the newest shows it.
 func TestDifferencesOfReleases(t *testing.T) {
 	t.Parallel()
-	newest, err := loadCatalogue()
+	newest, err := catalogue.Load()
 	require.NoError(t, err)
-	field := func(cat *catalogue, kind, name string) bool {
-		command := answerObjects[kind].command
-		require.NotNil(t, cat.byName[command], command)
-		return slices.ContainsFunc(cat.Shapes[cat.byName[command].Shape], func(f apiField) bool { return f.Name == name })
+	field := func(cat *catalogue.Catalogue, kind, name string) bool {
+		command := catalogue.AnswerObjects[kind].Command
+		require.NotNil(t, cat.ByName[command], command)
+		return slices.ContainsFunc(cat.Shapes[cat.ByName[command].Shape], func(f catalogue.Field) bool { return f.Name == name })
 	}
-	for i, d := range Differences {
-		since, ok := readRelease(d.Since)
+	for i, d := range catalogue.Differences {
+		since, ok := catalogue.ReadRelease(d.Since)
 		require.True(t, ok, d.Since)
 		if i > 0 {
-			before, _ := readRelease(Differences[i-1].Since)
-			assert.False(t, since.before(before), "%s: the table is by release", d.What)
+			before, _ := catalogue.ReadRelease(catalogue.Differences[i-1].Since)
+			assert.False(t, since.Before(before), "%s: the table is by release", d.What)
 		}
-		assert.True(t, oldestRelease.before(since) && len(d.Commands)+len(d.Params)+len(d.Fields) > 0, d.What)
+		assert.True(t, catalogue.OldestRelease.Before(since) && len(d.Commands)+len(d.Params)+len(d.Fields) > 0, d.What)
 		for command, params := range d.Params {
-			require.NotNil(t, newest.byName[command], command)
+			require.NotNil(t, newest.ByName[command], command)
 			for _, p := range params {
-				spec := newest.byName[command].param(p)
+				spec := newest.ByName[command].Param(p)
 				require.NotNil(t, spec, "%s %s", command, p)
-				mark, marked := readRelease(spec.Since)
+				mark, marked := catalogue.ReadRelease(spec.Since)
 				assert.True(t, marked && mark == since, "%s %s: the catalogue says %s, the table %s", command, p, spec.Since, d.Since)
 			}
 		}
 		for _, version := range append(Releases(), patchReleases...) {
-			r, err := parseRelease(version)
+			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
-			cat, has := newest.at(r), !r.before(since)
+			cat, has := newest.At(r), !r.Before(since)
 			for _, command := range d.Commands {
-				assert.Equal(t, has, cat.byName[command] != nil, "%s: %s", version, command)
+				assert.Equal(t, has, cat.ByName[command] != nil, "%s: %s", version, command)
 			}
 			for command, params := range d.Params {
 				for _, p := range params {
-					spec := cat.byName[command]
-					assert.Equal(t, has, spec != nil && spec.param(p) != nil, "%s: %s %s", version, command, p)
+					spec := cat.ByName[command]
+					assert.Equal(t, has, spec != nil && spec.Param(p) != nil, "%s: %s %s", version, command, p)
 				}
 			}
 			for kind, fields := range d.Fields {
@@ -104,9 +106,9 @@ func TestAnswersOfReleases(t *testing.T) {
 			t.Parallel()
 			const u = "d/a"
 			h := releaseHarness(t, version)
-			r, err := parseRelease(version)
+			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
-			has := func(since string) bool { return !r.lacks(since) }
+			has := func(since string) bool { return !r.Lacks(since) }
 			full, err := FullVersion(version)
 			require.NoError(t, err)
 			capability, ok := h.ok(h.call(u, "listCapabilities")).body["capability"].(map[string]any)
@@ -145,7 +147,7 @@ func TestAnswersOfReleases(t *testing.T) {
 
 			// TLS at the router.
 			network := h.ok(h.call(u, "listNetworks")).raw
-			assert.Equal(t, has("4.22"), strings.Contains(network, tlsCapability))
+			assert.Equal(t, has("4.22"), strings.Contains(network, catalogue.TLSCapability))
 			assert.Equal(t, has("4.22"), strings.Contains(network, "tcp-proxy, ssl"))
 			assert.Contains(t, network, "tcp-proxy")
 			tls := h.call(u, "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.8"), "name", "tls", "algorithm", "roundrobin",
@@ -172,7 +174,7 @@ func TestAnswersOfReleases(t *testing.T) {
 func TestDumpKeepsTheRelease(t *testing.T) {
 	t.Parallel()
 	h := releaseHarness(t, "4.17")
-	w, err := h.sim.Dump(DumpOptions{Secrets: true})
+	w, err := h.sim.Dump(dump.Options{Secrets: true})
 	require.NoError(t, err)
 	again := start(t, Options{World: w})
 	a := again.call("d/a", "listCapabilities")

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 func TestStringToSign(t *testing.T) {
 	t.Parallel()
-	ps := []param{{"response", "json"}, {"Zeta", "A b~*+/ü"}, {"apiKey", "K"}, {"signature", "x"}, {"command", "listZones"}, {"empty", ""}}
-	require.Equal(t, "zeta=a%20b%7e*%2b%2f%c3%bc&apikey=k&command=listzones&empty=&response=json", stringToSign(ps))
+	ps := []wire.Param{{Name: "response", Value: "json"}, {Name: "Zeta", Value: "A b~*+/ü"}, {Name: "apiKey", Value: "K"}, {Name: "signature", Value: "x"}, {Name: "command", Value: "listZones"}, {Name: "empty", Value: ""}}
+	require.Equal(t, "zeta=a%20b%7e*%2b%2f%c3%bc&apikey=k&command=listzones&empty=&response=json", wire.StringToSign(ps))
 }
 
 func TestSignatureVersions(t *testing.T) {
@@ -29,11 +31,11 @@ func TestSignatureVersions(t *testing.T) {
 	}{
 		"no version":             {"", "", 200},
 		"version 4 is ignored":   {"4", "long ago", 200},
-		"expires ignored":        {"", at(-time.Hour, expiresFormats[0]), 200},
-		"version 3":              {"3", at(time.Minute, expiresFormats[0]), 200},
-		"version 3, Z":           {"3", at(time.Minute, expiresFormats[1]), 200},
-		"version 3, millis":      {"3", at(time.Minute, expiresFormats[2]), 200},
-		"version 3, in the past": {"3", at(-time.Second, expiresFormats[0]), 401},
+		"expires ignored":        {"", at(-time.Hour, wire.ExpiresFormats[0]), 200},
+		"version 3":              {"3", at(time.Minute, wire.ExpiresFormats[0]), 200},
+		"version 3, Z":           {"3", at(time.Minute, wire.ExpiresFormats[1]), 200},
+		"version 3, millis":      {"3", at(time.Minute, wire.ExpiresFormats[2]), 200},
+		"version 3, in the past": {"3", at(-time.Second, wire.ExpiresFormats[0]), 401},
 		"version 3, no expires":  {"3", "", 401},
 		"version 3, unreadable":  {"3", "soon", 401},
 	} {
@@ -55,7 +57,7 @@ func TestOrderOfChecks(t *testing.T) {
 	const u = "k8s-owner"
 	plain := func(a answer, key string) {
 		t.Helper()
-		h.fails(a, 401, 0, authText)
+		h.fails(a, 401, 0, wire.AuthText)
 		require.Equal(t, key, a.key)
 		require.Empty(t, a.header.Get("X-Description"))
 		require.Equal(t, "application/json;charset=utf-8", a.header.Get("Content-Type"))
@@ -73,12 +75,12 @@ func TestOrderOfChecks(t *testing.T) {
 	q = h.signed(u, "createZone")
 	q.Set("signature", "AAAA")
 	a := h.get(h.url + "?" + q.Encode())
-	h.fails(a, 432, csGeneric, "The API [createZone] does not exist or is not available for the account for user id [")
+	h.fails(a, 432, wire.CSGeneric, "The API [createZone] does not exist or is not available for the account for user id [")
 	require.Equal(t, "errorresponse", a.key)
 	require.Contains(t, a.header.Get("X-Description"), "The API [createZone] does not exist")
-	h.fails(h.call(u, "createLoadBalancerRule"), 431, csGeneric, "missing parameter algorithm")
+	h.fails(h.call(u, "createLoadBalancerRule"), 431, wire.CSGeneric, "missing parameter algorithm")
 	// Known to the real server, but not to this one.
-	h.fails(h.call(u, "listBackups"), 530, csGeneric, "the simulator does not implement the command listBackups")
+	h.fails(h.call(u, "listBackups"), 530, wire.CSGeneric, "the simulator does not implement the command listBackups")
 }
 
 func TestMergeOfQueryAndBody(t *testing.T) {
@@ -92,9 +94,9 @@ func TestMergeOfQueryAndBody(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/client/api?"+tc.query, strings.NewReader(tc.body))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req, apiErr := parseRequest(r)
+		req, apiErr := wire.ParseRequest(r)
 		require.Nil(t, apiErr)
-		require.Equal(t, tc.want, req.values["a"], name)
+		require.Equal(t, tc.want, req.Values["a"], name)
 	}
 }
 
@@ -116,7 +118,7 @@ func TestXMLIsRefusedClearly(t *testing.T) {
 	h := start(t, Options{})
 	key, secret, _ := h.sim.Keys("k8s-owner")
 	q := url.Values{"command": {"listZones"}, "apikey": {key}}
-	q.Set("signature", sign(secret, toParams(q)))
+	q.Set("signature", wire.Sign(secret, toParams(q)))
 	a := h.get(h.url + "?" + q.Encode())
 	require.Equal(t, 530, a.status)
 	require.Contains(t, a.raw, "<errortext>the simulator answers JSON only: send response=json</errortext>")
@@ -138,16 +140,16 @@ func TestParameterErrors(t *testing.T) {
 		}
 		return h.call(u, "createLoadBalancerRule", all...)
 	}
-	h.fails(lb("name", ""), 431, csInvalidValue, "Invalid value provided for API arg: name")
-	h.fails(lb("name", strings.Repeat("n", 256)), 431, csGeneric, "Value greater than max allowed length 255 for param: loadBalancerRuleName")
-	h.fails(lb("publicport", "http"), 431, csGeneric, "due to invalid value http for parameter publicport")
-	h.fails(lb("publicipid", "203.0.113.20"), 431, csGeneric, "Invalid parameter publicipid value=203.0.113.20 due to incorrect long value format")
-	h.fails(lb("name", "a\x01b"), 431, csGeneric, "containing illegal ASCII non-printable characters for parameter name")
-	h.fails(lb("publicport", "8081"), 431, csGeneric, "LB service provider cannot support this rule")
-	h.fails(lb("protocol", "udp"), 431, csGeneric, "LB service provider cannot support this rule")
-	h.fails(lb("protocol", "sctp"), 431, csGeneric, "protocol sctp is not in valid protocols [tcp, udp, tcp-proxy, ssl]")
-	h.fails(lb("publicport", "80"), 537, csGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
-	h.fails(h.call(u, "createTags", "resourceids", "x", "resourcetype", "UserVm", "tags[x].key", "k"), 430, csGeneric, "tags[x].key")
+	h.fails(lb("name", ""), 431, wire.CSInvalidValue, "Invalid value provided for API arg: name")
+	h.fails(lb("name", strings.Repeat("n", 256)), 431, wire.CSGeneric, "Value greater than max allowed length 255 for param: loadBalancerRuleName")
+	h.fails(lb("publicport", "http"), 431, wire.CSGeneric, "due to invalid value http for parameter publicport")
+	h.fails(lb("publicipid", "203.0.113.20"), 431, wire.CSGeneric, "Invalid parameter publicipid value=203.0.113.20 due to incorrect long value format")
+	h.fails(lb("name", "a\x01b"), 431, wire.CSGeneric, "containing illegal ASCII non-printable characters for parameter name")
+	h.fails(lb("publicport", "8081"), 431, wire.CSGeneric, "LB service provider cannot support this rule")
+	h.fails(lb("protocol", "udp"), 431, wire.CSGeneric, "LB service provider cannot support this rule")
+	h.fails(lb("protocol", "sctp"), 431, wire.CSGeneric, "protocol sctp is not in valid protocols [tcp, udp, tcp-proxy, ssl]")
+	h.fails(lb("publicport", "80"), 537, wire.CSGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
+	h.fails(h.call(u, "createTags", "resourceids", "x", "resourcetype", "UserVm", "tags[x].key", "k"), 430, wire.CSGeneric, "tags[x].key")
 	h.ok(lb("NAME", "ignored, names are case-insensitive"))
 }
 

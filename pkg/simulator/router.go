@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 // Router is the configuration that is in force on the virtual routers of all networks.
@@ -63,21 +65,21 @@ func (s *Simulator) Router() Router {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out Router
-	for _, r := range s.st.lbRules.rows {
-		if rule, ok := s.st.routed(r); ok {
+	for _, r := range s.st.LBRules.Rows {
+		if rule, ok := routed(s.st, r); ok {
 			out.Rules = append(out.Rules, rule)
 		}
 	}
 	return out
 }
 
-// WatchRouter calls told with the configuration of the routers, and again after every change by API calls, completed
+// WatchRouter calls notify with the configuration of the routers, and again after every change by API calls, completed
 // jobs and restarts, until ctx ends.
-func (s *Simulator) WatchRouter(ctx context.Context, told func(Router)) {
+func (s *Simulator) WatchRouter(ctx context.Context, notify func(Router)) {
 	for {
 		changed := s.watch.next()
-		told(s.Router())
-		timer := s.clock.NewTimer(s.untilDue())
+		notify(s.Router())
+		timer := s.server.Clock.NewTimer(s.untilDue())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -97,7 +99,7 @@ func (s *Simulator) untilDue() time.Duration {
 	if next == 0 {
 		return idle
 	}
-	return time.Unix(0, next).Sub(s.clock.Now())
+	return time.Unix(0, next).Sub(s.server.Clock.Now())
 }
 
 // watch notifies watchers of a change.
@@ -126,46 +128,46 @@ func (w *watch) wake() {
 }
 
 // routed returns a rule as it is configured on the router, or false if it was never sent to the router.
-func (st *state) routed(r *lbRule) (RouterRule, bool) {
+func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 	out := RouterRule{
-		ID: r.uuid, Name: r.name, Address: r.ip.addr, Port: r.publicPort, PrivatePort: r.privatePort, Internal: r.internal,
-		Algorithm: strings.ToLower(r.algorithm), Protocol: r.protocol, CIDRList: r.cidrs,
+		ID: r.UUID, Name: r.Name, Address: r.IP.Addr, Port: r.PublicPort, PrivatePort: r.PrivatePort, Internal: r.Internal,
+		Algorithm: strings.ToLower(r.Algorithm), Protocol: r.Protocol, CIDRList: r.CIDRs,
 	}
-	for _, m := range r.members {
-		addr, err := netip.ParseAddr(m.ip)
-		if m.vm.gone() || err != nil {
+	for _, m := range r.Members {
+		addr, err := netip.ParseAddr(m.IP)
+		if m.VM.Gone() || err != nil {
 			continue
 		}
-		out.Members = append(out.Members, RouterMember{VM: m.vm.name, Address: addr, Running: m.vm.state == vmRunning})
+		out.Members = append(out.Members, RouterMember{VM: m.VM.Name, Address: addr, Running: m.VM.State == store.VMRunning})
 	}
-	if r.state == ruleAdd || len(out.Members) == 0 {
+	if r.State == store.RuleAdd || len(out.Members) == 0 {
 		return RouterRule{}, false
 	}
-	for _, p := range r.policies {
-		if !p.pending {
-			out.Sticky = &RouterSticky{Method: p.method, Params: maps.Clone(p.params)}
+	for _, p := range r.Policies {
+		if !p.Pending {
+			out.Sticky = &RouterSticky{Method: p.Method, Params: maps.Clone(p.Params)}
 		}
 	}
-	if r.cert != nil {
-		out.Certificate = r.cert.pair
+	if r.Cert != nil {
+		out.Certificate = r.Cert.Pair
 	}
-	out.Filtered, out.Filter = st.filter(r)
+	out.Filtered, out.Filter = filter(st, r)
 	return out, true
 }
 
 // filter returns the filter in front of the load balancer. Public rules of a VPC have none: their traffic terminates
 // on the router, and ACLs filter only forwarded traffic.
-func (st *state) filter(r *lbRule) (bool, []RouterFilter) {
+func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 	switch {
-	case r.internal:
-		return st.aclFilter(r.network, r.publicPort)
-	case r.network.vpc != nil || !r.network.provides("Firewall"):
+	case r.Internal:
+		return aclFilter(st, r.Network, r.PublicPort)
+	case r.Network.VPC != nil || !r.Network.Provides("Firewall"):
 		return false, nil
 	}
 	var out []RouterFilter
-	for _, f := range r.ip.fwRules {
-		if f.state != ruleAdd && f.protocol == "tcp" && portIn(r.publicPort, f.startPort, f.endPort) {
-			out = append(out, RouterFilter{Allow: true, Sources: prefixes(f.cidrs)})
+	for _, f := range r.IP.FWRules {
+		if f.State != store.RuleAdd && f.Protocol == "tcp" && portIn(r.PublicPort, f.StartPort, f.EndPort) {
+			out = append(out, RouterFilter{Allow: true, Sources: prefixes(f.CIDRs)})
 		}
 	}
 	return true, out
@@ -173,22 +175,22 @@ func (st *state) filter(r *lbRule) (bool, []RouterFilter) {
 
 // aclFilter returns the ACL of a tier as it applies to an internal load balancer: it does not apply to sources in the
 // tier itself, because their traffic is not forwarded.
-func (st *state) aclFilter(n *network, port int) (bool, []RouterFilter) {
-	if n.acl == nil {
+func aclFilter(st *store.State, n *store.Network, port int) (bool, []RouterFilter) {
+	if n.ACL == nil {
 		return false, nil
 	}
-	var items []*aclItem
-	for _, it := range st.aclItems.rows {
-		tcp := strings.EqualFold(it.protocol, "tcp") || it.protocol == "6"
-		fits := strings.EqualFold(it.protocol, "all") || tcp && portIn(port, it.startPort, it.endPort)
-		if it.list == n.acl && fits && it.state != ruleAdd && strings.EqualFold(it.traffic, "Ingress") {
+	var items []*store.ACLItem
+	for _, it := range st.ACLItems.Rows {
+		tcp := strings.EqualFold(it.Protocol, "tcp") || it.Protocol == "6"
+		fits := strings.EqualFold(it.Protocol, "all") || tcp && portIn(port, it.StartPort, it.EndPort)
+		if it.List == n.ACL && fits && it.State != store.RuleAdd && strings.EqualFold(it.Traffic, "Ingress") {
 			items = append(items, it)
 		}
 	}
-	slices.SortFunc(items, func(a, b *aclItem) int { return a.number - b.number })
-	out := []RouterFilter{{Allow: true, Sources: []netip.Prefix{n.cidr}}}
+	slices.SortFunc(items, func(a, b *store.ACLItem) int { return a.Number - b.Number })
+	out := []RouterFilter{{Allow: true, Sources: []netip.Prefix{n.CIDR}}}
 	for _, it := range items {
-		out = append(out, RouterFilter{Allow: strings.EqualFold(it.action, "Allow"), Sources: prefixes(it.cidrs)})
+		out = append(out, RouterFilter{Allow: strings.EqualFold(it.Action, "Allow"), Sources: prefixes(it.CIDRs)})
 	}
 	return true, out
 }

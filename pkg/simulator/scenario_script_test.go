@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // script is what was done apart from the recorded calls (testdata/golden-scenario.txt):
@@ -198,9 +201,9 @@ func (s *scenario) run(step step) (why string) {
 	if job := a.str("jobid"); job != "" && !step.async {
 		s.h.clock.Step(1100 * time.Millisecond)
 		j := s.h.ok(s.h.root("queryAsyncJobResult", "jobid", job))
-		want := jobDone
+		want := store.JobDone
 		if step.fails {
-			want = jobFailed
+			want = store.JobFailed
 		}
 		if fmt.Sprint(j.body["jobstatus"]) != fmt.Sprint(want) {
 			return step.line + ": " + j.raw
@@ -221,7 +224,7 @@ func (s *scenario) neighbour(step step, a answer) {
 	}
 	switch kind {
 	case "ok":
-		if a.status != 200 || result != nil && fmt.Sprint(result["jobstatus"]) != fmt.Sprint(jobDone) {
+		if a.status != 200 || result != nil && fmt.Sprint(result["jobstatus"]) != fmt.Sprint(store.JobDone) {
 			s.t.Errorf("%s: %s %v", step.line, a.raw, result["jobresult"])
 		}
 	case "count":
@@ -251,7 +254,7 @@ func (s *scenario) callAs(caller, command string, pairs []string) answer {
 	k, ok := s.keys[caller]
 	require.True(s.t, ok, "no keys of %s", caller)
 	q := query(command, k[0], pairs)
-	q.Set("signature", sign(k[1], toParams(q)))
+	q.Set("signature", wire.Sign(k[1], toParams(q)))
 	return s.h.get(s.h.url + "?" + q.Encode())
 }
 
@@ -296,7 +299,7 @@ func (s *scenario) uploadCertificate(step step) {
 	cert := newPair(s.t, key, nil, now.Add(-time.Hour), now.Add(time.Hour))
 	k := s.keys[step.args[0][0]]
 	q := query("uploadSslCert", k[0], []string{"name", "web", "certificate", cert.pem, "privatekey", pemBlock("PRIVATE KEY", pkcs8(s.t, key))})
-	q.Set("signature", sign(k[1], toParams(q)))
+	q.Set("signature", wire.Sign(k[1], toParams(q)))
 	resp, err := http.PostForm(s.h.url, q)
 	require.NoError(s.t, err)
 	s.ids.bindResult(s.t, step, s.h.ok(decode(s.t, resp)).body)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // reply is what the simulator answered.
@@ -76,7 +78,7 @@ func (s *scenario) send(c *goldenCase) reply {
 	case strings.HasPrefix(c.Case, "auth.sigchar-go-"):
 		signature = goSignature(secret, q)
 	default:
-		signature = sign(secret, toParams(q))
+		signature = wire.Sign(secret, toParams(q))
 	}
 	q.Set("signature", signature)
 	post := strings.HasSuffix(c.Case, ".post") || strings.HasPrefix(c.Case, "postonly.post")
@@ -139,13 +141,13 @@ func expiresOf(name string, now time.Time) string {
 
 // goSignature signs with Go's way of escaping, which treats ~ and * differently.
 func goSignature(secret string, q url.Values) string {
-	var ps []param
+	var ps []wire.Param
 	for k, v := range q {
-		ps = append(ps, param{k, v[0]})
+		ps = append(ps, wire.Param{Name: k, Value: v[0]})
 	}
-	text := stringToSign(ps)
+	text := wire.StringToSign(ps)
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "%7e", "~"), "*", "%2a")
-	return hmacOf(secret, text)
+	return wire.HmacOf(secret, text)
 }
 
 func (s *scenario) raw(c *goldenCase) reply {

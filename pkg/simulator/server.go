@@ -7,18 +7,22 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/fault"
+	"github.com/csccm/csccm/pkg/simulator/internal/jobs"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // outcome is the result of a call.
 type outcome struct {
 	body   any
-	err    *apiError
+	err    *wire.Error
 	caller string
 	cut    bool // close the connection without an answer
 }
@@ -47,9 +51,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		htmlError(w, http.StatusMethodNotAllowed, "HTTP method "+r.Method+" is not supported by this URL")
 		return
 	}
-	req, perr := parseRequest(r)
+	req, perr := wire.ParseRequest(r)
 	if perr != nil {
-		htmlError(w, perr.status, perr.text)
+		htmlError(w, perr.Status, perr.Text)
 		return
 	}
 	o := s.handle(w, r, req, integration)
@@ -61,25 +65,25 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 }
 
 // handle runs the checks in CloudStack's order, and then the command.
-func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request, integration bool) outcome {
-	faults := s.faults.match(req.command, s.cat.byName[req.command], func() string { return s.sender(r, req, integration) })
-	if f := pick(faults, FaultDelay); f != nil {
-		if err := sleep(r.Context(), s.clock, f.Delay); err != nil {
+func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool) outcome {
+	faults := s.faults.Match(req.Command, s.server.Cat.ByName[req.Command], func() string { return s.sender(r, req, integration) })
+	if f := fault.Pick(faults, FaultDelay); f != nil {
+		if err := wire.Sleep(r.Context(), s.server.Clock, f.Delay); err != nil {
 			return outcome{cut: true}
 		}
 	}
-	if pick(faults, FaultCutBefore) != nil {
+	if fault.Pick(faults, FaultCutBefore) != nil {
 		return outcome{cut: true}
 	}
-	if err := refusal(faults); err != nil {
+	if err := wire.Refusal(faults); err != nil {
 		return outcome{err: err, caller: s.sender(r, req, integration)}
 	}
 	s.runDue()
 	o := s.dispatch(r.Context(), w, r, req, integration, faults)
-	if pick(faults, FaultLostAnswer) != nil {
+	if fault.Pick(faults, FaultLostAnswer) != nil {
 		o.cut = true
 	}
-	if f := pick(faults, FaultRestart); f != nil {
+	if f := fault.Pick(faults, FaultRestart); f != nil {
 		s.Restart(f.Delay)
 	}
 	return o
@@ -88,7 +92,7 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *request,
 // runDue ends the jobs that are due.
 func (s *Simulator) runDue() {
 	next := s.nextDue.Load()
-	if next == 0 || s.clock.Now().UnixNano() < next {
+	if next == 0 || s.server.Clock.Now().UnixNano() < next {
 		return
 	}
 	s.mu.Lock()
@@ -97,48 +101,48 @@ func (s *Simulator) runDue() {
 }
 
 func (s *Simulator) runDueLocked() {
-	s.st.runDue(s.clock.Now())
-	s.nextDue.Store(s.st.nextDue())
+	jobs.RunDue(s.st, s.server.Clock.Now())
+	s.nextDue.Store(s.st.NextDue())
 	s.watch.wake()
 }
 
-func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *request, integration bool, faults []*Fault) outcome {
-	now := s.clock.Now()
-	if req.command == "login" && !integration {
+func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault) outcome {
+	now := s.server.Clock.Now()
+	if req.Command == "login" && !integration {
 		body, err := s.login(w, req, now)
-		return outcome{body: body, err: err, caller: req.values["username"]}
+		return outcome{body: body, err: err, caller: req.Values["username"]}
 	}
-	api := s.cat.byName[req.command]
-	c := &call{s: s, now: now, req: req, api: api, faults: faults}
+	api := s.server.Cat.ByName[req.Command]
+	c := &wire.Call{Server: &s.server, Now: now, Req: req, API: api, Cmd: s.cmds[req.Command], Faults: faults}
 	s.mu.RLock()
-	c.st = s.st
+	c.St = s.st
 	err := s.identify(c, r, integration)
 	s.mu.RUnlock()
 	if err != nil {
-		return outcome{err: err, caller: c.callerName()}
+		return outcome{err: err, caller: callerName(c)}
 	}
-	o := outcome{caller: c.callerName()}
-	if req.command == "logout" {
-		if c.caller.session != nil {
-			s.sessions.end(c.caller.session.id)
-			s.recordUser(c.caller.user, "USER.LOGOUT", "user has logged out", now)
+	o := outcome{caller: callerName(c)}
+	if req.Command == "logout" {
+		if c.Session != nil {
+			s.server.Sessions.End(c.Session.ID)
+			s.recordUser(c.Caller.User, "USER.LOGOUT", "user has logged out", now)
 		}
 		o.body = map[string]string{"description": "success"}
 		return o
 	}
-	if !req.json {
-		o.err = errf(codeInternal, csGeneric, "the simulator answers JSON only: send response=json")
+	if !req.JSON {
+		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator answers JSON only: send response=json")
 		return o
 	}
-	if api.cmd == nil {
-		o.err = errf(codeInternal, csGeneric, "the simulator does not implement the command %s", api.Name)
+	if c.Cmd == nil {
+		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator does not implement the command %s", api.Name)
 		return o
 	}
-	if pick(faults, FaultRouterRefuses) != nil && !api.Async {
-		o.err = unreachable()
+	if fault.Pick(faults, FaultRouterRefuses) != nil && !api.Async {
+		o.err = wire.Unreachable()
 		return o
 	}
-	if err := sleep(ctx, s.clock, s.latency.call(api.Name)); err != nil {
+	if err := wire.Sleep(ctx, s.server.Clock, s.server.Latency.CallTime(api.Name)); err != nil {
 		o.cut = true
 		return o
 	}
@@ -147,51 +151,51 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	return o
 }
 
-func (c *call) callerName() string {
-	if c.caller.user == nil {
+func callerName(c *wire.Call) string {
+	if c.Caller.User == nil {
 		return ""
 	}
-	return c.caller.user.username
+	return c.Caller.User.Username
 }
 
 // execute processes the parameters and runs the command.
-func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
-	cmd := c.api.cmd
-	c.args = make(map[string]string, len(c.req.values))
-	for k, v := range c.req.values {
-		c.args[k] = v
+func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error) {
+	cmd := c.Cmd
+	c.Args = make(map[string]string, len(c.Req.Values))
+	for k, v := range c.Req.Values {
+		c.Args[k] = v
 	}
-	for _, name := range c.api.absent {
-		delete(c.args, name)
+	for _, name := range c.API.Absent {
+		delete(c.Args, name)
 	}
-	if cmd.run != nil && !cmd.write {
+	if cmd.Run != nil && !cmd.Write {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
-		if err := c.processParams(); err != nil {
+		if err := c.ProcessParams(); err != nil {
 			return nil, err
 		}
-		return result(cmd.run(c))
+		return result(cmd.Run(c))
 	}
-	if cmd.lock != nil {
+	if cmd.Lock != nil {
 		// The create phase holds the lock of an address's or account's row.
 		s.mu.RLock()
-		err := c.processParams()
+		err := c.ProcessParams()
 		key := ""
 		if err == nil {
-			key = cmd.lock(c)
+			key = cmd.Lock(c)
 		}
 		s.mu.RUnlock()
 		if err != nil {
 			return nil, err
 		}
 		if key != "" {
-			release, err := s.locks.acquire(ctx, key)
+			release, err := s.locks.Acquire(ctx, key)
 			if err != nil {
 				return nil, nil
 			}
 			defer release()
-			if s.latency.LockRetry > 0 {
-				if err := sleep(ctx, s.clock, createTime); err != nil {
+			if s.server.Latency.LockRetry > 0 {
+				if err := wire.Sleep(ctx, s.server.Clock, createTime); err != nil {
 					return nil, nil
 				}
 			}
@@ -200,33 +204,35 @@ func (s *Simulator) execute(ctx context.Context, c *call) (any, *apiError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watch.wake()
-	c.now = s.clock.Now()
+	c.Now = s.server.Clock.Now()
 	s.runDueLocked()
-	if err := c.processParams(); err != nil {
+	if err := c.ProcessParams(); err != nil {
 		return nil, err
 	}
-	if cmd.run != nil {
-		body, err := any(nil), c.checkCustomID()
+	if cmd.Run != nil {
+		body, err := any(nil), c.CheckCustomID()
 		if err == nil {
-			body, err = cmd.run(c)
+			body, err = cmd.Run(c)
 		}
-		c.recordSync(body, err)
+		events.RecordSync(c, body, err)
 		return result(body, err)
 	}
-	spec, err := cmd.submit(c)
+	spec, err := cmd.Submit(c)
 	if err != nil {
-		c.recordRefused()
-		return nil, asAPIError(err)
+		events.RecordRefused(c)
+		return nil, wire.AsAPIError(err)
 	}
-	return result(c.submit(spec))
+	body, err := jobs.Submit(c, spec)
+	s.nextDue.Store(s.st.NextDue())
+	return result(body, err)
 }
 
 // createTime is how long a create phase holds the lock of its row in profiles with latency.
 const createTime = 20 * time.Millisecond
 
-func result(body any, err error) (any, *apiError) {
+func result(body any, err error) (any, *wire.Error) {
 	if err != nil {
-		return nil, asAPIError(err)
+		return nil, wire.AsAPIError(err)
 	}
 	return body, nil
 }
@@ -235,11 +241,11 @@ func result(body any, err error) (any, *apiError) {
 var bufs = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // answer writes the outcome to the client.
-func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request, o outcome) {
-	if o.err != nil && o.err.plain {
+func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Request, o outcome) {
+	if o.err != nil && o.err.Plain {
 		w.Header().Set("Content-Type", "application/json;charset=utf-8") // the body is plain text despite this type
-		w.WriteHeader(o.err.status)
-		_, _ = w.Write([]byte(o.err.text))
+		w.WriteHeader(o.err.Status)
+		_, _ = w.Write([]byte(o.err.Text))
 		return
 	}
 	h := w.Header()
@@ -248,16 +254,16 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	h.Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; frame-ancestors 'self'")
 	status, key, body := http.StatusOK, s.envelopeKey(req, o.err), o.body
 	if o.err != nil {
-		status, body = o.err.status, o.err.body()
-		if o.err.cs != 0 || o.err.csZero { // authentication errors do not have this header
-			h.Set("X-Description", headerText(o.err.text))
+		status, body = o.err.Status, o.err.Body()
+		if o.err.CS != 0 || o.err.CSZero { // authentication errors do not have this header
+			h.Set("X-Description", headerText(o.err.Text))
 		}
 	}
-	if !req.json {
+	if !req.JSON {
 		h.Set("Content-Type", "text/xml; charset=UTF-8")
 		w.WriteHeader(status)
 		if o.err != nil {
-			_, _ = w.Write(errorXML(key, o.err))
+			_, _ = w.Write(wire.ErrorXML(key, o.err))
 		}
 		return
 	}
@@ -268,12 +274,12 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *request,
 	defer bufs.Put(buf)
 	buf.Reset()
 	buf.WriteString(`{"` + key + `":`)
-	if err := encode(buf, body); err != nil {
+	if err := wire.Encode(buf, body); err != nil {
 		htmlError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	buf.WriteByte('}')
-	if err := s.cat.older(buf); err != nil {
+	if err := wire.Older(s.server.Cat, buf); err != nil {
 		htmlError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -325,43 +331,21 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 }
 
 // envelopeKey returns the only key of the answer's outer object.
-func (s *Simulator) envelopeKey(req *request, err *apiError) string {
+func (s *Simulator) envelopeKey(req *wire.Request, err *wire.Error) string {
 	switch {
-	case err != nil && err.key != "":
-		return err.key
-	case req.command == "":
+	case err != nil && err.Key != "":
+		return err.Key
+	case req.Command == "":
 		return "null"
 	}
-	api := s.cat.byName[req.command]
+	api := s.server.Cat.ByName[req.Command]
 	if api == nil {
 		return "errorresponse"
 	}
-	if api.cmd != nil && api.cmd.wrapper != "" {
-		return api.cmd.wrapper
+	if cmd := s.cmds[req.Command]; cmd != nil && cmd.Wrapper != "" {
+		return cmd.Wrapper
 	}
-	return api.lower + "response"
-}
-
-// encode writes JSON like CloudStack, without HTML escapes.
-func encode(buf *bytes.Buffer, v any) error {
-	if l, ok := v.(listAnswer); ok {
-		return l.encode(buf) // not a json.Marshaler, because the encoder would scan the answer a second time
-	}
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	buf.Truncate(buf.Len() - 1) // Encode ends with a newline
-	return nil
-}
-
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	if err := encode(&buf, v); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
+	return api.Lower + "response"
 }
 
 // headerText replaces the characters of an error text that are invalid in a header.

@@ -4,94 +4,17 @@
 package simulator
 
 import (
-	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
-
-// sessionTimeout is the default of session.timeout: a session ends after this time without a call.
-const sessionTimeout = 30 * time.Minute
-
-// sessionTimeout returns session.timeout, which is in minutes.
-func (st *state) sessionTimeout() time.Duration {
-	if n := atoi(st.setting("session.timeout")); n > 0 {
-		return time.Duration(n) * time.Minute
-	}
-	return sessionTimeout
-}
-
-// session is a logged-in session.
-type session struct {
-	id, key string
-	user    *user
-	used    time.Time
-}
-
-// sessions are the active sessions by JSESSIONID.
-type sessions struct {
-	mu   sync.Mutex
-	byID map[string]*session
-}
-
-func newSessions() *sessions { return &sessions{byID: map[string]*session{}} }
-
-func (s *sessions) start(u *user, now time.Time) *session {
-	ses := &session{id: randomKey(18), key: randomKey(20), user: u, used: now}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID[ses.id] = ses
-	return ses
-}
-
-func (s *sessions) end(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byID, id)
-}
-
-// of returns the session of a request's cookie, if it has not expired.
-func (s *sessions) of(r *http.Request, now time.Time, timeout time.Duration) *session {
-	cookie, err := r.Cookie("JSESSIONID")
-	if err != nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ses := s.byID[cookie.Value]
-	if ses == nil {
-		return nil
-	}
-	if now.Sub(ses.used) > timeout {
-		delete(s.byID, ses.id)
-		return nil
-	}
-	ses.used = now
-	return ses
-}
-
-// keyMatches requires the session key as a parameter and as a cookie, like the default of
-// api.sessionkey.check.locations.
-func (ses *session) keyMatches(r *http.Request, sent string) bool {
-	cookie, err := r.Cookie("sessionkey")
-	if err != nil {
-		return false
-	}
-	same := func(a string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(ses.key)) == 1 }
-	return same(sent) && same(cookie.Value)
-}
-
-// randomKey returns n random bytes as URL-safe text.
-func randomKey(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
 
 // loginView is the content of loginresponse.
 type loginView struct {
@@ -126,80 +49,74 @@ func loginPath(sent string) string {
 }
 
 // login executes the command login and sets the session's cookies.
-func (s *Simulator) login(w http.ResponseWriter, req *request, now time.Time) (any, *apiError) {
-	if !req.post {
-		return nil, &apiError{status: http.StatusMethodNotAllowed, text: "Please use HTTP POST to authenticate using this API", plain: true}
+func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Time) (any, *wire.Error) {
+	if !req.Post {
+		return nil, &wire.Error{Status: http.StatusMethodNotAllowed, Text: "Please use HTTP POST to authenticate using this API", Plain: true}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
-	path := loginPath(req.values["domain"])
-	dom, found := st.domains.find(func(d *domain) bool { return strings.EqualFold(d.path(), path) })
-	if id, ok := req.values["domainid"]; ok {
-		if dom, found = st.domains.get(id); !found {
+	path := loginPath(req.Values["domain"])
+	dom, found := st.Domains.Find(func(d *store.Domain) bool { return strings.EqualFold(d.Path(), path) })
+	if id, ok := req.Values["domainid"]; ok {
+		if dom, found = st.Domains.Get(id); !found {
 			n, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
-				return nil, &apiError{status: http.StatusUnauthorized, text: "Invalid domain id entered, please enter a valid one"}
+				return nil, &wire.Error{Status: http.StatusUnauthorized, Text: "Invalid domain id entered, please enter a valid one"}
 			}
-			dom, found = st.domains.byID(n)
+			dom, found = st.Domains.ByID(n)
 		}
 	}
-	name := req.values["username"]
-	refuse := func(id string) *apiError {
-		return &apiError{status: codeAccount, text: "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials"}
+	name := req.Values["username"]
+	refuse := func(id string) *wire.Error {
+		return &wire.Error{Status: wire.CodeAccount, Text: "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials"}
 	}
 	if !found {
-		return nil, &apiError{status: codeAccount, text: "Unable to find the domain from the path " + path}
+		return nil, &wire.Error{Status: wire.CodeAccount, Text: "Unable to find the domain from the path " + path}
 	}
-	u, ok := st.userIn(dom, name)
-	if !ok || !st.passwordFits(u, req.values["password"]) {
-		return nil, refuse(strconv.FormatInt(dom.id, 10))
+	u, ok := st.UserIn(dom, name)
+	if !ok || !passwordFits(st, u, req.Values["password"]) {
+		return nil, refuse(strconv.FormatInt(dom.ID, 10))
 	}
-	if u.state != stateEnabled || u.account.state != stateEnabled {
-		return nil, &apiError{
-			status: codeAccount, text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the administrator.", u.text(), dom.text()),
+	if u.State != store.StateEnabled || u.Account.State != store.StateEnabled {
+		return nil, &wire.Error{
+			Status: wire.CodeAccount, Text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the administrator.", u.Text(), dom.Text()),
 		}
 	}
-	u.failures = 0
-	st.addEvent(&event{
-		entity: entity{created: now}, kind: "USER.LOGIN", state: eventCompleted, text: "user has logged in from IP Address /127.0.0.1", owner: u.account, user: u,
-		resource: resource{"User", u.uuid, u.username},
+	u.Failures = 0
+	st.AddEvent(&store.Event{
+		Entity: store.Entity{Created: now}, Kind: "USER.LOGIN", State: store.EventCompleted, Text: "user has logged in from IP Address /127.0.0.1", Owner: u.Account, User: u,
+		Resource: store.Resource{Kind: "User", UUID: u.UUID, Name: u.Username},
 	})
-	ses := s.sessions.start(u, now)
-	for k, v := range map[string]string{"JSESSIONID": ses.id, "sessionkey": ses.key} {
+	ses := s.server.Sessions.Start(u, now)
+	for k, v := range map[string]string{"JSESSIONID": ses.ID, "sessionkey": ses.Key} {
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
 			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}
 	view := loginView{
-		Username: u.username, UserID: u.uuid, DomainID: u.account.domain.uuid, Timeout: int(st.sessionTimeout().Seconds()),
-		Account: u.account.name, FirstName: u.firstName, LastName: u.lastName, Type: strconv.Itoa(u.account.typ()),
-		Registered: "false", SessionKey: ses.key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: st.setting("2fa.issuer"),
+		Username: u.Username, UserID: u.UUID, DomainID: u.Account.Domain.UUID, Timeout: int(wire.SessionTimeout(st).Seconds()),
+		Account: u.Account.Name, FirstName: u.FirstName, LastName: u.LastName, Type: strconv.Itoa(u.Account.Typ()),
+		Registered: "false", SessionKey: ses.Key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: st.Setting("2fa.issuer"),
 	}
-	if u.timezone != "" {
-		view.Timezone, view.TimezoneOffset = u.timezone, "0.0"
+	if u.Timezone != "" {
+		view.Timezone, view.TimezoneOffset = u.Timezone, "0.0"
 	}
-	if u.account.rootAdmin() {
-		view.ManagementID = st.msID
+	if u.Account.RootAdmin() {
+		view.ManagementID = st.MsID
 	}
 	return view, nil
 }
 
 // passwordFits reports whether the password is correct. Too many wrong passwords in a row disable the user, except
 // for users of root admin accounts.
-func (st *state) passwordFits(u *user, password string) bool {
-	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) == 1 {
+func passwordFits(st *store.State, u *store.User, password string) bool {
+	if u.Password != "" && subtle.ConstantTimeCompare([]byte(u.Password), []byte(password)) == 1 {
 		return true
 	}
-	most := atoi(st.setting("incorrect.login.attempts.allowed"))
-	if u.failures++; u.state == stateEnabled && most > 0 && u.failures >= most && !u.account.rootAdmin() {
-		u.state = stateDisabled
+	most := settings.Atoi(st.Setting("incorrect.login.attempts.allowed"))
+	if u.Failures++; u.State == store.StateEnabled && most > 0 && u.Failures >= most && !u.Account.RootAdmin() {
+		u.State = store.StateDisabled
 	}
 	return false
-}
-
-func (s *sessions) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.byID)
 }

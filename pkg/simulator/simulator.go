@@ -13,6 +13,11 @@ import (
 	"sync/atomic"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/fault"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // Options configure a simulator.
@@ -26,23 +31,20 @@ type Options struct {
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
 type Simulator struct {
-	clock    clock.WithTicker
-	latency  LatencyProfile
-	log      *slog.Logger
-	cat      *catalogue
-	ledger   *Ledger
-	faults   faultSet
-	sessions *sessions
-	locks    *rowLocks
-	throttle throttle
-	watch    watch
-	nextDue  atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
-	closed   atomic.Bool
+	server  wire.Server
+	cmds    map[string]*wire.Command
+	log     *slog.Logger
+	ledger  *Ledger
+	faults  fault.Set
+	locks   *wire.RowLocks
+	watch   watch
+	nextDue atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
+	closed  atomic.Bool
 
 	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
 
 	mu sync.RWMutex
-	st *state
+	st *store.State
 }
 
 // New builds the world and returns its server.
@@ -56,19 +58,23 @@ func New(o Options) (*Simulator, error) {
 	if o.World == nil {
 		o.World = FreshWorld()
 	}
-	cat, err := o.World.catalogue()
+	implemented, err := loadCommands()
 	if err != nil {
 		return nil, err
 	}
-	st, err := buildState(o.World, cat, o.Clock.Now())
+	r, err := o.World.Release()
+	if err != nil {
+		return nil, err
+	}
+	st, err := world.Build(o.World, o.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	s := &Simulator{
-		clock: o.Clock, latency: o.Latency, log: o.Logger, cat: cat, ledger: newLedger(), sessions: newSessions(),
-		locks: newRowLocks(o.Clock, o.Latency.LockRetry), st: st,
+		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions()},
+		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: wire.NewRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
-	s.faults.seed(o.Seed)
+	s.faults.Seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
 		f, err := ParseFault(text) // validated with the world
@@ -95,22 +101,22 @@ func (s *Simulator) IntegrationHandler() http.Handler {
 func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	dom, name := s.st.root(), username
+	dom, name := s.st.Root(), username
 	if i := strings.LastIndexByte(username, '/'); i >= 0 {
-		d, found := s.st.domainByPath(username[:i])
+		d, found := s.st.DomainByPath(username[:i])
 		if !found {
 			return "", "", false
 		}
 		dom, name = d, username[i+1:]
 	}
-	u, found := s.st.userIn(dom, name)
-	if !found && dom == s.st.root() {
-		u, found = s.st.users.find(func(u *user) bool { return strings.EqualFold(u.username, name) })
+	u, found := s.st.UserIn(dom, name)
+	if !found && dom == s.st.Root() {
+		u, found = s.st.Users.Find(func(u *store.User) bool { return strings.EqualFold(u.Username, name) })
 	}
-	if !found || u.apiKey == "" {
+	if !found || u.APIKey == "" {
 		return "", "", false
 	}
-	return u.apiKey, u.secretKey, true
+	return u.APIKey, u.SecretKey, true
 }
 
 // Ledger returns the ledger of calls.
@@ -131,11 +137,11 @@ func (s *Simulator) Users() []UserInfo {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []UserInfo
-	for _, u := range s.st.users.rows {
-		if !u.removed && !u.account.system() && u.username != baremetalAccount {
+	for _, u := range s.st.Users.Rows {
+		if !u.Removed && !u.Account.System() && u.Username != store.BaremetalAccount {
 			out = append(out, UserInfo{
-				Name: u.username, Domain: u.account.domain.display(), Account: u.account.name, Role: u.account.role.name,
-				APIKey: u.apiKey, SecretKey: u.secretKey, Generated: u.printKeys,
+				Name: u.Username, Domain: u.Account.Domain.Display(), Account: u.Account.Name, Role: u.Account.Role.Name,
+				APIKey: u.APIKey, SecretKey: u.SecretKey, Generated: u.PrintKeys,
 			})
 		}
 	}

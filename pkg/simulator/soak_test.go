@@ -12,6 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // TestSoak lets 64 clients work at once, each on addresses of its own, while others
@@ -55,7 +59,7 @@ func TestSoak(t *testing.T) {
 				expect(h.call(owner, "listVirtualMachines", "details", "nics,servoff"), 200)
 				expect(h.call("admin", "listLoadBalancerRules", "listall", "true"), 200)
 				expect(h.call(owner, "listTags"), 200)
-				expect(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"), codeConflict) // openfirewall made one
+				expect(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"), wire.CodeConflict) // openfirewall made one
 				expect(h.call(owner, "disassociateIpAddress", "id", ip), 200)
 				h.sim.Ledger().Count("listTags")
 			}
@@ -66,22 +70,22 @@ func TestSoak(t *testing.T) {
 		t.Fatal(*s)
 	}
 	h.call(owner, "listZones") // ends the last jobs
-	require.Equal(t, before, h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", ipAllocated).body["count"])
+	require.Equal(t, before, h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", store.IPAllocated).body["count"])
 	require.Len(t, h.call(owner, "listLoadBalancerRules").items("loadbalancerrule"), 2)
 	require.Len(t, h.call(owner, "listFirewallRules").items("firewallrule"), 2)
-	require.Empty(t, h.sim.st.due)
+	require.Empty(t, h.sim.st.Due)
 }
 
 // aside is what goes on beside the work on addresses: another thing for each client and round.
 func (h *harness) aside(client, round int, expect func(answer, int) answer) {
-	cat, err := loadCatalogue()
+	commands, err := loadCommands()
 	if err != nil {
 		panic(err)
 	}
 	switch (client + round) % 8 {
 	case 0:
-		for i := range cat.APIs {
-			if a := &cat.APIs[i]; a.cmd != nil && a.cmd.run != nil && !a.cmd.write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
+		for i := range commands.cat.APIs {
+			if a, cmd := &commands.cat.APIs[i], commands.byName[commands.cat.APIs[i].Name]; cmd != nil && cmd.Run != nil && !cmd.Write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
 				h.root(a.Name, "listall", "true")
 			}
 		}
@@ -108,7 +112,7 @@ func (h *harness) aside(client, round int, expect func(answer, int) answer) {
 		expect(h.call(owner, "listZones"), 200)
 		remove()
 	case 5:
-		if _, err := h.sim.Dump(DumpOptions{Secrets: true}); err != nil {
+		if _, err := h.sim.Dump(dump.Options{Secrets: true}); err != nil {
 			panic(err)
 		}
 	case 6:

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // Signatures are computed as Java encodes: what is signed as Go encodes is refused where the two differ.
@@ -22,7 +24,7 @@ func TestSignaturesOfSpecialCharacters(t *testing.T) {
 		"quote": {"x'y", true}, "parentheses": {"x()y", true}, "emoji": {"x\U0001F680y", true}, "percent": {"x%y", true},
 	} {
 		var java strings.Builder
-		javaEscape(&java, c.value)
+		wire.JavaEscape(&java, c.value)
 		require.Equal(t, c.goWay, strings.EqualFold(java.String(), url.QueryEscape(c.value)), "%s: %s, Go's %s", name, &java, url.QueryEscape(c.value))
 		if name == "blank" {
 			require.Equal(t, "x%20y", java.String())
@@ -35,10 +37,10 @@ func TestTextsThatTheDatabaseDoesNotTake(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	const u, rocket = "k8s-owner", "x\U0001F680"
-	h.fails(h.call(u, "listVirtualMachines", "keyword", rocket), 530, csRuntime, internalErrorText)
+	h.fails(h.call(u, "listVirtualMachines", "keyword", rocket), 530, wire.CSRuntime, wire.InternalErrorText)
 	ip := h.first(h.call(u, "listPublicIpAddresses"), "publicipaddress")
-	h.fails(h.post(u, "createLoadBalancerRule", "publicipid", id(ip), "name", rocket, "algorithm", "roundrobin", "publicport", "80", "privateport", "80"), 530, csRuntime, internalErrorText)
-	h.fails(h.call(u, "createTags", "resourceids", id(ip), "resourcetype", "PublicIpAddress", "tags[0].key", "k", "tags[0].value", rocket), 530, csRuntime, internalErrorText)
+	h.fails(h.post(u, "createLoadBalancerRule", "publicipid", id(ip), "name", rocket, "algorithm", "roundrobin", "publicport", "80", "privateport", "80"), 530, wire.CSRuntime, wire.InternalErrorText)
+	h.fails(h.call(u, "createTags", "resourceids", id(ip), "resourcetype", "PublicIpAddress", "tags[0].key", "k", "tags[0].value", rocket), 530, wire.CSRuntime, wire.InternalErrorText)
 	h.ok(h.call(u, "listVirtualMachines", "keyword", "\u00e4\u20ac"))
 	h.ok(h.call(u, "listVirtualMachines", "nosuchparameter", rocket))
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 const transcriptPath = "../../docs/transcripts/simulator-scenario.txt"
@@ -108,7 +110,7 @@ func (w *transcript) step(s *scenario, step step) {
 	if job := a.str("jobid"); job != "" {
 		s.h.clock.Step(1100 * time.Millisecond)
 		j := s.h.ok(s.callAs(caller, "queryAsyncJobResult", []string{"jobid", job}))
-		require.EqualValues(s.t, jobDone, j.body["jobstatus"], j.raw)
+		require.EqualValues(s.t, store.JobDone, j.body["jobstatus"], j.raw)
 		w.answer(s, j)
 	}
 }

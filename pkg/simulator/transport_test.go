@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // do sends a request as it is, without the transport's own compression.
@@ -52,7 +54,7 @@ func TestMethodsAndPaths(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.do(http.MethodGet, h.url+q, "", "X-Long", strings.Repeat("x", 9000)).StatusCode)
 	form := url.Values{"bogus": {strings.Repeat("x", 1<<20)}}.Encode()
 	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, form, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
-	keys := strings.TrimPrefix(strings.Repeat("&a=", maxKeys+1), "&")
+	keys := strings.TrimPrefix(strings.Repeat("&a=", wire.MaxKeys+1), "&")
 	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, keys, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
 }
 
@@ -87,7 +89,7 @@ func TestNamesOfParameters(t *testing.T) {
 		for i := 0; i < len(pairs); i += 2 {
 			q.Set(pairs[i], pairs[i+1])
 		}
-		q.Set("sIgnAture", sign(secret, toParams(q)))
+		q.Set("sIgnAture", wire.Sign(secret, toParams(q)))
 		return h.get(h.url + "?" + q.Encode())
 	}
 	h.ok(send("command", "listZones", "response", "JSON", "apIkEy", key))
@@ -109,8 +111,8 @@ func TestArrayNames(t *testing.T) {
 	} {
 		a := h.call("k8s-owner", "listZones", name, "v")
 		require.Equal(t, status, a.status, name)
-		if status == codeMalformed {
-			h.fails(a, codeMalformed, csGeneric, "Unable to decode parameter "+strings.ToLower(name)+"; if specifying an object array, please use parameter[index].field=XXX")
+		if status == wire.CodeMalformed {
+			h.fails(a, wire.CodeMalformed, wire.CSGeneric, "Unable to decode parameter "+strings.ToLower(name)+"; if specifying an object array, please use parameter[index].field=XXX")
 		}
 	}
 }
@@ -122,7 +124,7 @@ func TestNumbers(t *testing.T) {
 	list := func(pairs ...string) answer { return h.call("k8s-owner", "listVirtualMachines", pairs...) }
 	require.Len(t, h.ok(list("page", "", "pagesize", " ")).items("virtualmachine"), 3)
 	for _, bad := range []string{"x", "1.5", "2147483648", "9223372036854775808"} {
-		h.fails(list("page", bad, "pagesize", "1"), 431, csGeneric,
+		h.fails(list("page", bad, "pagesize", "1"), 431, wire.CSGeneric,
 			"Unable to execute API command listvirtualmachines due to invalid value "+bad+" for parameter page")
 	}
 	require.Equal(t, map[string]any{"count": 3.0}, h.ok(list("page", "2147483647", "pagesize", "3")).body)

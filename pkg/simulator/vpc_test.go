@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // newVPC makes a VPC of user d/a.
@@ -31,7 +34,7 @@ func TestVPCLife(t *testing.T) {
 	h := networkHarness(t)
 	const u = "d/a"
 	v := h.newVPC("displaytext", "text")
-	for k, want := range map[string]any{"state": "Enabled", "cidr": "10.2.0.0/16", "vpcofferingname": vpcOfferingName, "displaytext": "text", "account": "a"} {
+	for k, want := range map[string]any{"state": "Enabled", "cidr": "10.2.0.0/16", "vpcofferingname": store.VPCOfferingName, "displaytext": "text", "account": "a"} {
 		require.Equal(t, want, v[k], k)
 	}
 	nat := h.first(h.call(u, "listPublicIpAddresses", "vpcid", id(v)), "publicipaddress")
@@ -49,14 +52,14 @@ func TestVPCLife(t *testing.T) {
 		"Network offering can't be used for VPC":  h.tier(v, "x", "10.2.9.1", "networkofferingid", h.ids().isolated),
 		"ACL [4] does not belong to the VPC [2].": h.tier(v, "x", "10.2.9.1", "aclid", h.otherList()),
 	} {
-		h.fails(a, 431, csInvalidValue, text)
+		h.fails(a, 431, wire.CSInvalidValue, text)
 	}
 	h.ok(h.tier(v, "t2", "10.2.2.1"))
 	h.ok(h.tier(v, "t3", "10.2.3.1"))
-	h.fails(h.tier(v, "t4", "10.2.4.1"), 530, csRuntime, internalErrorText)
+	h.fails(h.tier(v, "t4", "10.2.4.1"), 530, wire.CSRuntime, wire.InternalErrorText)
 
 	h.broken(u, h.call(u, "deleteVPC", "id", id(v)), 431, "as its used by 3 networks")
-	h.fails(h.call("d/b", "deleteVPC", "id", id(v)), 531, csPermission, noAccessText)
+	h.fails(h.call("d/b", "deleteVPC", "id", id(v)), 531, wire.CSPermission, wire.NoAccessText)
 	require.Equal(t, "w", h.done(u, h.call(u, "updateVPC", "id", id(v), "name", "w"))["vpc"].(map[string]any)["name"])
 	h.done(u, h.call(u, "restartVPC", "id", id(v), "cleanup", "true"))
 	for _, n := range h.call(u, "listNetworks", "vpcid", id(v)).items("network") {
@@ -80,7 +83,7 @@ func TestCreateVPCRefused(t *testing.T) {
 	t.Parallel()
 	h := networkHarness(t)
 	is := h.ids()
-	nsx := h.sim.st.vpcOffering("VPC offering with NSX - NAT Mode").uuid
+	nsx := h.sim.st.VPCOffering("VPC offering with NSX - NAT Mode").UUID
 	for _, c := range []struct {
 		user, cidr, offering string
 		more                 []string
@@ -105,7 +108,7 @@ func TestCreateVPCRefused(t *testing.T) {
 	require.Empty(t, h.ok(h.call("d/a", "listVPCs")).items("vpc"))
 	require.Len(t, h.ok(h.call("d/a", "listVPCOfferings")).items("vpcoffering"), 7)
 	o := h.first(h.call("d/a", "listVPCOfferings", "isdefault", "true"), "vpcoffering")
-	require.Equal(t, vpcOfferingName, o["name"])
+	require.Equal(t, store.VPCOfferingName, o["name"])
 
 	later := h.newVPC("start", "false")
 	require.Empty(t, h.ok(h.call("d/a", "listPublicIpAddresses", "vpcid", id(later))).items("publicipaddress"), "no router, no address")
@@ -120,8 +123,8 @@ func TestNetworkACLs(t *testing.T) {
 	v := h.newVPC()
 	tier := id(h.ok(h.tier(v, "t1", "10.2.1.1")).body["network"].(map[string]any))
 	l := h.done(u, h.call(u, "createNetworkACLList", "name", "l", "vpcid", id(v)))["networkacllist"].(map[string]any)
-	h.fails(h.call(u, "createNetworkACLList", "name", "global"), 531, csPermission, "Only Root Admin can create global ACLs.")
-	h.fails(h.call("d/b", "createNetworkACLList", "name", "l", "vpcid", id(v)), 531, csPermission, noAccessText)
+	h.fails(h.call(u, "createNetworkACLList", "name", "global"), 531, wire.CSPermission, "Only Root Admin can create global ACLs.")
+	h.fails(h.call("d/b", "createNetworkACLList", "name", "l", "vpcid", id(v)), 531, wire.CSPermission, wire.NoAccessText)
 	add := func(pairs ...string) answer {
 		return h.call(u, "createNetworkACL", append([]string{"aclid", id(l)}, pairs...)...)
 	}
@@ -141,7 +144,7 @@ func TestNetworkACLs(t *testing.T) {
 		"Can't specify start/end port when protocol is ICMP":        add("protocol", "1", "startport", "1"),
 		"Cannot create Network ACL Item. ACL Id or network Id is r": h.call(u, "createNetworkACL", "protocol", "tcp"),
 	} {
-		h.fails(a, 431, csInvalidValue, text)
+		h.fails(a, 431, wire.CSInvalidValue, text)
 	}
 	own := h.done(u, h.call(u, "createNetworkACL", "networkid", tier, "protocol", "icmp"))["networkacl"].(map[string]any)
 	require.EqualValues(t, -1, own["icmptype"])
@@ -151,7 +154,7 @@ func TestNetworkACLs(t *testing.T) {
 	h.broken(u, h.call(u, "deleteNetworkACLList", "id", id(l)), 530, "ACL is still associated with 1 tier(s)")
 	deny := id(h.first(h.call(u, "listNetworkACLLists", "name", "default_deny"), "networkacllist"))
 	h.done(u, h.call(u, "replaceNetworkACLList", "aclid", deny, "networkid", tier))
-	h.fails(h.call(u, "createNetworkACL", "networkid", tier, "protocol", "tcp"), 431, csInvalidValue, "Default ACL cannot be modified")
+	h.fails(h.call(u, "createNetworkACL", "networkid", tier, "protocol", "tcp"), 431, wire.CSInvalidValue, "Default ACL cannot be modified")
 	h.broken(u, h.call(u, "deleteNetworkACLList", "id", deny), 431, "Default ACL cannot be removed")
 	h.broken(u, h.call(u, "replaceNetworkACLList", "aclid", id(l)), 530, "can't be null at the same time")
 
@@ -159,7 +162,7 @@ func TestNetworkACLs(t *testing.T) {
 	require.Equal(t, "createnetworkaclresponse", up.key)
 	got := h.done(u, up)["networkacl"].(map[string]any)
 	require.Equal(t, []any{"Deny", "10.0.0.0/8", "Add", "80"}, []any{got["action"], got["cidrlist"], got["state"], got["startport"]})
-	h.broken("d/b", h.call("d/b", "updateNetworkACLItem", "id", id(it), "action", "deny"), 530, noAccessText)
+	h.broken("d/b", h.call("d/b", "updateNetworkACLItem", "id", id(it), "action", "deny"), 530, wire.NoAccessText)
 
 	second := h.done(u, add("protocol", "udp", "startport", "53"))["networkacl"].(map[string]any)
 	h.done(u, h.call(u, "moveNetworkAclItem", "id", id(second), "nextaclruleid", id(it)))
@@ -167,7 +170,7 @@ func TestNetworkACLs(t *testing.T) {
 	require.Equal(t, []any{1.0, 2.0}, []any{order[0]["number"], order[1]["number"]}, "the newer item is the first now")
 
 	h.done(u, h.call(u, "deleteNetworkACL", "id", id(it)))
-	h.fails(h.call(u, "deleteNetworkACL", "id", id(it)), 431, csGeneric, "entity does not exist")
+	h.fails(h.call(u, "deleteNetworkACL", "id", id(it)), 431, wire.CSGeneric, "entity does not exist")
 	h.done(u, h.call(u, "updateNetworkACLList", "id", id(l), "name", "m"))
 	h.done(u, h.call(u, "deleteNetworkACLList", "id", id(l)))
 	require.Empty(t, h.ok(h.call(u, "listNetworkACLLists", "name", "m")).items("networkacllist"))

@@ -15,6 +15,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 func readSchema(t *testing.T) map[string]any {
@@ -85,12 +87,12 @@ func TestExampleWorld(t *testing.T) {
 	require.Equal(t, "a0123456789abcdef0123456789abcde-80", rules[0]["name"])
 	require.NotContains(t, rules[0], "protocol")
 	require.Equal(t, "203.0.113.20", rules[0]["publicip"])
-	require.Equal(t, ruleActive, rules[0]["state"])
+	require.Equal(t, store.RuleActive, rules[0]["state"])
 	require.Len(t, h.call("k8s-owner", "listLoadBalancerRuleInstances", "id", id(rules[1])).items("loadbalancerruleinstance"), 2)
 	require.Len(t, h.call("k8s-owner", "listFirewallRules").items("firewallrule"), 2)
 	nat := h.first(h.call("k8s-owner", "listPublicIpAddresses", "issourcenat", "true"), "publicipaddress")
 	require.Equal(t, "203.0.113.10", nat["ipaddress"])
-	require.Equal(t, netImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
+	require.Equal(t, store.NetImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
 }
 
 func TestSameIDsInEveryRun(t *testing.T) {

@@ -78,7 +78,7 @@ func TestInstallOnATerminal(t *testing.T) {
 }
 
 // TestInstallTakesOverOnATerminal installs in the place of another provider. A person agrees to what changes of one
-// Service, and keeps what stands of the other.
+// Service, and keeps the current state of the other.
 func TestInstallTakesOverOnATerminal(t *testing.T) {
 	t.Parallel()
 	env := newOccupied(t)
@@ -102,7 +102,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	script := &transcript{b: env.clusterEnv}
 	install := append([]string{"install"}, processFlags...)
 
-	documented := answer{"Service default/documented:", enter} // the first choice keeps what stands
+	documented := answer{"Service default/documented:", enter} // the first choice keeps the current state
 	screen, code := script.dialog(t, []answer{documented, {"Service default/mail:", down + down + enter}}, install...)
 	if code != 3 {
 		t.Fatalf("stopped by a person, it ended with %d:\n%s", code, screen)
@@ -117,7 +117,7 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	}
 	shows(t, screen, "found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
-		"Service default/documented: keep what stands", "Service default/mail: agree to the change", "Go on? Yes",
+		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
 		"Took the place of Deployment kube-system/"+oldName, "--accept default/mail --pin default/documented --yes")
 	env.eventually(t, "the new controller to be alone", env.rolledOut)

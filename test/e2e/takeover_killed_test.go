@@ -104,7 +104,7 @@ func (env *clusterEnv) killedInTurn(t *testing.T, least int, texts, args []strin
 
 // What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
 var (
-	beforeChart = []string{"Record of what was: ", "Annotations that keep what stands"}
+	beforeChart = []string{"Record of what was: ", "Annotations that keep the current state"}
 	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName, "Rules to change in place: "}
 	afterSwap   = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3", "deleted ClusterRole system:" + oldName}
 )

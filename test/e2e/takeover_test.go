@@ -22,6 +22,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/processnode"
@@ -55,18 +57,22 @@ func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[s
 	return rules
 }
 
-// witness looks all the time: the command by which CloudStack Kubernetes Service decides to apply its
-// own provider again, and who holds the lease.
+// witness records what CloudStack Kubernetes Service would see: by the command below it decides whether to apply its own
+// provider again. It also records who held the lease.
 type witness struct {
+	env     *clusterEnv
 	mu      sync.Mutex
-	missing []string // looks that found no Pod
-	looks   int
+	missing int // changes of Pods after which the command would have found none
+	changes int
 	holders []string // in order
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-const cksCommand = "kubectl get pods -A | grep cloud-controller-manager"
+const (
+	cksCommand = "kubectl get pods -A | grep " + cksName
+	cksName    = "cloud-controller-manager"
+)
 
 // unanswered is what kubectl says when it has no list of Pods.
 var unanswered = regexp.MustCompile(`(?m)^(error: |Error from server|Unable to connect)`)
@@ -81,40 +87,68 @@ func (env *clusterEnv) cksLooks(ctx context.Context) (string, error) {
 func (env *clusterEnv) witness(t *testing.T) *witness {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	w := &witness{stop: stop, done: make(chan struct{})}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		for ctx.Err() == nil {
-			w.watch(ctx, env)
-		}
-	}()
+	w := &witness{env: env, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		defer func() { <-watched }()
-		for ctx.Err() == nil {
-			out, err := env.cksLooks(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			if unanswered.MatchString(out) {
-				continue // the API server was too busy to say what there is
-			}
-			w.mu.Lock()
-			w.looks++
-			if err != nil {
-				w.missing = append(w.missing, out)
-			}
-			w.mu.Unlock()
+		var watches sync.WaitGroup
+		for _, watch := range []func(context.Context){w.watchLease, w.watchPods} {
+			watches.Go(func() {
+				for ctx.Err() == nil { // the API server may end a watch
+					watch(ctx)
+				}
+			})
 		}
+		watches.Wait()
 	}()
 	t.Cleanup(func() { stop(); <-w.done })
 	return w
 }
 
-// watch sees each holder of the lease, however short it holds it.
-func (w *witness) watch(ctx context.Context, env *clusterEnv) {
-	env.watchLease(ctx, func(holder string) {
+// watchPods counts the changes after which the API server had no Pod with the name that the command looks for. A watch shows
+// every change, also one that is too short for a command.
+func (w *witness) watchPods(ctx context.Context) {
+	pods := w.env.Client.CoreV1().Pods(metav1.NamespaceAll)
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	found := map[types.UID]bool{}
+	see := func(p *corev1.Pod, gone bool) {
+		if strings.Contains(p.Namespace+" "+p.Name, cksName) {
+			found[p.UID] = !gone
+		}
+		if gone {
+			delete(found, p.UID)
+		}
+	}
+	count := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changes++
+		if len(found) == 0 {
+			w.missing++
+		}
+	}
+	for i := range list.Items {
+		see(&list.Items[i], false)
+	}
+	count()
+	events, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		if p, ok := e.Object.(*corev1.Pod); ok {
+			see(p, e.Type == watch.Deleted)
+			count()
+		}
+	}
+}
+
+// watchLease records each holder of the lease, however briefly it holds it.
+func (w *witness) watchLease(ctx context.Context) {
+	w.env.watchLease(ctx, func(holder string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := len(w.holders); n == 0 || w.holders[n-1] != holder {
@@ -272,10 +306,20 @@ func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one clus
 
 func (w *witness) check(t *testing.T) {
 	t.Helper()
-	t.Logf("CloudStack Kubernetes Service would have looked %d times; the lease was held by %v", w.looks, w.holders)
-	if len(w.missing) > 0 {
-		t.Errorf("%d of %d looks found no Pod, so the old provider would have come back: %v", len(w.missing), w.looks, w.missing[0])
+	t.Logf("Pods changed %d times; the lease was held by %v", w.changes, w.holders)
+	if w.missing > 0 || w.changes == 0 {
+		t.Errorf("after %d of %d changes there was no Pod, so the old provider would have come back", w.missing, w.changes)
 	}
+	w.env.eventually(t, "kubectl to have an answer", func(ctx context.Context) error {
+		out, err := w.env.cksLooks(ctx)
+		if unanswered.MatchString(out) {
+			return errors.New(out)
+		}
+		if err != nil {
+			t.Errorf("%s finds no Pod: %v\n%s", cksCommand, err, out)
+		}
+		return nil
+	})
 	csccm := slices.IndexFunc(w.holders, func(h string) bool { return strings.HasPrefix(h, "csccm-takeover_") })
 	if csccm < 1 || csccm == len(w.holders)-1 {
 		t.Errorf("csccm did not hold the lease between the two: %v", w.holders)

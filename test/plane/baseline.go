@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// restoreLimit bounds the time in which an API server must lose what a test created.
-const restoreLimit = 2 * time.Minute
+// restoreLimit bounds the time in which an API server must lose what a test created, also on a busy machine.
+const restoreLimit = 15 * time.Minute
 
 // baseline is what a new API server holds.
 type baseline struct {
@@ -33,16 +33,30 @@ type baseline struct {
 	objects  map[object]contents
 }
 
+// collection is the objects of one kind in one namespace.
+type collection struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
 // object identifies an object of the API server.
 type object struct {
-	resource        schema.GroupVersionResource
-	namespace, name string
+	collection
+	name string
 }
 
 func (o object) String() string { return o.resource.Resource + " " + o.namespace + "/" + o.name }
 
-// contents is the part of an object that tests may have changed.
-type contents struct{ labels, annotations map[string]string }
+// contents is the part of an object that tests may have changed, and what counts for its deletion.
+type contents struct {
+	labels, annotations map[string]string
+	finalized           bool // it has finalizers
+	collectively        bool // the API server can delete the collection
+}
+
+func (c contents) same(d contents) bool {
+	return maps.Equal(c.labels, d.labels) && maps.Equal(c.annotations, d.annotations)
+}
 
 // unmanaged are the resources that the API server itself creates and deletes.
 var unmanaged = []string{"apiservices", "servicecidrs", "ipaddresses"}
@@ -87,21 +101,21 @@ func (p *Plane) newBaseline(ctx context.Context) (*baseline, error) {
 	}); err != nil {
 		return nil, err
 	}
-	b.objects, _, err = b.list(ctx)
+	b.objects, err = b.list(ctx)
 	return b, err
 }
 
-// list returns all objects by identity, and the finalizers of those that have any.
-func (b *baseline) list(ctx context.Context) (map[object]contents, map[object]bool, error) {
+// list returns all objects by identity.
+func (b *baseline) list(ctx context.Context) (map[object]contents, error) {
 	lists, err := b.client.Discovery().ServerPreferredResources()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	all, finalized := map[object]contents{}, map[object]bool{}
+	all := map[object]contents{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for i := range list.APIResources {
 			r := &list.APIResources[i]
@@ -113,17 +127,16 @@ func (b *baseline) list(ctx context.Context) (map[object]contents, map[object]bo
 				continue // its definition has just been deleted
 			}
 			if err != nil {
-				return nil, nil, fmt.Errorf("list %s: %w", r.Name, err)
+				return nil, fmt.Errorf("list %s: %w", r.Name, err)
 			}
 			for i := range found.Items {
 				m := &found.Items[i]
-				o := object{gv.WithResource(r.Name), m.Namespace, m.Name}
-				all[o] = contents{m.Labels, m.Annotations}
-				finalized[o] = len(m.Finalizers) > 0
+				o := object{collection{gv.WithResource(r.Name), m.Namespace}, m.Name}
+				all[o] = contents{m.Labels, m.Annotations, len(m.Finalizers) > 0, slices.Contains(r.Verbs, "deletecollection")}
 			}
 		}
 	}
-	return all, finalized, nil
+	return all, nil
 }
 
 // restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails when
@@ -133,15 +146,19 @@ func (b *baseline) restore(ctx context.Context) error {
 	defer cancel()
 	policies := false
 	for {
-		all, finalized, err := b.list(ctx)
+		all, err := b.list(ctx)
 		if err != nil {
 			return err
 		}
-		var extra []object
+		extra, kept := map[collection][]object{}, map[collection]bool{}
 		for o, has := range all {
-			if want, ok := b.objects[o]; !ok && !builtIn(o) {
-				extra = append(extra, o)
-			} else if ok && o.resource.Resource != "leases" && !reflect.DeepEqual(want, has) {
+			want, ok := b.objects[o]
+			if !ok && !builtIn(o) {
+				extra[o.collection] = append(extra[o.collection], o)
+				continue
+			}
+			kept[o.collection] = true
+			if ok && o.resource.Resource != "leases" && !want.same(has) {
 				return fmt.Errorf("%s has changed from %v to %v", o, want, has)
 			}
 		}
@@ -153,11 +170,10 @@ func (b *baseline) restore(ctx context.Context) error {
 		if len(extra) == 0 {
 			break
 		}
-		slices.SortFunc(extra, func(a, c object) int { return order(a) - order(c) })
-		for _, o := range extra {
-			policies = policies || strings.HasPrefix(o.resource.Resource, "validatingadmissionpolic")
-			if err := b.remove(ctx, o, finalized[o]); err != nil {
-				return fmt.Errorf("delete %s: %w", o, err)
+		for _, c := range slices.SortedFunc(maps.Keys(extra), func(c, d collection) int { return order(c) - order(d) }) {
+			policies = policies || strings.HasPrefix(c.resource.Resource, "validatingadmissionpolic")
+			if err := b.remove(ctx, extra[c], all, kept[c]); err != nil {
+				return fmt.Errorf("delete %s: %w", extra[c][0], err)
 			}
 		}
 	}
@@ -169,8 +185,8 @@ func (b *baseline) restore(ctx context.Context) error {
 
 // order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions hold
 // them.
-func order(o object) int {
-	switch r := o.resource.Resource; {
+func order(c collection) int {
+	switch r := c.resource.Resource; {
 	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"), strings.HasPrefix(r, "mutatingwebhook"):
 		return 0
 	case r == "customresourcedefinitions":
@@ -181,25 +197,36 @@ func order(o object) int {
 	return 1
 }
 
-func (b *baseline) remove(ctx context.Context, o object, finalized bool) error {
-	var api metadata.ResourceInterface = b.metadata.Resource(o.resource)
-	if o.namespace != "" {
-		api = b.metadata.Resource(o.resource).Namespace(o.namespace)
+// remove deletes objects of one collection, of which others may stay. They need not be gone afterwards.
+func (b *baseline) remove(ctx context.Context, objects []object, all map[object]contents, othersStay bool) error {
+	c := objects[0].collection
+	var api metadata.ResourceInterface = b.metadata.Resource(c.resource)
+	if c.namespace != "" {
+		api = b.metadata.Resource(c.resource).Namespace(c.namespace)
 	}
 	now, background := int64(0), metav1.DeletePropagationBackground
-	err := api.Delete(ctx, o.name, metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background})
-	if err == nil && finalized {
-		_, err = api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	deletion := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
+	together := !othersStay && all[objects[0]].collectively
+	var errs []error
+	if together {
+		errs = append(errs, api.DeleteCollection(ctx, deletion, metav1.ListOptions{}))
 	}
-	if err == nil && o.resource.Resource == "namespaces" {
-		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}
-		_, err = b.client.CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{})
+	for _, o := range objects {
+		if !together {
+			errs = append(errs, api.Delete(ctx, o.name, deletion))
+		}
+		if all[o].finalized {
+			_, err := api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			errs = append(errs, err)
+		}
+		if c.resource.Resource == "namespaces" {
+			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}
+			_, err := b.client.CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{})
+			errs = append(errs, err)
+		}
 	}
-	// A list may be older than the deletion, and two resources may show one object, as those of Events do.
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err) {
-		return nil
-	}
-	return err
+	// A list may be older than a deletion, and two resources may show one object, as those of Events do.
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
 }
 
 // policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about policies in

@@ -174,12 +174,12 @@ func (n *Node) PowerOn(ctx context.Context) error {
 	return n.boot(ctx)
 }
 
-// Forgot returns nil when the connection tracking of n holds no connection that waits for an answer of a Pod of the
+// NoConnectionsTo returns nil when the connection tracking of n holds no connection that waits for an answer of a Pod of the
 // node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
 // same Pod.
-func (n *Node) Forgot(ctx context.Context, gone *Node) error {
+func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) error {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
-	// Where this file does not exist, connections cannot be listed: grep fails, and Forgot returns nil.
+	// Where this file does not exist, connections cannot be listed: grep fails, and NoConnectionsTo returns nil.
 	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
 }
 

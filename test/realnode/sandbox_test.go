@@ -166,7 +166,7 @@ func startKeeper(t *testing.T) *child.Process {
 // and the hostname.
 func traces(t *testing.T) []string {
 	t.Helper()
-	all := slices.DeleteFunc([]string(Look(t.Context())), func(line string) bool {
+	all := slices.DeleteFunc([]string(ReadMachine(t.Context())), func(line string) bool {
 		return strings.HasPrefix(line, "mount ") && !strings.Contains(line, os.TempDir()) // mounts of other programs
 	})
 	for _, h := range allHierarchies() {

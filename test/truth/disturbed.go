@@ -155,7 +155,7 @@ func nodeLost(ctx context.Context, e *env) (string, error) {
 	}
 	for _, other := range []string{"worker-1", "worker-2"} {
 		err := e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
-			return e.Node(other).Forgot(ctx, e.Node(name))
+			return e.Node(other).NoConnectionsTo(ctx, e.Node(name))
 		})
 		if err != nil {
 			return "", err

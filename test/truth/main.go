@@ -136,9 +136,9 @@ func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
 	if err := prepare(ctx, s.minors, stderr); err != nil {
 		return 1, err
 	}
-	before := realnode.Look(ctx)
+	before := realnode.ReadMachine(ctx)
 	code, err := realnode.Enter(ctx, stderr)
-	left := leftBehind(realnode.Look(context.WithoutCancel(ctx)).Since(before))
+	left := leftBehind(realnode.ReadMachine(context.WithoutCancel(ctx)).Added(before))
 	_, _ = fmt.Fprintf(stderr, "\n%s\n", left)
 	if err == nil && s.writes() && ctx.Err() == nil {
 		err = appendTo(s.out, "\n## Afterwards\n\n"+left+"\n")

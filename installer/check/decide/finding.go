@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 )
 
-// Outcome is what came out of a check.
+// Outcome is the result of a check.
 type Outcome string
 
 // Outcomes.
@@ -24,12 +24,12 @@ const (
 	Unknown Outcome = "unknown" // could not be found out
 )
 
-// Object is a thing a check speaks about.
+// Object is an object that a finding is about.
 type Object struct {
 	Kind      string `json:"kind"` // Node, Service, LoadBalancerRule ...
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Message is what is to say about this object.
+	// Message says what is wrong with this object.
 	Message string `json:"message,omitempty"`
 }
 
@@ -41,18 +41,18 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Name
 }
 
-// Finding is what a check decides.
+// Finding is the decision of a check.
 type Finding struct {
 	Outcome Outcome
-	// Message is one sentence without a dot: what was found, or why it was skipped.
+	// Message is one sentence without a full stop: what was found, or why it was skipped.
 	Message string
-	// Objects are those that are not well; empty when all are.
+	// Objects are those with a problem.
 	Objects []Object
 	// Evidence is what the decision rests on, by name.
 	Evidence map[string]string
-	// Remedy replaces the check's own where the finding knows better.
+	// Remedy replaces the check's own if the finding has a better one.
 	Remedy string
-
+	// Unfinished means that the run ended before the check.
 	Unfinished bool
 }
 

@@ -22,10 +22,10 @@ const (
 	oldRegion = "failure-domain.beta.kubernetes.io/region"
 )
 
-// topology is what a node's labels are, and what the controller gives a node.
+// topology holds the labels of a node's zone, region and instance type.
 type topology map[string]string
 
-// wantedTopology is what CloudStack says of a node; nil without a VM. The instance type has two forms,
+// wantedTopology returns the labels by CloudStack's data; nil without a VM. The instance type has two forms,
 // the controller's and that of Apache's provider.
 func wantedTopology(n *corev1.Node, vms *inventory.VMSnapshot, region string) (labels topology, otherType string) {
 	vm, err := node.Match(vms, n)
@@ -123,7 +123,7 @@ func strandedVolumes(volumes []corev1.PersistentVolume, now, after []topology) [
 	return out
 }
 
-// topologyOf is what the terms ask of zone and region, in words; "" for nothing.
+// topologyOf describes the zones and regions that the terms require; "" for nothing.
 func topologyOf(terms []corev1.NodeSelectorTerm) string {
 	var out []string
 	for _, t := range terms {

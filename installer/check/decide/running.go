@@ -82,7 +82,7 @@ const (
 	podAnyContactFx = "the controller's log says more: " + ShowLog
 )
 
-// contactOf is what one Pod's log says of the way to CloudStack.
+// contactOf says whether a Pod reached CloudStack, by its log.
 type contactOf struct {
 	pod      string
 	last     *podlog.Line // that says whether CloudStack is reached; nil without one
@@ -177,7 +177,7 @@ func (c *contactOf) broken(now time.Time) Finding {
 	return f.Fix("%s", contactFix(why))
 }
 
-// SelfTest takes the word of a self-test in the cluster.
+// SelfTest decides CS-006 by the result of a self-test in the cluster.
 func SelfTest(r *selftest.Result) Finding {
 	if r.Passed {
 		f := Passf("the self-test in Pod %s on node %s has passed", r.Pod, r.Node).With("at", r.At.Format(time.RFC3339))

@@ -9,7 +9,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Administrators is what only administrators may ask.
+// Administrators are the calls that only administrators may make.
 type Administrators interface {
 	ListDomains(ctx context.Context) ([]cloudstack.Domain, error)
 }
@@ -19,7 +19,7 @@ type RefusedError struct{ err *Error }
 
 func (e *RefusedError) Error() string { return e.err.Error() }
 
-// Remedy is what to do.
+// Remedy says how to fix it.
 func (e *RefusedError) Remedy() string { return e.err.Fix }
 
 // Unwrap returns the error with its remedy.

@@ -18,7 +18,7 @@ import (
 // CMKCurrent asks for the profile that the file itself says is in use.
 const CMKCurrent = "current"
 
-// CMKProfile is what a profile of CloudMonkey's configuration says. It prints
+// CMKProfile is a profile of CloudMonkey's configuration. It prints
 // as its name.
 type CMKProfile struct {
 	Name, URL                  string

@@ -42,7 +42,7 @@ const (
 	DefaultDomain = "ROOT"
 )
 
-// Admin is what making credentials asks of CloudStack, as an administrator.
+// Admin is the part of the CloudStack client that creates credentials, as an administrator.
 // *cloudstack.Client has it.
 type Admin interface {
 	ListDomains(ctx context.Context) ([]cloudstack.Domain, error)

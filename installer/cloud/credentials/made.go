@@ -24,7 +24,7 @@ const (
 	madeKey       = "made.json"
 )
 
-// MadeKind is what an object is.
+// MadeKind is the kind of an object that csccm created.
 type MadeKind string
 
 // Kinds, in the order in which they are made.

@@ -33,7 +33,7 @@ func (p Place) String() string {
 	return "the account itself"
 }
 
-// Flag is what csccm install needs to look there.
+// Flag returns the flag with which csccm install looks there.
 func (p Place) Flag() string {
 	switch {
 	case p.Project != "":

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Prober is what a probe asks of CloudStack. *cloudstack.Client has it.
+// Prober is the part of *cloudstack.Client that a probe calls.
 type Prober interface {
 	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
 }

@@ -31,11 +31,11 @@ type Request struct {
 	InUse  Keys
 	Former []string
 
-	// Sees tells whether the user of the keys sees the project; nil = unknown.
+	// Sees reports whether the user of the keys sees the project; nil = unknown.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
 }
 
-// Provision is what stands between the request and keys. Steps says it in
+// Provision is the plan from the request to API keys. Steps describes it in
 // words; an empty Steps means that keys exist already.
 type Provision struct {
 	Steps []string
@@ -58,10 +58,10 @@ type Provision struct {
 	registered        bool
 }
 
-// Changes tells whether Apply changes anything in CloudStack.
+// Changes reports whether Apply changes anything in CloudStack.
 func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 
-// NewKeys tells whether Apply registers keys, which no Secret holds yet.
+// NewKeys reports whether Apply registers keys, which no Secret holds yet.
 func (p *Provision) NewKeys() bool { return p.register }
 
 // Plan reads what exists and says what is missing. It changes nothing.

@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Remover is what removing csccm's own objects asks of CloudStack, as an administrator.
+// Remover is the part of the CloudStack client that removes csccm's own objects, as an administrator.
 type Remover interface {
 	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
 	ListAccounts(ctx context.Context, name, domainID string) ([]cloudstack.Account, error)

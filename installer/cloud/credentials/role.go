@@ -31,7 +31,7 @@ const (
 // which also makes a role that was half made (a crash) one that can be
 // completed.
 
-// rolePlan is what is to be done for the minimal role.
+// rolePlan is the plan for the minimal role.
 type rolePlan struct {
 	Name   string
 	ID     string   // of the existing role
@@ -40,7 +40,7 @@ type rolePlan struct {
 	Close  bool     // add the final deny
 }
 
-// changes tells whether there is anything to do.
+// changes reports whether there is anything to do.
 func (p rolePlan) changes() bool { return p.Create || len(p.Add) > 0 || p.Close }
 
 // planRole compares the role as it is with the commands that it must allow.

@@ -72,7 +72,7 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string
 	return s, nil
 }
 
-// SecretAction is what is to be done with the Secret.
+// SecretAction is what an installation does with the Secret.
 type SecretAction string
 
 // The actions.

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// User is what verification asks of CloudStack, with the controller's keys.
+// User is the part of the CloudStack client that verification calls, with the controller's keys.
 // *cloudstack.Client has it.
 type User interface {
 	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
@@ -25,7 +25,7 @@ type User interface {
 	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
 }
 
-// Want is what the keys are to be good for.
+// Want says what the keys must be able to do.
 type Want struct {
 	APIURL   string
 	Project  string   // name or id; "" = the account's own resources
@@ -47,7 +47,7 @@ type Finding struct {
 	Text    string
 }
 
-// Verified is what the keys turned out to be good for.
+// Verified says what the keys can do.
 type Verified struct {
 	Version  string // of CloudStack; "" when the role may not ask
 	Project  cloudstack.Project
@@ -75,7 +75,7 @@ func (v *Verified) found(ok bool, subject, format string, args ...any) {
 	v.Findings = append(v.Findings, Finding{ok, subject, fmt.Sprintf(format, args...)})
 }
 
-// server makes the first signed call: it tells whether there is a CloudStack
+// server makes the first signed call: it shows whether there is a CloudStack
 // and whether it takes the keys.
 func (v *Verified) server(ctx context.Context, api User, w Want) error {
 	capabilities, err := api.Capabilities(ctx)
@@ -146,7 +146,7 @@ func (v *Verified) project(ctx context.Context, api User, w Want) error {
 	return nil
 }
 
-// looksLikeID tells a UUID from a name.
+// looksLikeID reports whether a text is a UUID rather than a name.
 func looksLikeID(s string) bool { return len(s) == 36 && strings.Count(s, "-") == 4 }
 
 func (v *Verified) zone(ctx context.Context, api User, w Want) error {

@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Input is what a bundle is made of.
+// Input is the content of a bundle.
 type Input struct {
 	Env    *check.Env
 	Report check.Report
@@ -88,7 +88,7 @@ func Files(in Input) ([]File, error) {
 	return append([]File{index}, files...), nil
 }
 
-// learnNames tells the redactor what is called how in this cluster.
+// learnNames registers the names of this cluster for redaction.
 func (in *Input) learnNames(r *redactor) {
 	f := in.Facts
 	r.keep[f.CloudStackVersion] = true

@@ -64,7 +64,7 @@ type Report struct {
 	Findings      []Finding `json:"findings"`
 }
 
-// Failed tells whether anything does not work.
+// Failed reports whether anything does not work.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Failed })
 }

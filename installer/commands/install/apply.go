@@ -13,8 +13,8 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/rollout"
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in
@@ -22,12 +22,11 @@ import (
 func (in *Installer) applySecret(ctx context.Context) error {
 	in.Progress.Step("Secret %s/%s", in.plan.Secret.Namespace, in.plan.Secret.Name)
 	if err := credentials.EnsureNamespace(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
-	in.journal.Publish(ctx)
+	in.session.Publish(ctx)
 	in.note("%s %s/%s", in.plan.secret.Action, in.plan.Secret.Namespace, in.plan.Secret.Name)
-	err := shielded(ctx, func(ctx context.Context) error {
+	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		if in.caPEM != nil {
 			if err := credentials.ApplyCA(ctx, in.Cluster.Kube, in.Cluster.Namespace, in.caPEM); err != nil {
 				return err
@@ -36,7 +35,6 @@ func (in *Installer) applySecret(ctx context.Context) error {
 		return in.plan.secret.Apply(ctx, in.Cluster.Kube)
 	})
 	if err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	in.Progress.Done("%s", map[credentials.SecretAction]string{
@@ -57,22 +55,12 @@ func (in *Installer) applyChart(ctx context.Context) error {
 		Name: p.Release, Chart: in.Options.Chart, Values: in.Options.Values, Description: "csccm install",
 	})
 	if err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	in.facts.release = release
 	in.note("revision %d, chart %s", release.Revision, release.ChartVersion)
 	in.Progress.Done("revision %d, chart %s", release.Revision, release.ChartVersion)
 	return nil
-}
-
-// rollout waits until the controller's Pods run.
-func (in *Installer) rollout(ctx context.Context) error {
-	w := &rollout.Waiter{
-		Cluster: in.Cluster, Release: in.Options.Release, Clock: in.Clock, Progress: in.Progress,
-		Limit: in.Options.RolloutTimeout, PodLogs: in.PodLogs, Scrub: in.scrub,
-	}
-	return w.Wait(ctx)
 }
 
 // scrub removes the keys from text of others. The controller never writes them;
@@ -120,7 +108,6 @@ func (in *Installer) awaitNodes(ctx context.Context) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("%s", in.Clock.Since(began).Round(10*time.Millisecond))
@@ -163,7 +150,6 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	e := in.executor()
 	in.Progress.Step("Initialising node %s, alone at first", plan.Canary)
 	if err := e.Canary(ctx, plan); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("")
@@ -172,7 +158,6 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	}
 	in.Progress.Step("Initialising %s", count(len(plan.Rest), "more node"))
 	if err := e.Rest(ctx, plan); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("")

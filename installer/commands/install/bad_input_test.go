@@ -21,6 +21,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -185,7 +186,7 @@ func TestHalfInstalledRelease(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"failed", "pending-install", "pending-upgrade"} {
 		b := newBench(t, demoNodes()...)
-		b.helm.release = &helm.Release{Name: DefaultRelease, Status: status, Revision: 1, ChartVersion: "0.0.1"}
+		b.helm.release = &helm.Release{Name: engine.DefaultRelease, Status: status, Revision: 1, ChartVersion: "0.0.1"}
 		require.NoError(t, b.installer(t, b.keys(t)).Run(t.Context()), b.err.String())
 		require.Equal(t, 1, b.helm.applied, status)
 		require.Equal(t, 3, b.initialised(t))

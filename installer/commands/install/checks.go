@@ -33,53 +33,36 @@ func (in *Installer) preflight(ctx context.Context) error {
 // briefly is how much of a message is said again at the end.
 const briefly = 160
 
-// ChecksError is checks that do not pass.
-type ChecksError struct {
-	Failed []check.Result
-	Phase  check.Phase
-}
-
-func (e *ChecksError) codes(separator string) string {
-	codes := make([]string, len(e.Failed))
-	for i := range e.Failed {
-		codes[i] = e.Failed[i].Code
+// checksFailed is the error of checks that do not pass.
+func checksFailed(phase check.Phase, failed ...check.Result) error {
+	codes := make([]string, len(failed))
+	for i := range failed {
+		codes[i] = failed[i].Code
 	}
-	return strings.Join(codes, separator)
-}
-
-func (e *ChecksError) Error() string {
+	before := phase == check.PhasePreflight
 	what := "installed, but "
-	if e.Phase == check.PhasePreflight {
+	if before {
 		what = "nothing was installed: "
 	}
-	what += e.codes(", ") + " failed"
-	if len(e.Failed) == 1 {
-		return what + ": " + e.Failed[0].Message
-	}
-	for i := range e.Failed {
-		c := &e.Failed[i]
-		what += "\n  " + c.Code + ": " + report.Cut(c.Message, briefly)
-		if c.Remedy != "" {
-			what += "\n    fix: " + c.Remedy
+	what += strings.Join(codes, ", ") + " failed"
+	fix, it := failed[0].Remedy, "it"
+	if len(failed) == 1 {
+		what += ": " + failed[0].Message
+	} else {
+		for i := range failed {
+			c := &failed[i]
+			what += "\n  " + c.Code + ": " + report.Cut(c.Message, briefly)
+			if c.Remedy != "" {
+				what += "\n    fix: " + c.Remedy
+			}
 		}
-	}
-	return what
-}
-
-// Remedy is that of the failed check; of several, Error has said each.
-func (e *ChecksError) Remedy() string {
-	fix, it := e.Failed[0].Remedy, "it"
-	if len(e.Failed) > 1 {
 		fix, it = "one after the other; csccm doctor looks again", "them"
 	}
-	if e.Phase == check.PhasePreflight {
-		fix += fmt.Sprintf(" (or pass over %s with --skip-check %s)", it, e.codes(","))
+	if before {
+		fix += fmt.Sprintf(" (or pass over %s with --skip-check %s)", it, strings.Join(codes, ","))
 	}
-	return strings.TrimSpace(fix)
+	return &report.Error{What: what, Fix: strings.TrimSpace(fix), Code: report.ExitCheckFailed}
 }
-
-// ExitCode is that of a failed check.
-func (e *ChecksError) ExitCode() int { return report.ExitCheckFailed }
 
 // checksBeforeUser has the cluster judged before CloudStack is changed for it.
 func (in *Installer) checksBeforeUser(ctx context.Context) error {
@@ -95,7 +78,6 @@ func (in *Installer) checksBeforeUser(ctx context.Context) error {
 func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
 	result := in.Checks(ctx, env, check.Selection{Phase: phase, Skip: in.Options.SkipChecks}, nil)
 	if ctx.Err() != nil {
-		in.Progress.Fail("")
 		return context.Cause(ctx)
 	}
 	var failed []check.Result
@@ -120,7 +102,7 @@ func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.
 	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, count(s.Warning, "warning"), s.Failed)
 	if len(failed) > 0 {
 		in.Progress.Fail("%s", text)
-		return &ChecksError{Failed: failed, Phase: phase}
+		return checksFailed(phase, failed...)
 	}
 	in.Progress.Done("%s", text)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func TestChecksError(t *testing.T) {
@@ -34,7 +35,8 @@ func TestChecksError(t *testing.T) {
 			"one after the other; csccm doctor looks again (or pass over them with --skip-check CCM-003,K8S-003)",
 		},
 	} {
-		e := &ChecksError{Failed: c.failed, Phase: c.phase}
+		var e *report.Error
+		require.ErrorAs(t, checksFailed(c.phase, c.failed...), &e)
 		require.Equal(t, c.text, e.Error())
 		require.Equal(t, c.then, e.Remedy())
 		require.Equal(t, 3, e.ExitCode())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/cloud/login"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -125,13 +126,11 @@ func (in *Installer) planProvision(ctx context.Context) error {
 	if in.Options.Zone != "" {
 		// Before anything is made; the user's own rights are proven later.
 		if _, err := credentials.FindZone(ctx, in.admin, in.Options.Zone); err != nil {
-			in.Progress.Fail("")
 			return err
 		}
 	}
 	plan, err := credentials.Plan(ctx, in.admin, in.request())
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
@@ -187,7 +186,6 @@ func (in *Installer) logIn(ctx context.Context) error {
 			err = credentials.MustBeAdmin(ctx, admin, "the user of the administrator's keys")
 		}
 		if err != nil {
-			in.Progress.Fail("")
 			return credentials.ExplainLogin(c.APIURL, c.AdminUser, c.AdminDomain, err)
 		}
 		in.Progress.Done("accepted")
@@ -240,8 +238,7 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 		return err
 	}
 	in.Progress.Step("User for the controller in CloudStack")
-	if err := in.recorded("the user in CloudStack", in.takeKeys).do(ctx); err != nil {
-		in.Progress.Fail("")
+	if err := in.session.Run(ctx, in.recorded("the user in CloudStack", in.takeKeys)); err != nil {
 		return err
 	}
 	in.Progress.Done("%q", in.provision.User)
@@ -249,7 +246,7 @@ func (in *Installer) provisionKeys(ctx context.Context) error {
 }
 
 func (in *Installer) takeKeys(ctx context.Context) error {
-	return shielded(ctx, func(ctx context.Context) error {
+	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if err := in.recordMade(ctx); err != nil {
 			return err
 		}
@@ -322,7 +319,6 @@ func (in *Installer) verify(ctx context.Context) error {
 	in.Progress.Step("Credentials against CloudStack")
 	cloud, err := in.Connect(in.config)
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
@@ -338,14 +334,12 @@ func (in *Installer) verify(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.cloud = cloud
 	if in.verified.Project.ID != "" && in.config.ProjectID != in.verified.Project.ID {
 		in.config.ProjectID = in.verified.Project.ID // the id outlives a renaming
 		if in.cloud, err = in.Connect(in.config); err != nil {
-			in.Progress.Fail("")
 			return err
 		}
 	}

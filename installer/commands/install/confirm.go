@@ -29,7 +29,7 @@ func (in *Installer) confirm(ctx context.Context) error {
 		}
 	}
 	if in.Options.Yes {
-		if in.taker != nil && !in.structured() {
+		if in.taker != nil && !in.env.Structured() {
 			if err := in.printTakeover(in.ErrOut); err != nil { // what changes is shown, agreed to or not
 				return err
 			}

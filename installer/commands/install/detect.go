@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine/journal"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -37,33 +38,27 @@ func (in *Installer) detect(ctx context.Context) error {
 	in.Progress.Step("Looking at the cluster")
 	info, err := in.Cluster.Ping(ctx)
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	f := &facts{version: info.GitVersion}
 	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	f.nodes = list.Items
 	distribution, _, err := in.Cluster.Distribution(ctx, f.nodes)
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	f.distribution = string(distribution)
 	if f.release, err = in.Helm.Get(ctx, in.Options.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	if in.existing, err = credentials.ReadSecret(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	in.facts = f
 	if err := in.findControllers(ctx); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("%s", describeCluster(f.version, distribution, len(f.nodes)))
@@ -82,19 +77,12 @@ func describeCluster(version string, d cluster.Distribution, nodes int) string {
 	return strings.Join(parts, ", ")
 }
 
-// ExternalError is a kubelet that does not leave its node to a cloud
-// controller manager, with --require-external.
-type ExternalError struct{ Verdict kubelet.NodeVerdict }
-
-func (e *ExternalError) Error() string {
-	return fmt.Sprintf("the kubelet of node %s is %s (%s)", e.Verdict.Node, e.Verdict.Verdict, e.Verdict.Reason())
+// notExternal is the error of a kubelet that does not leave its node to a cloud controller manager.
+func notExternal(v *kubelet.NodeVerdict) error {
+	return &report.Error{
+		What: fmt.Sprintf("the kubelet of node %s is %s (%s)", v.Node, v.Verdict, v.Reason()), Fix: v.Remedy, Code: report.ExitCheckFailed,
+	}
 }
-
-// Remedy is that for the node's distribution.
-func (e *ExternalError) Remedy() string { return e.Verdict.Remedy }
-
-// ExitCode is that of a failed check.
-func (e *ExternalError) ExitCode() int { return 3 }
 
 // judgeKubelets says which kubelets run with --cloud-provider=external. Nodes
 // work without, but new ones are not initialised by themselves and kubelet and
@@ -118,7 +106,7 @@ func (in *Installer) judgeKubelets(ctx context.Context) error {
 			continue
 		}
 		if in.Options.RequireExternal {
-			return &ExternalError{v}
+			return notExternal(&v)
 		}
 		in.Progress.Warn("node %s: %s (%s)", v.Node, v.Verdict, v.Reason())
 		if v.Verdict == kubelet.NotExternal && !said[v.Remedy] {

@@ -9,8 +9,6 @@ package install
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -21,8 +19,8 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -32,13 +30,13 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// DefaultRelease is the name of the Helm release.
-const DefaultRelease = "cloudstack-ccm"
+// Command is the name of the command in the journal.
+const Command = "install"
 
 // Options is what the operator wants. Zero values are asked for where a
 // terminal is there, or have the default that the comment names.
 type Options struct {
-	Release string // "" = DefaultRelease
+	Release string // "" = engine.DefaultRelease
 
 	Credentials CredentialOptions
 
@@ -140,74 +138,79 @@ type Installer struct {
 	tested    *selftest.Result // in the cluster; nil where it did not run
 	facts     *facts
 	plan      *Plan
-	taker     *takeover.Taker          // nil where no other provider is there
-	journal   *journal.Journal         // nil until something is changed
-	did       []string                 // details of the step in progress
+	taker     *takeover.Taker // nil where no other provider is there
+	env       *engine.Env
+	session   *engine.Session
+	note      engine.Note              // of the step in progress
 	made      []credentials.MadeObject // in CloudStack by this run
 	warned    map[string]bool          // warnings of checks that were shown
 }
-
-// stepTimeout bounds a step that ^C does not interrupt.
-const stepTimeout = 3 * time.Minute
 
 // Run is the whole install. Its errors have a remedy and an exit code where
 // they can.
 func (in *Installer) Run(ctx context.Context) (err error) {
 	if in.Options.Release == "" {
-		in.Options.Release = DefaultRelease
+		in.Options.Release = engine.DefaultRelease
 	}
 	if in.Clock == nil {
 		in.Clock = clock.RealClock{}
 	}
-	in.warned = map[string]bool{}
+	in.warned, in.note = map[string]bool{}, func(string, ...any) {}
+	o := &in.Options
+	in.env = &engine.Env{
+		Cluster: in.Cluster, Prompt: in.Prompt, Progress: in.Progress, Out: in.Out, ErrOut: in.ErrOut, Clock: in.Clock, Interactive: in.Interactive, Style: in.Style,
+		Release: o.Release, Yes: o.Yes, DryRun: o.DryRun, Output: o.Output, Journal: o.Journal, RolloutTimeout: o.RolloutTimeout,
+		PodLogs: in.PodLogs, Scrub: in.scrub,
+	}
+	in.session = in.env.Session(Command, "csccm uninstall takes the controller away again")
 	defer in.cleanup(ctx)
 	defer func() {
 		if err != nil {
 			in.sayMade(err)
 		}
 	}()
-	defer func() { in.journal.Close(ctx, err) }()
-	if err := in.steps(ctx, []step{
-		{"looking at the cluster", in.detect},
-		{"credentials", in.credentials},
-		{"plan", in.makePlan},
-	}); err != nil {
+	defer func() { in.session.Close(ctx, err) }()
+	if err := in.session.Run(ctx,
+		read("looking at the cluster", in.detect),
+		read("credentials", in.credentials),
+		read("plan", in.makePlan),
+	); err != nil {
 		return err
 	}
 	if in.Options.DryRun {
 		return in.dryRun(ctx)
 	}
-	if err := in.steps(ctx, []step{
-		{"takeover", in.planControllers},
-		{"checks before the user is made", in.checksBeforeUser},
-		{"the user in CloudStack", in.provisionKeys},
-		{"checking the credentials", in.verify},
-		{"plan of the takeover", in.planTakeover},
-		{"policy for tenants", in.planTenants},
-		{"checks before the install", in.preflight},
-		{"plan of the nodes", in.planNodes},
-		{"dry run on the API server", in.diffObjects},
-		{"confirmation", in.confirm},
-	}); err != nil {
+	if err := in.session.Run(ctx,
+		read("takeover", in.planControllers),
+		read("checks before the user is made", in.checksBeforeUser),
+		read("the user in CloudStack", in.provisionKeys),
+		read("checking the credentials", in.verify),
+		read("plan of the takeover", in.planTakeover),
+		read("policy for tenants", in.planTenants),
+		read("checks before the install", in.preflight),
+		read("plan of the nodes", in.planNodes),
+		read("dry run on the API server", in.diffObjects),
+		read("confirmation", in.confirm),
+	); err != nil {
 		return err
 	}
-	return in.steps(ctx, slices.Concat(
+	return in.session.Run(ctx, slices.Concat(
 		in.takeoverSteps((*takeover.Taker).Before),
-		[]step{
+		[]engine.Step{
 			in.recorded("Secret", in.applySecret),
 			in.recorded("Helm release", in.applyChart),
-			in.recorded("rollout", in.rollout),
+			in.recorded("rollout", in.env.Rollout),
 			in.recorded("self-test in the cluster", in.selfTest),
 		},
 		in.takeoverSteps((*takeover.Taker).After),
-		[]step{
+		[]engine.Step{
 			in.recorded("initialisation of new nodes", in.awaitNodes),
 			in.recorded("initialisation of existing nodes", in.taintNodes),
 			in.recorded("leader", in.awaitLeader),
 			in.recorded("checks after the install", in.postflight),
-			{"summary", in.summary},
+			read("summary", in.summary),
 		},
-	))
+	)...)
 }
 
 // dryRun goes as far as reading goes: without keys, what needs them is left
@@ -215,33 +218,33 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 func (in *Installer) dryRun(ctx context.Context) error {
 	keys := in.provision == nil || !in.provision.Changes()
 	if keys {
-		if err := in.steps(ctx, []step{
-			{"keys of the user", in.provisionKeys}, // they exist: nothing is made
-			{"checking the credentials", in.verify},
-		}); err != nil {
+		if err := in.session.Run(ctx,
+			read("keys of the user", in.provisionKeys), // they exist: nothing is made
+			read("checking the credentials", in.verify),
+		); err != nil {
 			return err
 		}
 	}
-	unfit := in.step(ctx, step{"takeover", in.planControllers})
+	unfit := in.session.Run(ctx, read("takeover", in.planControllers))
 	if keys && unfit == nil {
-		if err := in.step(ctx, step{"plan of the takeover", in.planTakeover}); err != nil {
+		if err := in.session.Run(ctx, read("plan of the takeover", in.planTakeover)); err != nil {
 			return err
 		}
-		unfit = in.step(ctx, step{"consent to the takeover", in.consent})
+		unfit = in.session.Run(ctx, read("consent to the takeover", in.consent))
 	}
-	if err := in.step(ctx, step{"policy for tenants", in.planTenants}); err != nil {
+	if err := in.session.Run(ctx, read("policy for tenants", in.planTenants)); err != nil {
 		return err
 	}
-	if err := in.step(ctx, step{"checks before the install", in.preflight}); unfit == nil {
+	if err := in.session.Run(ctx, read("checks before the install", in.preflight)); unfit == nil {
 		unfit = err
 	}
 	if keys {
-		if err := in.step(ctx, step{"plan of the nodes", in.planNodes}); unfit == nil {
+		if err := in.session.Run(ctx, read("plan of the nodes", in.planNodes)); unfit == nil {
 			unfit = err
 		}
 	}
 	if in.Options.DryRunServer {
-		if err := in.step(ctx, step{"dry run on the API server", in.diffObjects}); unfit == nil {
+		if err := in.session.Run(ctx, read("dry run on the API server", in.diffObjects)); unfit == nil {
 			unfit = err
 		}
 	}
@@ -256,76 +259,17 @@ func (in *Installer) dryRun(ctx context.Context) error {
 	return unfit
 }
 
-type step struct {
-	name string
-	do   func(context.Context) error
+// read makes a step that changes nothing.
+func read(name string, do func(context.Context) error) engine.Step {
+	return engine.Step{Name: name, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
 }
 
-func (in *Installer) steps(ctx context.Context, list []step) error {
-	for _, s := range list {
-		if err := in.step(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// step runs one step and stops between steps once the run is to end.
-func (in *Installer) step(ctx context.Context, s step) error {
-	if ctx.Err() != nil {
-		return in.stopped(ctx, s.name)
-	}
-	err := s.do(ctx)
-	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
-		return in.stopped(ctx, s.name)
-	}
-	return err
-}
-
-// StoppedError is a run that ended before its time.
-type StoppedError struct {
-	Step    string
-	Journal string // file that says what was done; "" when nothing was
-	Changed bool   // something was changed
-	Cause   error
-}
-
-func (in *Installer) stopped(ctx context.Context, step string) error {
-	e := &StoppedError{Step: step, Cause: context.Cause(ctx)}
-	if in.journal != nil {
-		e.Changed, e.Journal = true, in.journal.Path()
-	}
-	return e
-}
-
-func (e *StoppedError) Error() string {
-	s := fmt.Sprintf("stopped before the end of step %q: %v", e.Step, e.Cause)
-	if !e.Changed {
-		s += "; nothing was changed"
-	}
-	return s
-}
-
-func (e *StoppedError) Unwrap() error { return e.Cause }
-
-// Remedy says how to go on, and how to go back.
-func (e *StoppedError) Remedy() string {
-	s := "run the same command again: it continues where it stopped"
-	if e.Changed {
-		s += "; csccm uninstall takes the controller away again"
-	}
-	if e.Journal != "" {
-		s += "; what was done is in " + e.Journal
-	}
-	return s
-}
-
-// shielded runs do to its end although ctx is cancelled meanwhile: what it does
-// must not be left half-done. It has its own time limit.
-func shielded(ctx context.Context, do func(context.Context) error) error {
-	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
-	defer cancel()
-	return do(sctx)
+// recorded makes a step whose begin and end are in the journal. From its opening on, the run has changed something.
+func (in *Installer) recorded(name string, do func(context.Context) error) engine.Step {
+	return engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
+		in.note = note
+		return do(ctx)
+	}}
 }
 
 func (in *Installer) endSession(ctx context.Context) {

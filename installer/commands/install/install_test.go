@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/rollout"
@@ -281,10 +282,10 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 		return false, nil, nil
 	})
 	err := b.installer(t, b.admin()).Run(ctx)
-	var stop *StoppedError
+	var stop *report.Error
 	require.ErrorAs(t, err, &stop)
 	require.ErrorIs(t, err, why)
-	require.Equal(t, "Helm release", stop.Step, "the step in progress is finished")
+	require.ErrorContains(t, err, `stopped before the end of step "Helm release"`, "the step in progress is finished")
 	require.Contains(t, stop.Remedy(), "continues")
 	require.Zero(t, b.helm.applied)
 
@@ -382,9 +383,4 @@ func TestHelmFailureIsTheError(t *testing.T) {
 	b.helm.fail = &helm.ValuesError{Problems: []string{"replicaCount: got string, want integer"}}
 	err := b.installer(t, b.keys(t)).Run(t.Context())
 	require.EqualError(t, err, "chart values: replicaCount: got string, want integer")
-}
-
-func TestShellLine(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, `csccm --set 'a=$(B)' 'it'\''s' '' plain=1,2`, shellLine([]string{"csccm", "--set", "a=$(B)", "it's", "", "plain=1,2"}))
 }

@@ -60,7 +60,7 @@ func (b *bench) uninstall(t *testing.T, dry bool) error {
 	t.Helper()
 	return uninstall.Run(t.Context(), &engine.Env{
 		Cluster: cluster.NewForTest(b.kube), Helm: uninstallable{election: &election{bench: b}}, Prompt: prompt.NewRefusing(), Clock: b.clock,
-		Release: DefaultRelease, Yes: true, DryRun: dry, Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
+		Release: engine.DefaultRelease, Yes: true, DryRun: dry, Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
 	}, uninstall.Options{DeleteUser: true, Admin: func(ctx context.Context, cfg *cloudstack.Config) (credentials.Remover, func(), error) {
 		if cfg.APIURL != b.url || cfg.SecretKey != "" {
 			return nil, nil, errors.New("the login goes to the API of the list, without keys")

@@ -39,7 +39,7 @@ func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision
 	if ok {
 		return nil
 	}
-	return &ChecksError{Phase: check.PhasePreflight, Failed: []check.Result{{
+	return checksFailed(check.PhasePreflight, check.Result{
 		Code: matchesVMs, Outcome: check.Failed, Message: finding.Message, Remedy: finding.Remedy, Objects: finding.Objects,
-	}}}
+	})
 }

@@ -175,12 +175,10 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 		err = in.plan.secret.DryRun(ctx, in.Cluster.Kube)
 	}
 	if err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	in.plan.Objects = changes
 	if err := diff.Refused(changes); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {

@@ -37,12 +37,12 @@ func (in *Installer) planNodes(ctx context.Context) error {
 			in.Progress.Warn("%s", p.Text)
 			in.Progress.Info("fix: %s", p.Remedy)
 		}
-		return &taint.BlockedError{Problems: plan.Problems}
+		return taint.Blocked(plan.Problems)
 	}
 	return nil
 }
 
-// changesSecret tells whether flags change the configuration of the Secret.
+// changesSecret reports whether flags change the configuration of the Secret.
 func (in *Installer) changesSecret() bool {
 	local := *in.config
 	local.CAFile = in.existing.Config.CAFile

@@ -15,15 +15,10 @@ import (
 )
 
 func (in *Installer) printPlan() error {
-	if in.structured() {
+	if in.env.Structured() {
 		return report.Encode(in.Out, in.Options.Output, in.plan)
 	}
 	return in.printText(in.Out)
-}
-
-// structured tells whether results are for programs.
-func (in *Installer) structured() bool {
-	return in.Options.Output != "" && in.Options.Output != "text"
 }
 
 func (in *Installer) printText(w io.Writer) error {
@@ -73,14 +68,10 @@ func (in *Installer) printText(w io.Writer) error {
 }
 
 func (in *Installer) printTakeover(w io.Writer) error {
-	style := report.Style{}
-	if in.Style != nil {
-		style = in.Style(w)
-	}
 	if _, err := io.WriteString(w, "  Takeover    in the place of another provider; its Services keep addresses and rules:\n"); err != nil {
 		return err
 	}
-	if err := in.plan.Takeover.WriteText(w, style); err != nil {
+	if err := in.plan.Takeover.WriteText(w, in.env.StyleOf(w)); err != nil {
 		return err
 	}
 	if in.taker == nil {

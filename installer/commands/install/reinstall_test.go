@@ -145,11 +145,11 @@ func TestInstallAfterUninstall(t *testing.T) {
 
 			h := uninstallable{election: e}
 			if tc.helm {
-				require.NoError(t, h.Uninstall(t.Context(), DefaultRelease))
+				require.NoError(t, h.Uninstall(t.Context(), engine.DefaultRelease))
 				require.Equal(t, "demo-cp-1_first", holder())
 			} else {
 				require.NoError(t, uninstall.Run(t.Context(), &engine.Env{
-					Cluster: cluster.NewForTest(b.kube), Helm: h, Prompt: prompt.NewRefusing(), Clock: b.clock, Release: DefaultRelease, Yes: true,
+					Cluster: cluster.NewForTest(b.kube), Helm: h, Prompt: prompt.NewRefusing(), Clock: b.clock, Release: engine.DefaultRelease, Yes: true,
 					Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
 				}, uninstall.Options{}), b.err.String())
 				require.Empty(t, holder())

@@ -28,7 +28,7 @@ func (b *bench) rotate(t *testing.T) {
 	t.Helper()
 	asked := 0
 	require.NoError(t, rotate.Run(t.Context(), &engine.Env{
-		Cluster: cluster.NewForTest(b.kube), Prompt: prompt.NewRefusing(), Clock: b.clock, Release: DefaultRelease, Yes: true,
+		Cluster: cluster.NewForTest(b.kube), Prompt: prompt.NewRefusing(), Clock: b.clock, Release: engine.DefaultRelease, Yes: true,
 		Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
 		PodLogs: func(context.Context, *corev1.Pod, int64) (string, error) {
 			asked++

@@ -21,7 +21,6 @@ func (in *Installer) selfTest(ctx context.Context) error {
 	for _, manifest := range in.facts.release.Tests {
 		pod, err := selftest.Pod(manifest)
 		if err != nil {
-			in.Progress.Fail("")
 			return err
 		}
 		if pod == nil {
@@ -43,7 +42,6 @@ func (in *Installer) selfTest(ctx context.Context) error {
 			in.sayFindings(result)
 		}
 		if err != nil {
-			in.Progress.Fail("")
 			return err
 		}
 		ran = true

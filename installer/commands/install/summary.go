@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -58,7 +59,7 @@ func (in *Installer) summary(ctx context.Context) error {
 		return err
 	}
 	r.Nodes, r.Initialised = len(plan.Items), done(plan)
-	if in.structured() {
+	if in.env.Structured() {
 		return report.Encode(in.Out, in.Options.Output, r)
 	}
 	if t := r.Takeover; t != nil {
@@ -79,7 +80,7 @@ func (in *Installer) summary(ctx context.Context) error {
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  csccm doctor%s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), in.namespaceFlag(), shellLine(r.Command))
+`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), in.namespaceFlag(), report.ShellLine(r.Command...))
 	return err
 }
 
@@ -113,7 +114,7 @@ func (in *Installer) FlagLine() []string {
 	if in.Cluster.Namespace != "kube-system" {
 		add("--namespace", in.Cluster.Namespace)
 	}
-	if o.Release != DefaultRelease {
+	if o.Release != engine.DefaultRelease {
 		add("--release", o.Release)
 	}
 	source := c.Source
@@ -180,22 +181,4 @@ func (in *Installer) FlagLine() []string {
 		}
 	}
 	return append(line, "--yes")
-}
-
-// ShellQuote quotes a word for a POSIX shell where needed.
-func ShellQuote(word string) string { return shellLine([]string{word}) }
-
-// ShellLine quotes the words of a command for a POSIX shell where needed.
-func ShellLine(words []string) string { return shellLine(words) }
-
-// shellLine quotes for a POSIX shell where needed.
-func shellLine(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -35,7 +36,7 @@ func withoutKept(f *takeover.Facts) *takeover.Facts {
 	return f
 }
 
-// takesOver tells whether this install takes another provider's place. A controller that csccm does
+// takesOver reports whether this install takes another provider's place. A controller that csccm does
 // not know is left to the checks.
 func (in *Installer) takesOver() bool {
 	return slices.ContainsFunc(in.facts.controllers.Predecessors, func(p takeover.Predecessor) bool { return p.Family != takeover.Other })
@@ -63,7 +64,7 @@ func (in *Installer) planControllers(context.Context) error {
 	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
 	in.plan.Takeover = takeover.NewPlan(&f) //nolint:contextcheck // decides by the facts, and waits for nothing
 	if len(in.plan.Takeover.Problems) > 0 {
-		return &takeover.BlockedError{Problems: in.plan.Takeover.Problems}
+		return takeover.Blocked(in.plan.Takeover.Problems)
 	}
 	if in.provision != nil && in.provision.Changes() {
 		in.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
@@ -71,7 +72,7 @@ func (in *Installer) planControllers(context.Context) error {
 	return nil
 }
 
-// planTakeover compares, now that there are keys, what stands of each Service with what the new
+// planTakeover compares, now that there are keys, the current state of each Service with what the new
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
 func (in *Installer) planTakeover(ctx context.Context) error {
 	if !in.takesOver() {
@@ -84,7 +85,6 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	}
 	f, err := takeover.Detect(ctx, source)
 	if err != nil {
-		in.Progress.Fail("")
 		return in.Cluster.Explain(err)
 	}
 	in.facts.controllers = withoutKept(f)
@@ -93,14 +93,12 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	plan.Pin(o.Pin)
 	in.plan.Takeover = plan
 	if err := in.addValues(ctx, plan.Values); err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.taker, err = takeover.NewTaker(ctx, source, plan, takeover.Options{
 		Server: in.Cluster.Server, Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
 	})
 	if err != nil {
-		in.Progress.Fail("")
 		return err
 	}
 	in.Progress.Done("%s, %s", count(len(plan.Services), "Service"), count(ruleCount(plan), "rule"))
@@ -115,7 +113,7 @@ func ruleCount(p *takeover.Plan) int {
 	return n
 }
 
-// addValues gives the chart what the operator did not set, and renders it anew.
+// addValues gives the chart what the operator did not set, and renders it again.
 func (in *Installer) addValues(ctx context.Context, values map[string]string) error {
 	set := in.effectiveValues()
 	more := map[string]any{}
@@ -150,7 +148,7 @@ func (in *Installer) consent(ctx context.Context) error {
 	if in.taker == nil {
 		return nil
 	}
-	if len(in.plan.Takeover.Problems) == 0 && !in.Options.Yes && !in.Options.DryRun && !in.structured() && in.Interactive {
+	if len(in.plan.Takeover.Problems) == 0 && !in.Options.Yes && !in.Options.DryRun && !in.env.Structured() && in.Interactive {
 		if err := in.taker.Ask(ctx, in.Prompt); err != nil {
 			return err
 		}
@@ -160,24 +158,22 @@ func (in *Installer) consent(ctx context.Context) error {
 }
 
 // takeoverSteps are those of the takeover, each with its entry in the journal.
-func (in *Installer) takeoverSteps(list func(*takeover.Taker) []takeover.Step) []step {
+func (in *Installer) takeoverSteps(list func(*takeover.Taker) []engine.Step) []engine.Step {
 	if in.taker == nil {
 		return nil
 	}
-	var out []step
-	for _, s := range list(in.taker) {
-		out = append(out, in.recorded("takeover: "+s.Name, func(ctx context.Context) error {
+	steps := list(in.taker)
+	for i := range steps {
+		do := steps[i].Do
+		steps[i].Name = "takeover: " + steps[i].Name
+		steps[i].Do = func(ctx context.Context, note engine.Note) error {
 			// Record and journal are kept where the controller will be.
 			if err := credentials.EnsureNamespace(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
 				return in.Cluster.Explain(err)
 			}
-			in.journal.Publish(ctx)
-			err := s.Do(ctx)
-			if j := in.taker.Journal(); j != "" {
-				in.note("journal of the rules: %s", j)
-			}
-			return err
-		}))
+			in.session.Publish(ctx)
+			return do(ctx, note)
+		}
 	}
-	return out
+	return steps
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -162,7 +163,7 @@ func TestInstallWithoutConsent(t *testing.T) {
 			o.Accept, o.Pin = nil, nil
 			change(&o)
 			err := b.installer(t, o).Run(t.Context())
-			var consent *takeover.ConsentError
+			var consent *report.Error
 			require.ErrorAs(t, err, &consent)
 			require.Equal(t, 3, consent.ExitCode())
 			require.Contains(t, consent.Remedy(), "--accept default/")
@@ -183,7 +184,7 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	o.Accept, o.Pin, o.OverwriteSecret = nil, nil, true
 	o.Credentials = CredentialOptions{APIURL: b.url, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
 	err := b.installer(t, o).Run(t.Context())
-	var consent *takeover.ConsentError
+	var consent *report.Error
 	require.ErrorAs(t, err, &consent)
 	said, made := strings.Index(b.err.String(), "without consent the user in CloudStack stays"), strings.Index(b.err.String(), `made user "ccm"`)
 	require.True(t, 0 < said && said < made, b.err.String())
@@ -198,11 +199,11 @@ func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	o.Yes, o.Pin, o.Accept, o.KeepOld = false, nil, nil, true
 	in := b.installer(t, o)
 	in.Interactive = true
-	// "keep what stands" is the first choice where there is one, else "agree".
+	// "keep the current state" is the first choice where there is one, else "agree".
 	in.Prompt = prompt.NewLines(strings.NewReader("1\n"+"yes\n"), &b.err)
 	require.NoError(t, in.Run(t.Context()), b.err.String())
 	require.Contains(t, b.err.String(), "Service default/documented")
-	require.Contains(t, b.err.String(), `keep what stands (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	require.Contains(t, b.err.String(), `keep the current state (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
 	require.Contains(t, b.out.String(), "--pin default/documented", "the flag line repeats the answers")
 	require.Contains(t, b.out.String(), "--keep-old")
 	require.Contains(t, b.out.String(), "Back to it:  csccm takeover --undo\n")
@@ -229,7 +230,7 @@ func TestInstallStopsAtInTreeProvider(t *testing.T) {
 	t.Parallel()
 	b, notes := takenBench(t, leftby.Apache, append(leftby.ApacheObjects(), inTreeManager())...)
 	err := b.installer(t, b.taking(t)).Run(t.Context())
-	var blocked *takeover.BlockedError
+	var blocked *report.Error
 	require.ErrorAs(t, err, &blocked)
 	require.Contains(t, blocked.Remedy(), "--cloud-provider=external")
 	require.Empty(t, notes())

@@ -44,7 +44,7 @@ func (in *Installer) planTenants(ctx context.Context) error {
 	for _, line := range p.Lines() {
 		in.Progress.Warn("%s", line)
 	}
-	if p.Values != nil && in.Interactive && !in.Options.Yes && !in.Options.DryRun && !in.structured() {
+	if p.Values != nil && in.Interactive && !in.Options.Yes && !in.Options.DryRun && !in.env.Structured() {
 		keep, err := in.Prompt.Confirm(ctx, prompt.Question{Message: p.Question(), Flag: "--yes, or --strict-tenancy", Default: "yes", Help: tenants.Help})
 		if err != nil {
 			return err

@@ -78,7 +78,7 @@ type Step struct {
 	Remedy  string  `json:"remedy,omitempty"`
 }
 
-// Result is what a test came to.
+// Result is the result of a test.
 type Result struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Passed        bool   `json:"passed"`

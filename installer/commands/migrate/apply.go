@@ -145,7 +145,7 @@ func (a *Applier) update(ctx context.Context, s Step) error {
 	return nil
 }
 
-// verify reads the rule anew: nothing but the name, and the protocol where there was none, may
+// verify reads the rule again: nothing but the name, and the protocol where there was none, may
 // differ from before.
 func (a *Applier) verify(ctx context.Context, s Step, before *Rule) error {
 	after, err := a.rule(ctx, s.RuleID)

@@ -58,7 +58,7 @@ func (a *Applier) remove(ctx context.Context, s Step) (what string, err error) {
 	})
 }
 
-// serves tells whether the rule that is to stay takes over: it is there, the router carries it, and
+// serves reports whether the rule that is to stay takes over: it is there, the router carries it, and
 // it has members if the other one has.
 func (a *Applier) serves(ctx context.Context, keeper string, other *Rule) error {
 	k, err := a.find(ctx, keeper)

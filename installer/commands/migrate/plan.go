@@ -218,7 +218,7 @@ func hasStatus(s *corev1.Service) bool {
 	return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP != "" })
 }
 
-// hasAddress tells whether the Service is known to have an address: by its status, or by the record
+// hasAddress reports whether the Service is known to have an address: by its status, or by the record
 // that Leaseweb's provider or csccm's wrote, since a hostname hides the address in the status.
 func hasAddress(s *corev1.Service, ip string) bool {
 	if ip == "" {

@@ -135,7 +135,6 @@ func (w *watcher) reloaded(ctx context.Context) (done bool, err error) {
 	for {
 		pods, err := w.pods(ctx)
 		if err != nil {
-			w.Progress.Fail("")
 			return false, err
 		}
 		ready := 0
@@ -149,7 +148,6 @@ func (w *watcher) reloaded(ctx context.Context) (done bool, err error) {
 			case now.reloaded > before.reloaded:
 				ready++
 			case now.refused > before.refused:
-				w.Progress.Fail("")
 				return false, fmt.Errorf("pod %s does not take the new keys: %s", pods[i].Name, w.scrub(lastLine(log, saysRefused)))
 			}
 		}
@@ -215,7 +213,6 @@ func (w *watcher) contact(ctx context.Context, before map[string]bool) error {
 	for {
 		pods, err := w.pods(ctx)
 		if err != nil {
-			w.Progress.Fail("")
 			return err
 		}
 		for i := range pods {
@@ -237,7 +234,6 @@ func (w *watcher) contact(ctx context.Context, before map[string]bool) error {
 			}
 		}
 		if !w.Clock.Now().Before(deadline) {
-			w.Progress.Fail("")
 			return fmt.Errorf("the controller was restarted and does not work within %s: %s", contactTimeout, complaint)
 		}
 		if err := w.wait(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/plural"
@@ -115,33 +116,20 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if r.plan, err = newPlan(ctx, admin, object, r.secret.Config.APIKey, o.User, o.KeepOld); err != nil {
 		return err
 	}
-	if e.DryRun {
-		if e.Structured() {
-			return report.Encode(e.Out, e.Output, r.plan)
-		}
-		return r.plan.print(e.Out)
-	}
-	if !e.Yes {
-		if err := r.plan.print(e.ErrOut); err != nil {
-			return err
-		}
-		if err := e.Agreed(ctx, "Go on"); err != nil {
-			return err
-		}
-	}
 	steps := []engine.Step{{Name: "proof by the controller", Do: r.prove}, {Name: "old keys", Do: r.retire}}
 	if !r.plan.switched {
 		steps = append([]engine.Step{{Name: "new keys", Do: r.makeKeys}, {Name: "Secret", Do: r.write}}, steps...)
 	}
-	if !r.plan.switched {
-		if err := r.watcher.before(ctx); err != nil {
-			return err
-		}
-	}
-	if err := e.Run(ctx, Command, steps); err != nil {
-		return err
-	}
-	return r.finish()
+	return e.Run(ctx, engine.Operation{
+		Name: Command, What: fmt.Sprintf("rotate the keys of account %q", r.plan.Account), Question: prompt.Question{Message: "Go on"},
+		Plan: r.plan, Show: r.plan.print, Steps: steps, Result: func() any { return r.outcome() }, Done: r.done,
+		Prepare: func(ctx context.Context) error {
+			if r.plan.switched {
+				return nil
+			}
+			return r.watcher.before(ctx)
+		},
+	})
 }
 
 func (r *run) scrub(text string) string {
@@ -176,10 +164,8 @@ func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) error {
 	return r.Cluster.Explain(err)
 }
 
-type noteFunc = func(format string, args ...any)
-
 // makeKeys names the user on the Secret, makes it, registers keys and proves them.
-func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
+func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
@@ -221,7 +207,6 @@ func (r *run) makeKeys(ctx context.Context, note noteFunc) error {
 		err = r.verify(ctx)
 	}
 	if err != nil {
-		r.Progress.Fail("")
 		return err
 	}
 	r.Progress.Done("they do what the controller needs")
@@ -244,7 +229,7 @@ func (r *run) verify(ctx context.Context) error {
 
 // write puts the new keys into the Secret and, with the same write, whose keys
 // were there before.
-func (r *run) write(ctx context.Context, note noteFunc) error {
+func (r *run) write(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
@@ -260,7 +245,6 @@ func (r *run) write(ctx context.Context, note noteFunc) error {
 		})
 	})
 	if err != nil {
-		r.Progress.Fail("")
 		return err
 	}
 	note("the Secret holds the keys of user %q", r.plan.To)
@@ -270,7 +254,7 @@ func (r *run) write(ctx context.Context, note noteFunc) error {
 
 // prove waits for the controller; when it refuses the keys, the old ones come
 // back, which still work.
-func (r *run) prove(ctx context.Context, note noteFunc) error {
+func (r *run) prove(ctx context.Context, note engine.Note) error {
 	err := r.watcher.prove(ctx)
 	if err == nil || r.old == nil || ctx.Err() != nil {
 		return err
@@ -285,10 +269,10 @@ func (r *run) prove(ctx context.Context, note noteFunc) error {
 		})
 	})
 	if back != nil {
-		return &ProofError{Err: err, Back: back}
+		return unproven(err, back)
 	}
 	note("the Secret holds the keys of user %q again", r.plan.From)
-	return &ProofError{Err: err}
+	return unproven(err, nil)
 }
 
 // formerly is the cloud-config of before, which believes what was signed with the new keys meanwhile.
@@ -302,34 +286,22 @@ func (r *run) formerly() []byte {
 	return was.Render()
 }
 
-// ProofError is a controller that did not take the new keys.
-type ProofError struct {
-	Err  error
-	Back error // why the old keys could not be put back; nil = they are back
-}
-
-func (e *ProofError) Error() string {
-	if e.Back != nil {
-		return fmt.Sprintf("%v; and the old keys could not be put back: %v", e.Err, e.Back)
+// unproven is the error of a controller that did not take the new keys. back is why the old keys could not be put back.
+func unproven(err, back error) error {
+	state := "the Secret holds the old keys again, which still work"
+	if back != nil {
+		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
 	}
-	return fmt.Sprintf("%v; the Secret holds the old keys again, which still work", e.Err)
-}
-
-func (e *ProofError) Unwrap() error { return e.Err }
-
-// Remedy says how to go on.
-func (e *ProofError) Remedy() string {
-	return "see csccm doctor for the cause, and run csccm rotate-keys again"
+	return report.Remedied(fmt.Errorf("%w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
 }
 
 // retire makes the old keys worthless: CloudStack replaces them by a pair that nobody reads.
-func (r *run) retire(ctx context.Context, note noteFunc) error {
+func (r *run) retire(ctx context.Context, note engine.Note) error {
 	p := r.plan
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if !r.KeepOld {
 			r.Progress.Step("Old keys of user %q", p.From)
 			if _, err := r.admin.RegisterUserKeys(ctx, p.from.ID); err != nil {
-				r.Progress.Fail("")
 				return fmt.Errorf("replacing the old keys of user %q: %w", p.From, err)
 			}
 			note("the old keys of user %q are worthless", p.From)
@@ -346,7 +318,7 @@ func (r *run) retire(ctx context.Context, note noteFunc) error {
 	})
 }
 
-func (r *run) finish() error {
+func (r *run) outcome() Result {
 	p := r.plan
 	out := r.result
 	out.SchemaVersion, out.Account, out.User, out.OldUser = 1, p.Account, p.To, p.From
@@ -354,14 +326,17 @@ func (r *run) finish() error {
 	if !r.KeepOld {
 		out.NextRotation = p.From
 	}
-	if r.Structured() {
-		return report.Encode(r.Out, r.Output, out)
-	}
-	old := fmt.Sprintf("the keys of user %q are worthless", p.From)
+	return out
+}
+
+// done prints the result for a person.
+func (r *run) done(w io.Writer) error {
+	old := "are worthless"
 	if r.KeepOld {
-		old = fmt.Sprintf("the keys of user %q still work", p.From)
+		old = "still work"
 	}
-	_, err := fmt.Fprintf(r.Out, "the controller works with the keys of user %q (%s of %s); %s\n", p.To, out.Proof, count(out.Pods), old)
+	_, err := fmt.Fprintf(w, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n",
+		r.plan.To, r.result.Proof, count(r.result.Pods), r.plan.From, old)
 	return err
 }
 

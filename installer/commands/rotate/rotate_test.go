@@ -235,7 +235,7 @@ func TestRotateRefused(t *testing.T) {
 			first := b.config(t, "k8s-owner")
 			b.logs = logs
 			err := b.run(t.Context(), t, nil)
-			var e *ProofError
+			var e *report.Error
 			require.ErrorAs(t, err, &e)
 			require.ErrorContains(t, err, "sees none; the Secret holds the old keys again, which still work")
 			s, cfg := b.secret(t)
@@ -266,7 +266,7 @@ func TestRotateContinues(t *testing.T) {
 		return ""
 	}
 	err := b.run(ctx, t, nil)
-	var stopped *engine.StoppedError
+	var stopped *report.Error
 	require.ErrorAs(t, err, &stopped)
 	require.Contains(t, stopped.Remedy(), "run the same command again")
 	require.True(t, b.works(t, first))

@@ -175,7 +175,7 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	c.AssertFormat()
 	for url, raw := range map[string][]byte{
 		"https://github.com/csccm/csccm/blob/main/installer/commands/status/status.schema.json": Schema,
-		"https://github.com/csccm/csccm/blob/main/installer/check/report.schema.json":  check.Schema,
+		"https://github.com/csccm/csccm/blob/main/installer/check/report.schema.json":           check.Schema,
 	} {
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 		require.NoError(t, err)

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // MarkAnnotation on a node says when csccm set the taint: only a taint with it
@@ -44,54 +46,32 @@ type Executor struct {
 	Report func(node string, took time.Duration)
 }
 
-// NotInitialisedError is a node that the controller did not initialise in time.
-// The taint that csccm had set is gone again, unless Left says otherwise.
-type NotInitialisedError struct {
-	Node    string
-	Missing string // what the node still lacks
-	After   time.Duration
-	Left    error // why the taint could not be taken back
-}
-
-func (e *NotInitialisedError) Error() string {
-	s := fmt.Sprintf("node %s was not initialised within %s: %s", e.Node, e.After, e.Missing)
-	if e.Left != nil {
-		s += fmt.Sprintf("; the taint could not be taken back: %v", e.Left)
+// notInitialised is the error of a node that the controller did not initialise in time.
+func notInitialised(node, missing string, after time.Duration) error {
+	return &report.Error{
+		What: fmt.Sprintf("node %s was not initialised within %s: %s", node, after, missing),
+		Fix:  "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it",
+		Code: report.ExitCheckFailed,
 	}
-	return s
 }
 
-func (e *NotInitialisedError) Unwrap() error { return e.Left }
-
-// Remedy says where to look.
-func (e *NotInitialisedError) Remedy() string {
-	return "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it"
-}
-
-// ExitCode is that of a failed check.
-func (e *NotInitialisedError) ExitCode() int { return 3 }
-
-// BlockedError is a plan whose gates do not pass.
-type BlockedError struct{ Problems []Problem }
-
-func (e *BlockedError) Error() string {
-	p := e.Problems[0]
-	if n := len(e.Problems) - 1; n > 0 {
-		return fmt.Sprintf("existing nodes cannot be initialised safely: %s (and %d more)", p.Text, n)
+// Blocked is the error of a plan with problems; nil without one.
+func Blocked(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
 	}
-	return "existing nodes cannot be initialised safely: " + p.Text
+	p := problems[0]
+	text := "existing nodes cannot be initialised safely: " + p.Text
+	if n := len(problems) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return &report.Error{What: text, Fix: p.Remedy, Code: report.ExitCheckFailed}
 }
-
-// Remedy is that of the first problem.
-func (e *BlockedError) Remedy() string { return e.Problems[0].Remedy }
-
-// ExitCode is that of a failed check.
-func (e *BlockedError) ExitCode() int { return 3 }
 
 // Canary taints the first node and waits until it is initialised.
 func (e *Executor) Canary(ctx context.Context, p *Plan) error {
-	if len(p.Problems) > 0 {
-		return &BlockedError{p.Problems}
+	if err := Blocked(p.Problems); err != nil {
+		return err
 	}
 	if p.Canary == "" {
 		return nil
@@ -102,8 +82,8 @@ func (e *Executor) Canary(ctx context.Context, p *Plan) error {
 // Rest does the same with the other nodes, MaxParallel at a time; the first
 // failure stops it.
 func (e *Executor) Rest(ctx context.Context, p *Plan) error {
-	if len(p.Problems) > 0 {
-		return &BlockedError{p.Problems}
+	if err := Blocked(p.Problems); err != nil {
+		return err
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
@@ -149,13 +129,16 @@ func (e *Executor) one(ctx context.Context, name string) error {
 	// ^C must not leave the taint behind either.
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	left := e.remove(cleanup, name)
-	var late *NotInitialisedError
-	if errors.As(err, &late) {
-		late.Left = left
-		return late
+	if left := e.remove(cleanup, name); left != nil {
+		// The causes are text alone: after ^C too, this says more than what the engine says of a step that was stopped.
+		out := &report.Error{What: fmt.Sprintf("%v; the taint could not be taken back: %v", err, left), Fix: "remove the taint of node " + name + " with csccm taint --undo"}
+		var late *report.Error
+		if errors.As(err, &late) {
+			out.Code = late.Code
+		}
+		return out
 	}
-	return errors.Join(err, left)
+	return err
 }
 
 // Await waits until the node is initialised.
@@ -182,7 +165,7 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline:
-			return &NotInitialisedError{Node: name, Missing: missing, After: limit}
+			return notInitialised(name, missing, limit)
 		case <-e.clock().After(pollInterval):
 		}
 	}
@@ -232,8 +215,8 @@ func (e *Executor) add(ctx context.Context, name string) error {
 
 // Soften replaces the effect NoExecute of the nodes that the plan names. They wait for the controller as before.
 func (e *Executor) Soften(ctx context.Context, p *Plan) error {
-	if len(p.Problems) > 0 {
-		return &BlockedError{p.Problems}
+	if err := Blocked(p.Problems); err != nil {
+		return err
 	}
 	for _, name := range p.Soften {
 		if err := e.patch(ctx, name, "replacing the taint of", func(n *corev1.Node) []patchOp {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
 )
 
@@ -103,7 +104,7 @@ func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
 	nodes := threeNodes()
 	w := newWorld(t, nil, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	var reported []string
 	e := &Executor{Kube: w.kube, Clock: w.clock, Report: func(n string, _ time.Duration) { reported = append(reported, n) }}
 	require.NoError(t, e.Canary(t.Context(), p))
@@ -146,10 +147,10 @@ func TestExecuteTimeOut(t *testing.T) {
 	t.Parallel()
 	nodes := threeNodes()
 	w := newWorld(t, []string{"w-1"}, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	e := &Executor{Kube: w.kube, Clock: w.clock}
 	err := e.Canary(t.Context(), p)
-	var late *NotInitialisedError
+	var late *report.Error
 	require.ErrorAs(t, err, &late)
 	require.EqualError(t, err, "node w-1 was not initialised within 1m0s: it still has the taint node.cloudprovider.kubernetes.io/uninitialized")
 	require.Equal(t, 3, late.ExitCode())
@@ -163,7 +164,7 @@ func TestExecuteTimeOut(t *testing.T) {
 func TestExecuteLeavesForeignTaint(t *testing.T) {
 	t.Parallel()
 	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	nodes[0].Spec.Taints = []corev1.Taint{{Key: Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}} // set since
 	w := newWorld(t, []string{"w-1"}, nodes...)
 	e := &Executor{Kube: w.kube, Clock: w.clock}
@@ -175,7 +176,7 @@ func TestExecuteLeavesForeignTaint(t *testing.T) {
 func TestExecuteInterrupted(t *testing.T) {
 	t.Parallel()
 	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	w := newWorld(t, []string{"w-1"}, nodes...)
 	why := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -197,9 +198,9 @@ func TestExecuteRefusesBlockedPlan(t *testing.T) {
 	t.Parallel()
 	nodes := []corev1.Node{aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22", notReady)}
 	w := newWorld(t, nil, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	e := &Executor{Kube: w.kube, Clock: w.clock}
-	var blocked *BlockedError
+	var blocked *report.Error
 	require.ErrorAs(t, e.Canary(t.Context(), p), &blocked)
 	require.ErrorAs(t, e.Rest(t.Context(), p), &blocked)
 	require.Empty(t, w.log)
@@ -219,6 +220,6 @@ func TestExecuteRetriesLostRace(t *testing.T) {
 		return false, nil, nil
 	})
 	e := &Executor{Kube: w.kube, Clock: w.clock}
-	require.NoError(t, e.Canary(t.Context(), NewPlan(Facts{Nodes: nodes, VMs: cloud})))
+	require.NoError(t, e.Canary(t.Context(), NewPlan(Facts{Nodes: nodes, VMs: vms})))
 	require.Equal(t, 3, lost)
 }

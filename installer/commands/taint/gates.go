@@ -32,7 +32,7 @@ type ClusterFacts struct {
 // does not answer.
 type Webhook struct{ Configuration, Name string }
 
-// asksAboutNodes tells whether rules of a webhook cover updates of nodes.
+// asksAboutNodes reports whether rules of a webhook cover updates of nodes.
 func asksAboutNodes(rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType) bool {
 	if policy != nil && *policy == admissionv1.Ignore {
 		return false
@@ -83,7 +83,7 @@ func wanted(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// unfinished tells whether a rollout is on its way; one that gave up is not.
+// unfinished reports whether a rollout is on its way; one that gave up is not.
 func unfinished(d *appsv1.Deployment) bool {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {

@@ -79,7 +79,7 @@ func TestClusterGates(t *testing.T) {
 			t.Parallel()
 			f := &ClusterFacts{MayPatch: true, ControllerReady: 1, Leader: "x"}
 			tt.change(f)
-			facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: cloud, Cluster: f}
+			facts := Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(zone, "old"))}, VMs: vms, Cluster: f}
 			p := NewPlan(facts)
 			if tt.gate == "" {
 				require.Empty(t, p.Problems)
@@ -99,7 +99,7 @@ func TestClusterGates(t *testing.T) {
 func TestNoExecuteIsNeverPassedOver(t *testing.T) {
 	t.Parallel()
 	p := NewPlan(Facts{
-		Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), aNode("w-2", "10.1.1.22")}, VMs: cloud,
+		Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), aNode("w-2", "10.1.1.22")}, VMs: vms,
 		SkipGates: append(Gates(), GateNoExecute, GatePermission),
 	})
 	require.Equal(t, []string{"no-execute w-1"}, gates(p))
@@ -109,8 +109,8 @@ func TestNoExecuteIsNeverPassedOver(t *testing.T) {
 func TestLabelForm(t *testing.T) {
 	t.Parallel()
 	n := aNode("w-1", "10.1.1.21", label(corev1.LabelInstanceTypeStable, "SmallInstance"))
-	require.Len(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: cloud}), "w-1"), 1)
-	require.Empty(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: cloud, LabelForm: node.LabelUpstream}), "w-1"))
+	require.Len(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms}), "w-1"), 1)
+	require.Empty(t, notes(NewPlan(Facts{Nodes: []corev1.Node{n}, VMs: vms, LabelForm: node.LabelUpstream}), "w-1"))
 }
 
 func TestGatherCluster(t *testing.T) {
@@ -161,7 +161,7 @@ func TestUndo(t *testing.T) {
 	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
 	require.NoError(t, s.Keep(t.Context(), w.kube, "kube-system"))
 	e := &Executor{Kube: w.kube, Clock: w.clock}
-	p := NewPlan(Facts{Nodes: nodes, VMs: cloud})
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
 	require.NoError(t, e.Canary(t.Context(), p)) // w-1 alone
 	require.Equal(t, "zone-1", w.node(t, "w-1").Labels[corev1.LabelTopologyZone])
 

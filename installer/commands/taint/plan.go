@@ -292,7 +292,7 @@ func stateOf(n *corev1.Node) State {
 	return StateNeeds
 }
 
-// Initialised tells whether a controller has written what it writes to a new
+// Initialised reports whether a controller has written what it writes to a new
 // node: no taint, a provider ID, and a zone.
 func Initialised(n *corev1.Node) bool {
 	return !hasKey(n) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "" &&

@@ -48,7 +48,7 @@ const (
 	id3 = "33333333-3333-3333-3333-333333333333"
 )
 
-var cloud = lookup{vm("cp-1", id1, "10.1.1.11"), vm("w-1", id2, "10.1.1.21"), vm("w-2", id3, "10.1.1.22")}
+var vms = lookup{vm("cp-1", id1, "10.1.1.11"), vm("w-1", id2, "10.1.1.21"), vm("w-2", id3, "10.1.1.22")}
 
 type change func(*corev1.Node)
 
@@ -171,7 +171,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vms := cloud
+			vms := vms
 			if tc.vms != nil {
 				vms = tc.vms
 			}
@@ -193,7 +193,7 @@ func TestPlan(t *testing.T) {
 
 func TestPlanNotesChangedLabels(t *testing.T) {
 	t.Parallel()
-	p := NewPlan(Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(corev1.LabelTopologyZone, "old"))}, VMs: cloud})
+	p := NewPlan(Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(corev1.LabelTopologyZone, "old"))}, VMs: vms})
 	require.Empty(t, p.Problems)
 	require.Len(t, notes(p, "w-1"), 1)
 	require.Contains(t, notes(p, "w-1")[0], "changes from old to zone-1")

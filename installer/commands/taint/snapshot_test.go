@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +25,7 @@ func TestSnapshot(t *testing.T) {
 	require.NotContains(t, string(body), "may hold a secret")
 	var back Snapshot
 	require.NoError(t, json.Unmarshal(body, &back))
-	require.Empty(t, cmp.Diff(*s, back))
+	require.Equal(t, *s, back)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

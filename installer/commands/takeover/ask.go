@@ -14,7 +14,7 @@ func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
 	for _, s := range t.Plan.Undecided(t.Accept, t.Pin) {
 		var choices []prompt.Choice
 		if s.Pins() != nil {
-			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep what stands (sets " + describePins(s.Pins()) + ")"})
+			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep the current state (sets " + describePins(s.Pins()) + ")"})
 		}
 		choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
 		answer, err := p.Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: describeDifferences(s)}, choices)
@@ -26,7 +26,7 @@ func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
 		case answer == "accept":
 			t.Accept = append(t.Accept, s.Service)
 		default:
-			return &ConsentError{[]*ServicePlan{s}}
+			return noConsent([]*ServicePlan{s})
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -108,9 +109,9 @@ func (b *bed) source() Source {
 	return Source{Kube: b.kube, API: b.client, Config: b.config, Release: "cloudstack-ccm", Namespace: "kube-system"}
 }
 
-func run(ctx context.Context, steps []Step) error {
+func run(ctx context.Context, steps []engine.Step) error {
 	for _, s := range steps {
-		if err := s.Do(ctx); err != nil {
+		if err := s.Do(ctx, func(string, ...any) {}); err != nil {
 			return err
 		}
 	}

@@ -27,10 +27,10 @@ const (
 	KindProtocol    Kind = "protocol"
 	KindAlgorithm   Kind = "algorithm"
 	KindRanges      Kind = "ranges"       // who may connect
-	KindGap         Kind = "gap"          // a rule is made anew: new connections fail for about a second
+	KindGap         Kind = "gap"          // a rule is deleted and created again: new connections fail for about a second
 	KindAddress     Kind = "address"      // another public address, or one that is given up
 	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
-	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service as it stands
+	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service unchanged
 	KindFirewall    Kind = "firewall"     // a firewall rule of others stays, that lets in more than the Service
 	KindPortAdded   Kind = "port-added"   // a port of the Service that has no rule
 	KindMembers     Kind = "members"      // nodes that join or leave the rules
@@ -38,7 +38,7 @@ const (
 	KindIPMode      Kind = "ip-mode"      // of the Service's status
 )
 
-// Difference is one thing that csccm's controller does otherwise than what stands.
+// Difference is one thing that csccm's controller does differently from the current state.
 type Difference struct {
 	Kind    Kind   `json:"kind"`
 	Port    int    `json:"port,omitempty"`
@@ -47,7 +47,7 @@ type Difference struct {
 	Text    string `json:"text"`
 	// Consent: users of the Service would notice; nothing happens before somebody agrees.
 	Consent bool `json:"consent"`
-	// Pin keeps what stands; nil when no annotation can.
+	// Pin keeps the current state; nil when no annotation can.
 	Pin *Pin `json:"pin,omitempty"`
 }
 
@@ -57,7 +57,7 @@ type Pin struct {
 	Value      string `json:"value"`
 }
 
-// service compares what stands of a Service with what the controller would make of it.
+// service compares the current state of a Service with what the controller would make of it.
 func (w *current) service(svc *corev1.Service) ServicePlan {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for i := range w.rules {
@@ -83,7 +83,7 @@ func (w *current) service(svc *corev1.Service) ServicePlan {
 }
 
 func refused(text string) []Difference {
-	return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left as it stands and no longer be updated: " + text}}
+	return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text}}
 }
 
 // compare returns what the controller does otherwise than what is there, and its plan. There is no plan where the
@@ -175,7 +175,7 @@ func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []
 		if act, ok := s.Action.(plan.DeleteRule); ok && act.RuleID == have.ID {
 			out = append(out, Difference{
 				Kind: KindGap, Port: want.PublicPort, Consent: true,
-				Text: fmt.Sprintf("the rule of port %d is made anew, and new connections fail for about a second: %s", want.PublicPort, act.Note),
+				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, act.Note),
 			})
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 const (
@@ -41,7 +43,7 @@ type hold struct {
 
 func isCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
 
-// leftHold tells whether a csccm holds the lease: one that was killed, or one at work elsewhere.
+// leftHold reports whether a csccm holds the lease: one that was killed, or one at work elsewhere.
 func leftHold(ctx context.Context, kube kubernetes.Interface, name LeaseName) (bool, error) {
 	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -70,10 +72,7 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 		case first == nil:
 			first = l
 		case holder(l) != holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			return &remediedError{
-				fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name),
-				"let it end, then run the command again",
-			}
+			return report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name), "let it end, then run the command again")
 		case c.Since(begun) >= leaseMissed:
 			return nil
 		}
@@ -86,12 +85,11 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 }
 
 // hold keeps every controller from leading until end, which must be called, also after ^C or a failure: the cluster would be
-// left without a leader. end tells whether the hold was lost meanwhile.
+// left without a leader. end reports whether the hold was lost meanwhile.
 func (t *Taker) hold(ctx context.Context, name LeaseName) (end func() error, err error) {
 	t.Progress.Step("Holding lease %s", name)
 	h, err := seize(ctx, t.Kube, t.Clock, name, identityPrefix+string(uuid.NewUUID()))
 	if err != nil {
-		t.Progress.Fail("")
 		return nil, err
 	}
 	t.Progress.Done("no controller leads meanwhile")
@@ -157,7 +155,7 @@ func (h *hold) renew(ctx context.Context) {
 	}
 }
 
-// check tells whether the hold still lasts.
+// check reports whether the hold still lasts.
 func (h *hold) check(ctx context.Context) error {
 	l, err := h.kube.CoordinationV1().Leases(h.name.Namespace).Get(ctx, h.name.Name, metav1.GetOptions{})
 	if err != nil {

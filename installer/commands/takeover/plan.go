@@ -35,7 +35,7 @@ func NewPlan(f *Facts) *Plan {
 	return p
 }
 
-// served tells whether the cloud controller manager serves a Service.
+// served reports whether the cloud controller manager serves a Service.
 func served(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }

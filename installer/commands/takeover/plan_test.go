@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -91,10 +92,10 @@ func TestConsent(t *testing.T) {
 	t.Parallel()
 	p := NewPlan(newBed(t, leftby.Apache).facts(t))
 	taker := func(accept, pin []string) *Taker { return &Taker{Plan: p, Options: Options{Accept: accept, Pin: pin}} }
-	var e *ConsentError
+	var e *report.Error
 	require.ErrorAs(t, taker(nil, nil).Check(), &e)
 	require.Equal(t, 3, e.ExitCode())
-	require.Len(t, e.Services, 1, "default/restricted keeps its wide rule: the firewall filters")
+	require.Len(t, p.Undecided(nil, nil), 1, "default/restricted keeps its wide rule: the firewall filters")
 	require.Contains(t, e.Error(), "the protocol of port 8080 changes from tcp to tcp-proxy")
 	require.Contains(t, e.Remedy(), "--accept default/documented")
 	require.NoError(t, taker(nil, []string{"all"}).Check())

@@ -48,7 +48,7 @@ const (
 
 func (w *workload) ours() bool { return w.meta.Labels["app.kubernetes.io/name"] == chartName }
 
-// recognise tells whether a workload runs a cloud controller manager that is not csccm's.
+// recognise reports whether a workload runs a cloud controller manager that is not csccm's.
 func recognise(w *workload) (Predecessor, bool) {
 	if w.ours() || len(w.pod.Containers) == 0 {
 		return Predecessor{}, false

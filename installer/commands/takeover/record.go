@@ -66,7 +66,6 @@ func (t *Taker) record(ctx context.Context) error {
 	}
 	pins, err := t.pins(ctx)
 	if err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	r.Pinned = pins
@@ -75,16 +74,13 @@ func (t *Taker) record(ctx context.Context) error {
 		return err
 	}
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-		t.Progress.Fail("")
 		return fmt.Errorf("%w; nothing has been changed", err)
 	}
 	path := t.file("record", "json")
 	if err := os.WriteFile(path, append(body, '\n'), 0o600); err != nil {
-		t.Progress.Fail("")
 		return fmt.Errorf("%w; nothing has been changed", err)
 	}
 	if err := t.keep(ctx, string(body)); err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	t.Progress.Done("%s, and ConfigMap %s/%s", path, t.Namespace, RecordConfigMap)
@@ -149,7 +145,7 @@ func (t *Taker) pins(ctx context.Context) ([]PinRecord, error) {
 	return out, nil
 }
 
-// pin sets the annotations that keep what stands. The old controllers do not heed these values, so
+// pin sets the annotations that keep the current state. The old controllers do not heed these values, so
 // nothing happens before the new one leads.
 func (t *Taker) pin(ctx context.Context) error {
 	if err := t.Check(); err != nil {
@@ -159,7 +155,7 @@ func (t *Taker) pin(ctx context.Context) error {
 	if err != nil || len(pins) == 0 {
 		return err
 	}
-	t.Progress.Step("Annotations that keep what stands")
+	t.Progress.Step("Annotations that keep the current state")
 	for _, p := range pins {
 		namespace, name, _ := strings.Cut(p.Service, "/")
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{p.Annotation: p.Value}}})
@@ -167,7 +163,6 @@ func (t *Taker) pin(ctx context.Context) error {
 			return err
 		}
 		if _, err := t.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"}); err != nil {
-			t.Progress.Fail("")
 			return fmt.Errorf("annotating Service %s: %w", p.Service, err)
 		}
 		t.info("%s: %s=%q", p.Service, p.Annotation, p.Value)

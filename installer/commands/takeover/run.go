@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -54,6 +55,7 @@ type Taker struct {
 	Plan      *Plan
 
 	journal string // path
+	changed func() // runs after each step; may be nil
 	swapped bool
 }
 
@@ -68,42 +70,50 @@ func NewTaker(ctx context.Context, s Source, p *Plan, o Options) (*Taker, error)
 	}, nil
 }
 
-// Step is a part of a takeover. Each looks first and does only what is missing, so a takeover that
-// ended early is continued by running it again.
-type Step struct {
-	Name string
-	Do   func(ctx context.Context) error
+// step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
+// continued by running it again.
+func (t *Taker) step(name string, do func(ctx context.Context) error) engine.Step {
+	return engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
+		err := do(ctx)
+		if t.journal != "" {
+			note("journal of the rules: %s", t.journal)
+		}
+		if t.changed != nil {
+			t.changed()
+		}
+		return err
+	}}
 }
 
 // Before are the steps before the chart is installed.
-func (t *Taker) Before() []Step {
-	steps := []Step{{"record of what was", t.record}, {"annotations that keep what stands", t.pin}}
+func (t *Taker) Before() []engine.Step {
+	steps := []engine.Step{t.step("record of what was", t.record), t.step("annotations that keep the current state", t.pin)}
 	if t.Plan.Order == OldFirst && !t.Plan.Own.Installed {
-		steps = append(steps, Step{"swap", t.swap})
+		steps = append(steps, t.step("swap", t.swap))
 	}
 	return steps
 }
 
 // After are the steps once csccm's Pods run.
-func (t *Taker) After() []Step {
-	steps := []Step{{"swap", t.swap}, {"new leader", t.awaitLeader}, {"rules", t.verify}}
+func (t *Taker) After() []engine.Step {
+	steps := []engine.Step{t.step("swap", t.swap), t.step("new leader", t.awaitLeader), t.step("rules", t.verify)}
 	if t.KeepOld {
-		return append(steps, Step{"mark on the old controller", t.markKept})
+		return append(steps, t.step("mark on the old controller", t.markKept))
 	}
-	return append(steps, Step{"removal of the old controller", t.removeOld})
+	return append(steps, t.step("removal of the old controller", t.removeOld))
 }
 
-// Check tells why the plan may not be carried out: a *BlockedError, an *UnknownServiceError, or a *ConsentError.
+// Check returns why the plan may not be carried out.
 func (t *Taker) Check() error {
-	if len(t.Plan.Problems) > 0 {
-		return &BlockedError{t.Plan.Problems}
+	if err := Blocked(t.Plan.Problems); err != nil {
+		return err
 	}
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
 	if unknown := t.Plan.unknown(t.Accept, t.Pin); len(unknown) > 0 {
-		return &UnknownServiceError{unknown}
+		return unknownServices(unknown)
 	}
 	if open := t.Plan.Undecided(t.Accept, t.Pin); len(open) > 0 {
-		return &ConsentError{open}
+		return noConsent(open)
 	}
 	return nil
 }
@@ -140,7 +150,6 @@ func (t *Taker) swap(ctx context.Context) (err error) {
 	for i := range running {
 		t.Progress.Step("Stopping %s", &running[i])
 		if err := t.stop(ctx, &running[i]); err != nil {
-			t.Progress.Fail("")
 			return err
 		}
 		t.Progress.Done("its last Pod is gone")
@@ -160,27 +169,17 @@ func (t *Taker) rules(ctx context.Context) error {
 	t.Progress.Step("Rules to change in place: %d", len(steps))
 	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.APIURL, ProjectID: t.ProjectID, Cluster: t.Server}, t.Clock)
 	if err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	defer func() { _ = journal.Close() }()
 	t.journal = journal.Path()
 	a := &migrate.Applier{API: t.API, Jobs: t.Jobs, ProjectID: t.ProjectID, Journal: journal}
 	if done, err := a.Apply(ctx, steps); err != nil {
-		t.Progress.Fail("")
-		return &remediedError{fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo " + t.journal}
+		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo "+t.journal)
 	}
 	t.Progress.Done("journal %s", t.journal)
 	return nil
 }
-
-type remediedError struct {
-	error
-	remedy string
-}
-
-func (e *remediedError) Remedy() string { return e.remedy }
-func (e *remediedError) Unwrap() error  { return e.error }
 
 // awaitLeader waits until one of our Pods leads.
 func (t *Taker) awaitLeader(ctx context.Context) error {
@@ -208,24 +207,19 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			t.Progress.Fail("")
 			return context.Cause(ctx)
 		case <-deadline:
-			t.Progress.Fail("")
-			return &remediedError{
-				fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text),
-				"look at the controller's log; csccm takeover --undo goes back to the old one",
-			}
+			return report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text), "look at the controller's log; csccm takeover --undo goes back to the old one")
 		case <-t.Clock.After(leaderPoll):
 		}
 	}
 }
 
-// verify reads the rules anew: those that were to stay have their ids and addresses.
+// verify reads the rules again: those that were to stay have their ids and addresses.
 func (t *Taker) verify(ctx context.Context) error {
 	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.ProjectID})
 	if err != nil {
-		return fmt.Errorf("reading the rules anew: %w", err)
+		return fmt.Errorf("reading the rules again: %w", err)
 	}
 	now := map[string]string{}
 	for i := range rules {
@@ -249,7 +243,6 @@ func (t *Taker) verify(ctx context.Context) error {
 		}
 	}
 	if len(lost) > 0 {
-		t.Progress.Fail("")
 		return fmt.Errorf("rules are gone that were to stay: %v", lost)
 	}
 	t.Progress.Done("ids kept: %d", kept)
@@ -265,11 +258,9 @@ func (t *Taker) removeOld(ctx context.Context) error {
 		}
 		t.Progress.Step("Removing %s", p)
 		if err := t.awaitNoPods(ctx, p); err != nil {
-			t.Progress.Fail("")
 			return err
 		}
 		if err := t.remove(ctx, p); err != nil {
-			t.Progress.Fail("")
 			return err
 		}
 		t.Progress.Done("")

@@ -23,6 +23,8 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -216,8 +218,8 @@ func TestNothingHappensWithoutConsent(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, leftby.Leaseweb, append(leftby.ApacheObjects(), ours())...)
 	taker := b.taker(t, NewPlan(b.facts(t)))
-	for _, steps := range [][]Step{taker.Before(), taker.After()} {
-		var e *ConsentError
+	for _, steps := range [][]engine.Step{taker.Before(), taker.After()} {
+		var e *report.Error
 		require.ErrorAs(t, run(t.Context(), steps), &e)
 	}
 	require.Empty(t, b.notes())

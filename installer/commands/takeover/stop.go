@@ -227,7 +227,7 @@ func (t *Taker) rights(ctx context.Context, p *Predecessor) ([]removal, error) {
 	return append(roles, bound...), nil
 }
 
-// sharedAccount tells whether another workload runs under the predecessor's ServiceAccount.
+// sharedAccount reports whether another workload runs under the predecessor's ServiceAccount.
 func (t *Taker) sharedAccount(ctx context.Context, p *Predecessor) (bool, error) {
 	deployments, err := t.Kube.AppsV1().Deployments(p.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

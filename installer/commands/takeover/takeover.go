@@ -146,7 +146,7 @@ type Plan struct {
 type ServicePlan struct {
 	Service     string       `json:"service"` // namespace/name
 	Address     string       `json:"address,omitempty"`
-	Rules       []string     `json:"rules,omitempty"` // ids of what stands
+	Rules       []string     `json:"rules,omitempty"` // ids of the current ones
 	Differences []Difference `json:"differences,omitempty"`
 	// Changes are all that is made, changed or deleted for the Service, in the order in which it is done.
 	Changes []Change `json:"changes"`
@@ -156,12 +156,12 @@ type ServicePlan struct {
 	pinned []Change // instead, with the annotations that keep what is there
 }
 
-// NeedsConsent tells whether anything that its users would notice changes.
+// NeedsConsent reports whether anything that its users would notice changes.
 func (s *ServicePlan) NeedsConsent() bool {
 	return slices.ContainsFunc(s.Differences, func(d Difference) bool { return d.Consent })
 }
 
-// Pins are the annotations that keep what stands; nil when any difference that needs consent has none.
+// Pins are the annotations that keep the current state; nil when any difference that needs consent has none.
 func (s *ServicePlan) Pins() map[string]string {
 	pins := map[string]string{}
 	for i := range s.Differences {
@@ -196,7 +196,7 @@ func (p *Plan) Undecided(accepted, pinned []string) []*ServicePlan {
 // All in a list of Services stands for every one.
 const All = "all"
 
-// Named tells whether a list of Services names one.
+// Named reports whether a list of Services names one.
 func Named(list []string, service string) bool {
 	return slices.Contains(list, All) || slices.Contains(list, service)
 }
@@ -213,61 +213,39 @@ func (p *Plan) unknown(lists ...[]string) []string {
 	return slices.Compact(out)
 }
 
-// UnknownServiceError is consent to changes of what is not there.
-type UnknownServiceError struct{ Names []string }
-
-func (e *UnknownServiceError) Error() string {
-	return fmt.Sprintf("--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing was changed", strings.Join(e.Names, ", "))
+// unknownServices is the error of consent to changes of what is not there.
+func unknownServices(names []string) error {
+	return report.Usage(
+		"--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+strings.Join(names, ", ")+"; nothing was changed",
+		"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
 }
 
-// Remedy tells where the names are.
-func (e *UnknownServiceError) Remedy() string {
-	return "correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all"
-}
-
-// ExitCode is that of wrong usage.
-func (e *UnknownServiceError) ExitCode() int { return report.ExitUsage }
-
-// ConsentError is a takeover that would change what nobody agreed to.
-type ConsentError struct{ Services []*ServicePlan }
-
-func (e *ConsentError) Error() string {
+// noConsent is the error of a takeover that would change what nobody agreed to.
+func noConsent(services []*ServicePlan) error {
 	var parts []string
-	for _, s := range e.Services {
-		for i := range s.Differences {
-			if s.Differences[i].Consent {
-				parts = append(parts, s.Service+": "+s.Differences[i].Text)
+	names := make([]string, len(services))
+	pinnable := true
+	for i, s := range services {
+		names[i] = s.Service
+		pinnable = pinnable && s.Pins() != nil
+		for j := range s.Differences {
+			if s.Differences[j].Consent {
+				parts = append(parts, s.Service+": "+s.Differences[j].Text)
 			}
 		}
 	}
-	return "the takeover would change what runs: " + strings.Join(parts, "; ")
-}
-
-// Remedy names the flags.
-func (e *ConsentError) Remedy() string {
-	names := make([]string, len(e.Services))
-	pinnable := true
-	for i, s := range e.Services {
-		names[i] = s.Service
-		pinnable = pinnable && s.Pins() != nil
-	}
 	list := strings.Join(names, ",")
+	fix := fmt.Sprintf("agree with --accept %s, or correct the Services first; --pin keeps what an annotation can keep", list)
 	if pinnable {
-		return fmt.Sprintf("keep what stands with --pin %s, or agree with --accept %s", list, list)
+		fix = fmt.Sprintf("keep the current state with --pin %s, or agree with --accept %s", list, list)
 	}
-	return fmt.Sprintf("agree with --accept %s, or correct the Services first; --pin keeps what an annotation can keep", list)
+	return &report.Error{What: "the takeover would change what runs: " + strings.Join(parts, "; "), Fix: fix, Code: report.ExitCheckFailed}
 }
 
-// ExitCode is that of a failed check.
-func (e *ConsentError) ExitCode() int { return 3 }
-
-// BlockedError is a takeover that cannot begin.
-type BlockedError struct{ Problems []Problem }
-
-func (e *BlockedError) Error() string { return "nothing was changed: " + e.Problems[0].Text }
-
-// Remedy is that of the first problem.
-func (e *BlockedError) Remedy() string { return e.Problems[0].Remedy }
-
-// ExitCode is that of a failed check.
-func (e *BlockedError) ExitCode() int { return 3 }
+// Blocked is the error of a takeover that cannot begin; nil without problems.
+func Blocked(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &report.Error{What: "nothing was changed: " + problems[0].Text, Fix: problems[0].Remedy, Code: report.ExitCheckFailed}
+}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -44,14 +45,15 @@ func NewUndoer(ctx context.Context, s Source, p *UndoPlan, o Options) (*Undoer, 
 func (u *Undoer) Journal() string { return u.taker.Journal() }
 
 // Steps are all of the way back.
-func (u *Undoer) Steps() []Step {
-	return []Step{{"swap back", u.swap}, {"start of the old controller", u.start}, {"record", u.forget}}
+func (u *Undoer) Steps() []engine.Step {
+	t := u.taker
+	return []engine.Step{t.step("swap back", u.swap), t.step("start of the old controller", u.start), t.step("record", u.forget)}
 }
 
 // swap ends our controller and gives rules and annotations back what they had, while csccm holds the lease.
 func (u *Undoer) swap(ctx context.Context) (err error) {
 	t, p := u.taker, u.plan
-	if err := p.Blocked(); err != nil {
+	if err := Blocked(p.Problems); err != nil {
 		return err
 	}
 	left, err := leftHold(ctx, t.Kube, p.Lease)
@@ -93,7 +95,6 @@ func (u *Undoer) endOurs(ctx context.Context) error {
 			err = apps.Deployments(own.Namespace).Delete(ctx, own.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			t.Progress.Fail("")
 			return fmt.Errorf("ending %s: %w", own, err)
 		}
 	}
@@ -101,7 +102,6 @@ func (u *Undoer) endOurs(ctx context.Context) error {
 		"app.kubernetes.io/name": chartName, "app.kubernetes.io/instance": u.release,
 	}}
 	if err := t.awaitNoPods(ctx, all); err != nil {
-		t.Progress.Fail("")
 		return err
 	}
 	t.Progress.Done("its last Pod is gone")
@@ -142,11 +142,9 @@ func (u *Undoer) start(ctx context.Context) error {
 		}
 		u.taker.Progress.Step("Starting %s", old)
 		if err := u.scaleUp(ctx, old); err != nil {
-			u.taker.Progress.Fail("")
 			return fmt.Errorf("starting %s: %w", old, err)
 		}
 		if err := u.awaitReady(ctx, old); err != nil {
-			u.taker.Progress.Fail("")
 			return err
 		}
 		u.taker.Progress.Done("ready")
@@ -155,7 +153,10 @@ func (u *Undoer) start(ctx context.Context) error {
 		}
 		u.taker.Plan.Own.Lease = *old.Lease
 		if err := u.taker.awaitLeader(ctx); err != nil {
-			return &remediedError{err, "look at the log of the old controller's Pods; run the command again to go on, or csccm install, which takes its place again"}
+			if ctx.Err() != nil {
+				return err
+			}
+			return report.Remedied(err, "look at the log of the old controller's Pods; run the command again to go on, or csccm install, which takes its place again")
 		}
 	}
 	return nil
@@ -193,10 +194,7 @@ func (u *Undoer) awaitReady(ctx context.Context, old *Predecessor) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline:
-			return &remediedError{
-				fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout),
-				"look at its Pods and its log; run the command again to go on, or csccm install, which takes its place again",
-			}
+			return report.Remedied(fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout), "look at its Pods and its log; run the command again to go on, or csccm install, which takes its place again")
 		case <-t.Clock.After(stopPoll):
 		}
 	}

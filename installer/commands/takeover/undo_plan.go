@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -42,28 +43,16 @@ type UndoPlan struct {
 	ours []Predecessor
 }
 
-// Blocked tells why the plan may not be carried out: a *BlockedError, or nil.
-func (p *UndoPlan) Blocked() error {
-	if len(p.Problems) > 0 {
-		return &BlockedError{p.Problems}
+// noRecord is the error where there is nothing to go back to.
+func noRecord(namespace string) error {
+	return &report.Error{
+		What: fmt.Sprintf("ConfigMap %s/%s holds no record of a takeover", namespace, RecordConfigMap),
+		Fix:  "name the namespace of csccm's release with --namespace; where no takeover was, or one was undone, there is nothing to undo",
 	}
-	return nil
-}
-
-// NoRecordError says that nothing tells what to go back to.
-type NoRecordError struct{ Namespace string }
-
-func (e *NoRecordError) Error() string {
-	return fmt.Sprintf("ConfigMap %s/%s holds no record of a takeover", e.Namespace, RecordConfigMap)
-}
-
-// Remedy says where a record would be.
-func (e *NoRecordError) Remedy() string {
-	return "name the namespace of csccm's release with --namespace; where no takeover was, or one was undone, there is nothing to undo"
 }
 
 // ReadRecords reads what the runs of a takeover recorded, the first first. Errors of the API server are as it sent them;
-// without a record it is a *NoRecordError.
+// without a record it is an error.
 func ReadRecords(ctx context.Context, kube kubernetes.Interface, namespace string) ([]Record, error) {
 	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, RecordConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -73,15 +62,12 @@ func ReadRecords(ctx context.Context, kube kubernetes.Interface, namespace strin
 	for key, body := range c.Data {
 		var r Record
 		if err := json.Unmarshal([]byte(body), &r); err != nil || r.SchemaVersion != recordVersion {
-			return nil, &remediedError{
-				fmt.Errorf("ConfigMap %s/%s: %s is no record of a takeover that this csccm can read", namespace, RecordConfigMap, key),
-				"go back with the csccm that took over",
-			}
+			return nil, report.Remedied(fmt.Errorf("ConfigMap %s/%s: %s is no record of a takeover that this csccm can read", namespace, RecordConfigMap, key), "go back with the csccm that took over")
 		}
 		out = append(out, r)
 	}
 	if len(out) == 0 {
-		return nil, &NoRecordError{namespace}
+		return nil, noRecord(namespace)
 	}
 	slices.SortFunc(out, func(a, b Record) int { return a.Time.Compare(b.Time) })
 	return out, nil
@@ -233,7 +219,7 @@ func (p *UndoPlan) annotations(records []Record, f *Facts) {
 	}
 }
 
-// Needed tells whether anything is left to do.
+// Needed reports whether anything is left to do.
 func (p *UndoPlan) Needed() bool {
 	return len(p.Ours)+len(p.Rules)+len(p.Annotations) > 0 ||
 		slices.ContainsFunc(p.Predecessors, func(old Predecessor) bool { return old.Wanted > 0 })

@@ -19,6 +19,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -91,7 +92,7 @@ func (b *bed) isBack(t *testing.T, rules []string) {
 	require.NoError(t, err)
 	require.Equal(t, "enabled", svc.Annotations[annotation.ProxyProtocol])
 	_, err = ReadRecords(t.Context(), b.kube, "kube-system")
-	var none *NoRecordError
+	var none *report.Error
 	require.ErrorAs(t, err, &none)
 }
 
@@ -104,7 +105,7 @@ func TestUndo(t *testing.T) {
 			before := newBed(t, state).ruleNames(t)
 			b, _ := takenOver(t, state, true, installed())
 			p, u := b.undoer(t)
-			require.NoError(t, p.Blocked())
+			require.NoError(t, Blocked(p.Problems))
 			require.Equal(t, []string{"Deployment kube-system/" + ours().Name}, p.Ours)
 			if state == leftby.Leaseweb {
 				require.NotEmpty(t, p.Rules)
@@ -201,7 +202,7 @@ func TestUndoIsRefused(t *testing.T) {
 			}
 			rules, n := b.ruleNames(t), len(b.notes())
 			p, u := b.undoer(t)
-			require.ErrorContains(t, p.Blocked(), tc.says)
+			require.ErrorContains(t, Blocked(p.Problems), tc.says)
 			require.Contains(t, p.Problems[0].Remedy, tc.fix)
 			require.ErrorContains(t, run(t.Context(), u.Steps()), tc.says)
 			require.Len(t, b.notes(), n, "nothing was written")

@@ -74,7 +74,7 @@ func (p *Plan) endsKeys() bool {
 }
 
 // removeUser removes what csccm made in CloudStack, once nothing works with it any more.
-func (u *run) removeUser(ctx context.Context, note noteFunc) error {
+func (u *run) removeUser(ctx context.Context, note engine.Note) error {
 	r := u.plan.removal
 	if r == nil {
 		return nil
@@ -84,7 +84,6 @@ func (u *run) removeUser(ctx context.Context, note noteFunc) error {
 		return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))
 	}
 	if err := forget(ctx, r.Gone); err != nil {
-		u.Progress.Fail("")
 		return err
 	}
 	for i := range r.Steps {
@@ -98,7 +97,6 @@ func (u *run) removeUser(ctx context.Context, note noteFunc) error {
 			return forget(ctx, done)
 		})
 		if err != nil {
-			u.Progress.Fail("")
 			return err
 		}
 		u.Progress.Info("removed %s", s.Text)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 )
 
 // A holder that is alive renews its lease every two seconds by default.
@@ -74,7 +75,7 @@ func hostOf(l *coordinationv1.Lease) string {
 
 // releaseLease frees the lease that a Pod of the release held. Its Pods have ended. A failure is a warning: a
 // new controller then waits until the lease has expired.
-func (u *run) releaseLease(ctx context.Context, note noteFunc) error {
+func (u *run) releaseLease(ctx context.Context, note engine.Note) error {
 	if len(u.hosts) == 0 {
 		return nil
 	}
@@ -83,7 +84,6 @@ func (u *run) releaseLease(ctx context.Context, note noteFunc) error {
 	released, err := u.freeLease(ctx, name)
 	switch {
 	case ctx.Err() != nil:
-		u.Progress.Fail("")
 		return context.Cause(ctx)
 	case err != nil:
 		u.Progress.Warn("lease %s could not be released: %v; a new controller leads when it has expired", name, err)

@@ -78,7 +78,7 @@ type Plan struct {
 	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
 }
 
-// Changes tells whether there is anything to do.
+// Changes reports whether there is anything to do.
 func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
 
 // newPlan reads what is there.
@@ -217,30 +217,24 @@ func orNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// LoadBalancersError is an uninstall that would leave load balancers behind.
-type LoadBalancersError struct{ LoadBalancers []LoadBalancer }
-
-func (e *LoadBalancersError) Error() string {
+// wouldOrphan is the error of an uninstall that would leave load balancers behind.
+func wouldOrphan(list []LoadBalancer) error {
 	const shown = 5
 	var names []string
-	for i, lb := range e.LoadBalancers {
+	for i, lb := range list {
 		if i == shown {
 			names = append(names, "...")
 			break
 		}
 		names = append(names, lb.Namespace+"/"+lb.Name)
 	}
-	return fmt.Sprintf("nothing was changed: there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
-		strings.Join(names, ", "))
+	return &report.Error{
+		What: fmt.Sprintf("nothing was changed: there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
+			strings.Join(names, ", ")),
+		Fix:  "delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
+		Code: report.ExitCheckFailed,
+	}
 }
-
-// Remedy says both ways.
-func (e *LoadBalancersError) Remedy() string {
-	return "delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers"
-}
-
-// ExitCode is that of a failed check.
-func (e *LoadBalancersError) ExitCode() int { return report.ExitCheckFailed }
 
 func (p *Plan) print(w io.Writer) error {
 	var b strings.Builder

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/plural"
@@ -54,49 +55,30 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := p.lease(ctx, u); err != nil {
 		return err
 	}
-	var refusal error
-	if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
-		refusal = &LoadBalancersError{p.LoadBalancers}
-	}
-	if e.DryRun {
-		if err := output(e, p); err != nil {
-			return err
-		}
-		return refusal
-	}
-	if refusal != nil {
-		return refusal
-	}
-	if !p.Changes() {
+	if !p.Changes() && !e.DryRun {
 		e.Progress.Info("there is nothing to remove")
-		return output(e, p)
 	}
-	if !e.Yes {
-		if err := p.print(e.ErrOut); err != nil {
-			return err
+	op := engine.Operation{
+		Name: "uninstall", What: "remove what the plan lists", Question: prompt.Question{Message: "Uninstall"},
+		Plan: p, Show: p.print, Result: func() any { return p }, Done: p.print,
+		Check: func(context.Context) error {
+			if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
+				return wouldOrphan(p.LoadBalancers)
+			}
+			return nil
+		},
+	}
+	if p.Changes() {
+		op.Steps = []engine.Step{
+			{Name: "Helm release", Do: u.release},
+			{Name: "Pods", Do: u.pods},
+			{Name: "lease", Do: u.releaseLease},
+			{Name: "finalizers", Do: u.finalizers},
+			{Name: "user in CloudStack", Do: u.removeUser},
+			{Name: "credentials", Do: u.credentials},
 		}
-		if err := e.Agreed(ctx, "Uninstall"); err != nil {
-			return err
-		}
 	}
-	if err := e.Run(ctx, "uninstall", []engine.Step{
-		{Name: "Helm release", Do: u.release},
-		{Name: "Pods", Do: u.pods},
-		{Name: "lease", Do: u.releaseLease},
-		{Name: "finalizers", Do: u.finalizers},
-		{Name: "user in CloudStack", Do: u.removeUser},
-		{Name: "credentials", Do: u.credentials},
-	}); err != nil {
-		return err
-	}
-	return output(e, p)
-}
-
-func output(e *engine.Env, p *Plan) error {
-	if e.Structured() {
-		return report.Encode(e.Out, e.Output, p)
-	}
-	return p.print(e.Out)
+	return e.Run(ctx, op)
 }
 
 type run struct {
@@ -108,15 +90,12 @@ type run struct {
 	ends  []func()
 }
 
-type noteFunc = func(format string, args ...any)
-
-func (u *run) release(ctx context.Context, note noteFunc) error {
+func (u *run) release(ctx context.Context, note engine.Note) error {
 	if u.plan.Revision == 0 {
 		return nil
 	}
 	u.Progress.Step("Helm release %s/%s", u.plan.Namespace, u.plan.Release)
 	if err := u.Helm.Uninstall(ctx, u.plan.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
-		u.Progress.Fail("")
 		return u.Cluster.Explain(err)
 	}
 	note("deleted release %s, revision %d", u.plan.Release, u.plan.Revision)
@@ -125,13 +104,12 @@ func (u *run) release(ctx context.Context, note noteFunc) error {
 }
 
 // pods waits until nobody works any more: only then may others take over.
-func (u *run) pods(ctx context.Context, _ noteFunc) error {
+func (u *run) pods(ctx context.Context, _ engine.Note) error {
 	u.Progress.Step("Waiting for the controller's Pods to end")
 	deadline := u.Clock.Now().Add(podsTimeout)
 	for {
 		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, podSelector(u.plan.Release))
 		if err != nil {
-			u.Progress.Fail("")
 			return u.Cluster.Explain(err)
 		}
 		u.sawPods(list.Items)
@@ -140,7 +118,6 @@ func (u *run) pods(ctx context.Context, _ noteFunc) error {
 			return nil
 		}
 		if u.Clock.Now().After(deadline) {
-			u.Progress.Fail("")
 			return fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(list.Items), "Pod"), podsTimeout, list.Items[0].Name)
 		}
 		select {
@@ -151,7 +128,7 @@ func (u *run) pods(ctx context.Context, _ noteFunc) error {
 	}
 }
 
-func (u *run) finalizers(ctx context.Context, note noteFunc) error {
+func (u *run) finalizers(ctx context.Context, note engine.Note) error {
 	if !u.plan.finalizers {
 		return nil
 	}
@@ -173,7 +150,6 @@ func (u *run) finalizers(ctx context.Context, note noteFunc) error {
 			return err
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			u.Progress.Fail("")
 			return u.Cluster.Explain(err)
 		}
 		n++
@@ -183,7 +159,7 @@ func (u *run) finalizers(ctx context.Context, note noteFunc) error {
 	return nil
 }
 
-func (u *run) credentials(ctx context.Context, note noteFunc) error {
+func (u *run) credentials(ctx context.Context, note engine.Note) error {
 	if !u.plan.secret && !u.plan.ca {
 		return nil
 	}
@@ -200,7 +176,6 @@ func (u *run) credentials(ctx context.Context, note noteFunc) error {
 	}
 	for _, err := range errs {
 		if err != nil && !apierrors.IsNotFound(err) {
-			u.Progress.Fail("")
 			return u.Cluster.Explain(err)
 		}
 	}

@@ -136,7 +136,7 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 		b.env.DryRun = dry
 		err := Run(t.Context(), b.env, Options{})
 		require.EqualError(t, err, "nothing was changed: there are Services of type LoadBalancer (default/web), and without the controller nobody changes their rules or releases their addresses")
-		var e *LoadBalancersError
+		var e *report.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, report.ExitCheckFailed, e.ExitCode())
 		require.Contains(t, e.Remedy(), "--orphan-load-balancers")
@@ -160,6 +160,7 @@ func TestUninstallRefuses(t *testing.T) {
 	require.ErrorContains(t, Run(t.Context(), b.env, Options{RemoveFinalizers: true}), "--remove-finalizers is for")
 	b.env.Yes = false
 	require.ErrorContains(t, Run(t.Context(), b.env, Options{}), "there is no terminal")
+	b.env.Interactive = true
 	b.env.Prompt = prompt.NewLines(strings.NewReader("no\n"), &b.err)
 	require.ErrorContains(t, Run(t.Context(), b.env, Options{}), "nothing was changed: not confirmed")
 	b.env.Yes, b.env.Journal = true, "/dev/full"

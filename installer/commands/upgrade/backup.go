@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
@@ -37,12 +38,12 @@ func writeBackup(dir string, r *helm.Release, now time.Time) (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", &BackupError{dir, err}
+		return "", noBackup(dir, err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("release-%s-%s-r%d-%s.yaml", r.Namespace, r.Name, r.Revision, now.UTC().Format("20060102T150405Z")))
 	f, err := os.CreateTemp(dir, ".release-*")
 	if err != nil {
-		return "", &BackupError{dir, err}
+		return "", noBackup(dir, err)
 	}
 	_, err = f.Write(body)
 	if serr := f.Sync(); err == nil {
@@ -56,24 +57,15 @@ func writeBackup(dir string, r *helm.Release, now time.Time) (string, error) {
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // the first error is the one to tell
-		return "", &BackupError{dir, err}
+		return "", noBackup(dir, err)
 	}
 	return path, nil
 }
 
-// BackupError is a backup that cannot be kept; nothing was changed.
-type BackupError struct {
-	Dir string
-	Err error
-}
-
-func (e *BackupError) Error() string {
-	return fmt.Sprintf("nothing was changed: the backup of the release cannot be kept in %s: %v", e.Dir, e.Err)
-}
-
-func (e *BackupError) Unwrap() error { return e.Err }
-
-// Remedy names the flag.
-func (e *BackupError) Remedy() string {
-	return "free space there, or name another folder with --backup-dir"
+// noBackup is the error of a backup that cannot be kept.
+func noBackup(dir string, err error) error {
+	return &report.Error{
+		What: "nothing was changed: the backup of the release cannot be kept in " + dir, Err: err,
+		Fix: "free space there, or name another folder with --backup-dir",
+	}
 }

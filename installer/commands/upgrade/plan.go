@@ -40,6 +40,8 @@ type Plan struct {
 	Objects []diff.Change `json:"objects,omitempty"`
 
 	manifest string
+	after    *helm.Release // as it is after the steps
+	backup   string        // file with the release as it was
 }
 
 // Rename is a value that moved from one path to another.

@@ -37,30 +37,11 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 	if p.Objects, err = e.Changes(ctx, r.Manifest, target.Manifest); err != nil {
 		return err
 	}
-	if done, err := show(ctx, e, p); done || err != nil {
-		return err
-	}
-	err = e.Run(ctx, "rollback", []engine.Step{
-		{Name: "Helm release", Do: func(ctx context.Context, note func(string, ...any)) error {
-			e.Progress.Step("Helm release %s/%s back to revision %d", p.Namespace, p.Release, target.Revision)
-			next, err := e.Helm.Rollback(ctx, e.Release, target.Revision)
-			if err != nil {
-				e.Progress.Fail("")
-				return e.Cluster.Explain(err)
-			}
-			note("revision %d with the content of %d", next.Revision, target.Revision)
-			e.Progress.Done("revision %d, chart %s", next.Revision, next.ChartVersion)
-			r = next
-			return nil
-		}},
-		{Name: "rollout", Do: func(ctx context.Context, _ func(string, ...any)) error {
-			return wayBack(e.Rollout(ctx), p.From.Revision)
-		}},
+	op := p.operation("rollback", r)
+	op.Steps = p.steps(e, fmt.Sprintf(" back to revision %d", target.Revision), func(ctx context.Context) (*helm.Release, error) {
+		return e.Helm.Rollback(ctx, e.Release, target.Revision)
 	})
-	if err != nil {
-		return err
-	}
-	return finish(e, p, r, "")
+	return e.Run(ctx, op)
 }
 
 // pick finds the revision to go back to; history is newest first.

@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
@@ -53,46 +55,63 @@ func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 	if p.Action == "downgrade" && !o.AllowDowngrade {
 		return report.Usage(fmt.Sprintf("chart %s is older than %s, which is installed", p.To.Chart, p.From.Chart), "add --allow-downgrade, or go back to a revision that worked with csccm rollback")
 	}
+	op := p.operation("upgrade", r)
 	if p.Action == diff.Keep {
-		return finish(e, p, r, "")
+		return e.Run(ctx, op)
 	}
 	if p.Objects, err = e.Changes(ctx, r.Manifest, p.manifest); err != nil {
 		return err
 	}
-	if done, err := show(ctx, e, p); done || err != nil {
+	op.Prepare = func(context.Context) error {
+		if o.BackupDir == "" {
+			return nil
+		}
+		var err error
+		if p.backup, err = writeBackup(o.BackupDir, r, e.Clock.Now()); err == nil {
+			e.Progress.Info("the release as it was: %s", p.backup)
+		}
 		return err
 	}
-	path := ""
-	if o.BackupDir != "" {
-		if path, err = writeBackup(o.BackupDir, r, e.Clock.Now()); err != nil {
-			return err
-		}
-		e.Progress.Info("the release as it was: %s", path)
+	op.Steps = p.steps(e, "", func(ctx context.Context) (*helm.Release, error) {
+		// The values were laid over each other and renamed here already.
+		return e.Helm.Apply(ctx, helm.ApplyRequest{
+			Name: e.Release, Chart: o.Chart, Values: p.Values, ResetValues: true, Description: "csccm upgrade",
+		})
+	})
+	return e.Run(ctx, op)
+}
+
+// operation is what upgrade and rollback have in common. r is the release as it is.
+func (p *Plan) operation(name string, r *helm.Release) engine.Operation {
+	p.after = r
+	return engine.Operation{
+		Name: name, What: fmt.Sprintf("%s release %s/%s", p.Action, p.Namespace, p.Release), Question: prompt.Question{Message: "Go on"},
+		Plan: p, Show: p.print, Result: func() any { return p.result() }, Done: p.done,
 	}
-	err = e.Run(ctx, "upgrade", []engine.Step{
-		{Name: "Helm release", Do: func(ctx context.Context, note func(string, ...any)) error {
-			e.Progress.Step("Helm release %s/%s", p.Namespace, p.Release)
-			// The values were laid over each other and renamed here already.
-			next, err := e.Helm.Apply(ctx, helm.ApplyRequest{
-				Name: e.Release, Chart: o.Chart, Values: p.Values, ResetValues: true, Description: "csccm upgrade",
-			})
+}
+
+// steps change the release and wait for the controller's Pods.
+func (p *Plan) steps(e *engine.Env, how string, change func(context.Context) (*helm.Release, error)) []engine.Step {
+	return []engine.Step{
+		{Name: "Helm release", Do: func(ctx context.Context, note engine.Note) error {
+			e.Progress.Step("Helm release %s/%s%s", p.Namespace, p.Release, how)
+			next, err := change(ctx)
 			if err != nil {
-				e.Progress.Fail("")
 				return e.Cluster.Explain(err)
 			}
-			note("revision %d after %d, chart %s after %s", next.Revision, r.Revision, next.ChartVersion, r.ChartVersion)
+			note("revision %d after %d, chart %s after %s", next.Revision, p.From.Revision, next.ChartVersion, p.From.Chart)
 			e.Progress.Done("revision %d, chart %s", next.Revision, next.ChartVersion)
-			r = next
+			p.after = next
 			return nil
 		}},
-		{Name: "rollout", Do: func(ctx context.Context, _ func(string, ...any)) error {
-			return wayBack(e.Rollout(ctx), p.From.Revision)
+		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error {
+			err := e.Rollout(ctx)
+			if ctx.Err() != nil {
+				return err
+			}
+			return report.Remedied(err, fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", p.From.Revision))
 		}},
-	})
-	if err != nil {
-		return err
 	}
-	return finish(e, p, r, path)
 }
 
 func newPlan(ctx context.Context, e *engine.Env, o Options, r *helm.Release) (*Plan, error) {
@@ -143,58 +162,21 @@ func same(a, b map[string]any) bool {
 	return reflect.DeepEqual(normal(a), normal(b))
 }
 
-// show prints the plan where it is wanted and asks; done is true after a dry run.
-func show(ctx context.Context, e *engine.Env, p *Plan) (done bool, err error) {
-	if e.DryRun {
-		if e.Structured() {
-			return true, report.Encode(e.Out, e.Output, p)
-		}
-		return true, p.print(e.Out)
+func (p *Plan) result() Result {
+	return Result{
+		SchemaVersion: 1, Action: p.Action, Release: p.Release, Namespace: p.Namespace,
+		Revision: p.after.Revision, Chart: p.after.ChartVersion, Controller: p.after.AppVersion, Backup: p.backup,
 	}
-	if e.Yes {
-		return false, nil
-	}
-	if err := p.print(e.ErrOut); err != nil {
-		return false, err
-	}
-	return false, e.Agreed(ctx, "Go on")
 }
 
-// FailedError is a release that was changed and whose Pods do not come up.
-type FailedError struct {
-	Revision int // that worked before
-	Err      error
-}
-
-func wayBack(err error, revision int) error {
-	if err == nil {
-		return nil
-	}
-	return &FailedError{revision, err}
-}
-
-func (e *FailedError) Error() string { return e.Err.Error() }
-
-func (e *FailedError) Unwrap() error { return e.Err }
-
-// Remedy says how to go on and how to go back.
-func (e *FailedError) Remedy() string {
-	return fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", e.Revision)
-}
-
-func finish(e *engine.Env, p *Plan, r *helm.Release, backup string) error {
-	out := Result{
-		SchemaVersion: 1, Action: p.Action, Release: e.Release, Namespace: e.Cluster.Namespace,
-		Revision: r.Revision, Chart: r.ChartVersion, Controller: r.AppVersion, Backup: backup,
-	}
-	if e.Structured() {
-		return report.Encode(e.Out, e.Output, out)
-	}
+// done prints the result for a person.
+func (p *Plan) done(w io.Writer) error {
+	r := p.result()
+	text := fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
+		r.Namespace, r.Release, r.Revision, r.Chart, r.Controller, p.From.Revision)
 	if p.Action == diff.Keep {
-		_, err := fmt.Fprintf(e.Out, "release %s/%s revision %d is what is wanted: chart %s, controller %s\n", out.Namespace, out.Release, out.Revision, out.Chart, out.Controller)
-		return err
+		text = fmt.Sprintf("release %s/%s revision %d is what is wanted: chart %s, controller %s\n", r.Namespace, r.Release, r.Revision, r.Chart, r.Controller)
 	}
-	_, err := fmt.Fprintf(e.Out, "release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
-		out.Namespace, out.Release, out.Revision, out.Chart, out.Controller, p.From.Revision)
+	_, err := io.WriteString(w, text)
 	return err
 }

@@ -125,7 +125,7 @@ func (b *bench) upgrade(t *testing.T, o Options) error {
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, release(3, "deployed", "1.0.0", map[string]any{"replicas": 5, "kept": true}))
-	b.env.Yes = false
+	b.env.Yes, b.env.Interactive = false, true
 	b.env.Prompt = prompt.NewLines(strings.NewReader("yes\n"), &b.err)
 	b.env.Diff = func(_ context.Context, _, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
@@ -226,7 +226,7 @@ func TestUpgradeFails(t *testing.T) {
 	_, err = b.kube.AppsV1().Deployments("kube-system").Update(t.Context(), d, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	err = b.upgrade(t, Options{Chart: chart(t, "1.1.0", "")})
-	var failed *FailedError
+	var failed *report.Error
 	require.ErrorAs(t, err, &failed)
 	require.Contains(t, failed.Remedy(), "csccm rollback 7")
 	var coder interface{ ExitCode() int }

@@ -5,7 +5,10 @@
 // decisions, progress lines, tables.
 package report
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Exit codes of csccm, the same in every output format.
 const (
@@ -23,7 +26,7 @@ const (
 type Error struct {
 	What string // the object and what is wrong with it; "" = Err says it
 	Fix  string // what to do
-	Code int    // exit code; 0 means ExitFailure
+	Code int    // exit code; 0 means that of Err, or ExitFailure
 	Err  error  // cause, if any; its text follows What
 }
 
@@ -54,10 +57,22 @@ func (e *Error) Remedy() string { return e.Fix }
 
 // ExitCode is the process's exit code.
 func (e *Error) ExitCode() int {
-	if e.Code == 0 {
-		return ExitFailure
+	var cause interface{ ExitCode() int }
+	switch {
+	case e.Code != 0:
+		return e.Code
+	case errors.As(e.Err, &cause):
+		return cause.ExitCode()
 	}
-	return e.Code
+	return ExitFailure
+}
+
+// Remedied adds to an error what to do; nil stays nil.
+func Remedied(err error, fix string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Err: err, Fix: fix}
 }
 
 // ExitError is an error that decides the exit code. Err may be nil: then everything has been
@@ -81,5 +96,5 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // ExitCode is the process's exit code.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-// Silent tells that everything has been said already: no message is to be printed.
+// Silent reports whether everything has been said already: then no message is printed.
 func (e *ExitError) Silent() bool { return e.Err == nil }

@@ -229,3 +229,8 @@ func TestQuiet(t *testing.T) {
 	p.Fail("x")
 	p.Close()
 }
+
+func TestShellLine(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `csccm --set 'a=$(B)' 'it'\''s' '' plain=1,2`, ShellLine("csccm", "--set", "a=$(B)", "it's", "", "plain=1,2"))
+}

@@ -27,7 +27,7 @@ const (
 	ClusterAPI Distribution = "Cluster API" // with the CloudStack provider, or another
 )
 
-// DistributionFacts is what Detect judges by.
+// DistributionFacts are the facts that Detect decides by.
 type DistributionFacts struct {
 	Nodes []corev1.Node
 	// KubeadmConfig: ConfigMap kube-system/kubeadm-config exists.
@@ -72,7 +72,7 @@ func Detect(f DistributionFacts) (Distribution, string) {
 	return Unknown, "no mark of a known distribution"
 }
 
-// allCKSNames tells whether all nodes are named as CKS names its VMs: NAME-control-HEX and
+// allCKSNames reports whether all nodes are named as CKS names its VMs: NAME-control-HEX and
 // NAME-node-HEX.
 func allCKSNames(nodes []corev1.Node) bool {
 	for i := range nodes {

@@ -32,7 +32,7 @@ func (e *Error) Error() string { return e.What }
 // Remedy is one line that says what to do.
 func (e *Error) Remedy() string { return e.Fix }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 var errNoKubeconfig = &Error{

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// Identity is what decides by what name the controller knows the cluster in CloudStack's tags.
+// Identity holds the sources of the cluster's name in CloudStack's tags, as the controller reads them.
 type Identity struct {
 	Flag   string // --cluster-id of the controller
 	Config string // cluster-id of the cloud-config

@@ -120,11 +120,11 @@ func Table() []Right {
 		{Verbs: words("update"), Resource: "secrets", Place: Release, Commands: words("rotate-keys uninstall"), Why: "the cloud-config; Helm's records"},
 		{Verbs: words("delete"), Resource: "secrets", Place: Release, Commands: words(releasing + " uninstall"), Why: "Helm's oldest records; the cloud-config, if requested"},
 		{
-			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(diagnosing + " plan adopt migrate-rules"),
+			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(diagnosing + " plan"),
 			Why: "the CA of CloudStack's certificate",
 		},
 		{
-			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint uninstall " + rollingOut),
+			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint adopt migrate-rules uninstall " + rollingOut),
 			Why: "what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate",
 		},
 		{Verbs: words("delete"), Resource: "configmaps", Place: Release, Commands: words("uninstall install"), Why: "the CA of CloudStack's certificate; the list of what csccm made in CloudStack", When: "`--delete-secret` or `--delete-user` is given, or CloudStack has refused to make anything"},

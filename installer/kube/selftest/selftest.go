@@ -32,7 +32,7 @@ const (
 	logLines    = 200
 )
 
-// Result is what a self-test came to.
+// Result is the result of a self-test.
 type Result struct {
 	Pod, Node string
 	At        time.Time
@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the self-test in Pod %s failed: %s", where, e.Result.Problem)
 }
 
-// Remedy is what the self-test itself says.
+// Remedy is the self-test's own remedy.
 func (e *Error) Remedy() string {
 	if e.Result.Fix != "" {
 		return e.Result.Fix
@@ -185,7 +185,7 @@ func endOf(pod *corev1.Pod) string {
 	return "it failed"
 }
 
-// waitsFor says what keeps a Pod from running.
+// waitsFor returns why a Pod does not run yet.
 func waitsFor(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -105,7 +105,7 @@ func (c *Config) Warnings() []string {
 // Endpoint parses api-url. Errors do not repeat the value: it may hold credentials.
 func (c *Config) Endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.APIURL)
-	problem := ""
+	var problem string
 	switch {
 	case c.APIURL == "":
 		problem = "is missing"

@@ -24,7 +24,7 @@ var samples = map[string]string{"api-url": "https://h/client/api", "ssl-no-verif
 
 // TestKeysCoverConfig: each field of Config has one key, and each key is parsed, rendered, shown or redacted, and
 // compared. A key or field that was added in part is named here.
-func TestKeysCoverConfig(t *testing.T) {
+func TestKeysCoverConfig(t *testing.T) { //nolint:tparallel // the subtests gather what the end compares
 	t.Parallel()
 	fields := []string{"CABundle"} // from a flag
 	for i := range keys {

@@ -31,7 +31,6 @@ import (
 type Trigger int
 
 // Triggers.
-
 const (
 	ByTime    Trigger = iota // transient failures: the same call may succeed in a moment
 	ByAnswer                 // CloudStack has not said yet what became of a call

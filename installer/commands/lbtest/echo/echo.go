@@ -22,7 +22,7 @@ const (
 	pause    = 500 * time.Millisecond
 )
 
-// Answer is what the server says.
+// Answer is the server's answer.
 type Answer struct {
 	Address string `json:"address"` // that was asked
 	Pod     string `json:"pod,omitempty"`

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package family tells whose cloud controller manager a Pod runs.
+// Package family reports whose cloud controller manager a Pod runs.
 package family
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command schemagen writes world.schema.json from the types and comments of world.go.
+// Command schemagen writes world.schema.json from the types and comments of a world file.
 package main
 
 import (
@@ -16,18 +16,35 @@ import (
 )
 
 func main() {
-	if err := run("world.go", "world.schema.json"); err != nil {
+	if err := run([]string{"internal/world/world.go", "internal/settings/settings.go"}, "world.schema.json"); err != nil {
 		fmt.Fprintln(os.Stderr, "schemagen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(src, dst string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), src, nil, parser.ParseComments)
-	if err != nil {
-		return fmt.Errorf("parse %s: %w", src, err)
-	}
+func run(sources []string, dst string) error {
 	defs := map[string]any{}
+	for _, src := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), src, nil, parser.ParseComments)
+		if err != nil {
+			return fmt.Errorf("parse %s: %w", src, err)
+		}
+		if err := define(file, defs); err != nil {
+			return err
+		}
+	}
+	schema := map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "World of cloudstack-sim", "$ref": "#/$defs/World", "$defs": defs,
+	}
+	out, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the schema: %w", err)
+	}
+	return os.WriteFile(dst, append(out, '\n'), 0o644) //nolint:gosec // a source file
+}
+
+// define adds the exported struct types of a file to the definitions.
+func define(file *ast.File, defs map[string]any) error {
 	for _, d := range file.Decls {
 		gen, ok := d.(*ast.GenDecl)
 		if !ok || gen.Tok != token.TYPE {
@@ -35,7 +52,7 @@ func run(src, dst string) error {
 		}
 		for _, s := range gen.Specs {
 			ts, ok := s.(*ast.TypeSpec)
-			if !ok {
+			if !ok || !ts.Name.IsExported() {
 				continue
 			}
 			if st, ok := ts.Type.(*ast.StructType); ok {
@@ -47,14 +64,7 @@ func run(src, dst string) error {
 			}
 		}
 	}
-	schema := map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "World of cloudstack-sim", "$ref": "#/$defs/World", "$defs": defs,
-	}
-	out, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the schema: %w", err)
-	}
-	return os.WriteFile(dst, append(out, '\n'), 0o644) //nolint:gosec // a source file
+	return nil
 }
 
 func object(st *ast.StructType, doc string) (map[string]any, error) {
@@ -100,6 +110,8 @@ func typeOf(e ast.Expr) (map[string]any, error) {
 			return map[string]any{}, nil
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name}, nil
+	case *ast.SelectorExpr:
+		return typeOf(t.Sel)
 	case *ast.StarExpr:
 		return typeOf(t.X)
 	case *ast.ArrayType:

@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cloud reaches CloudStack with the controller's own credentials. It makes no call.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// Cloud is CloudStack as the controller's own credentials see it.
+type Cloud struct {
+	Client *cloudstack.Client
+	Config *cloudstack.Config
+	From   string // where the credentials came from, for people
+	Close  func()
+}
+
+// ErrNoCredentials means that there is neither a file nor a Secret.
+var ErrNoCredentials = errors.New("no CloudStack credentials")
+
+// Of returns CloudStack with the credentials of a cloud-config file, or of the controller's Secret when file is "".
+func Of(ctx context.Context, c *cluster.Cluster, file string) (*Cloud, error) {
+	if file != "" {
+		return OfFile(file)
+	}
+	return OfSecret(ctx, c)
+}
+
+// OfFile returns CloudStack with the credentials of a cloud-config file.
+func OfFile(file string) (*Cloud, error) {
+	f, err := os.Open(file) // #nosec G304 -- the user names it
+	if err == nil {
+		defer func() { _ = f.Close() }()
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil && info.IsDir() {
+			err = &os.PathError{Op: "read", Path: file, Err: syscall.EISDIR}
+		}
+	}
+	if err != nil {
+		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
+	}
+	config, err := cloudstack.ParseConfig(f)
+	if err != nil {
+		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
+	}
+	return (&Cloud{Config: config, From: file, Close: func() {}}).Open()
+}
+
+// OfSecret returns CloudStack with the credentials of the controller's Secret.
+func OfSecret(ctx context.Context, c *cluster.Cluster) (*Cloud, error) {
+	s, err := credentials.ReadSecret(ctx, c.Kube, c.Namespace)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	if !s.Exists {
+		return nil, &credentials.Error{
+			What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: ErrNoCredentials, Code: report.ExitUsage,
+			Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
+		}
+	}
+	if s.Problem != nil {
+		return nil, &credentials.Error{
+			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
+			Fix: "correct the Secret, give --cloud-config FILE, or run csccm install --overwrite-secret",
+		}
+	}
+	out := &Cloud{From: fmt.Sprintf("Secret %s/%s", s.Namespace, s.Name)}
+	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
+		return nil, err
+	}
+	return out.Open()
+}
+
+// Open makes the client.
+func (c *Cloud) Open() (*Cloud, error) {
+	client, err := cloudstack.NewClient(c.Config)
+	if err != nil {
+		c.Close()
+		return nil, &credentials.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
+	}
+	c.Client = client
+	return c, nil
+}

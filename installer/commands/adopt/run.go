@@ -1,0 +1,149 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// Result is what -o json and yaml write.
+type Result struct {
+	SchemaVersion int  `json:"schemaVersion"`
+	DryRun        bool `json:"dryRun"`
+	*Plan
+	// Done is how many addresses were tagged.
+	Done int `json:"done"`
+}
+
+// Names checks the form of Services that are named.
+func Names(names []string) error {
+	for _, n := range names {
+		if namespace, name, _ := strings.Cut(n, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
+			return report.Usage(fmt.Sprintf("%q is not NAMESPACE/NAME of a Service", n), "see csccm adopt --help")
+		}
+	}
+	return nil
+}
+
+// Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, names []string) error {
+	facts, chosen, err := gather(ctx, e.Cluster, cs, e.Release, names)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	result := &Result{SchemaVersion: 1, DryRun: true, Plan: MakePlan(*facts, chosen)}
+	count := plural.Count(result.Count(Adopt), "address")
+	op := engine.Operation{
+		Name: "adopt", What: "hand over " + count, Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
+		Plan: result, Show: func(w io.Writer) error { return result.write(e, w) },
+	}
+	if result.Count(Adopt) > 0 {
+		op.Steps = []engine.Step{{Name: "tags", Do: func(ctx context.Context, note engine.Note) error {
+			result.DryRun = false
+			e.Progress.Step("Tagging %s", count)
+			if err := tag(ctx, cs, facts, result, note); err != nil {
+				e.Progress.Fail("%v", err)
+				return err
+			}
+			e.Progress.Done("%d", result.Done)
+			return nil
+		}}}
+	}
+	if err = e.Run(ctx, op); err == nil && result.Count(Refused) > 0 {
+		return &report.ExitError{Code: report.ExitCheckFailed}
+	}
+	return err
+}
+
+func tag(ctx context.Context, cs *cloud.Cloud, facts *Facts, result *Result, note engine.Note) error {
+	tags := map[string]map[string]string{}
+	for i := range facts.Addresses {
+		tags[facts.Addresses[i].ID] = facts.Addresses[i].Tags
+	}
+	err := Apply(ctx, cs.Client, cs.Client.Jobs(), result.Plan, tags, func(it Item) {
+		result.Done++
+		note("address %s of Service %s", it.Address, it.Service)
+	})
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return report.Remedied(err, "allow the role createTags, or give the keys of a user who may tag with --cloud-config")
+	}
+	return report.Remedied(err, "run the same command again to go on")
+}
+
+// gather reads what the plan looks at, and the chosen Services.
+func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release string, names []string) (*Facts, []corev1.Service, error) {
+	options, _, err := plan.Options(ctx, c.Kube, c.Namespace, release)
+	if err != nil {
+		return nil, nil, err
+	}
+	controller, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen, unknown := Selected(list.Items, names)
+	if len(unknown) > 0 {
+		return nil, nil, report.Usage("there is no Service of type LoadBalancer for csccm's controller named "+strings.Join(unknown, ", "), "kubectl get services --all-namespaces shows all")
+	}
+	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	facts := &Facts{ClusterID: controller.ClusterID(), Services: list.Items}
+	if facts.Addresses, err = cs.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project}); err != nil {
+		return nil, nil, err
+	}
+	if facts.Rules, err = cs.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project}); err != nil {
+		return nil, nil, err
+	}
+	facts.Forwards, err = cs.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	return facts, chosen, err
+}
+
+// write prints the plan for a person.
+func (p *Plan) write(e *engine.Env, w io.Writer) error {
+	if len(p.Items) == 0 {
+		_, err := fmt.Fprintln(w, "No Service says that another provider acquired its address: nothing to hand over. Name Services to hand theirs over.")
+		return err
+	}
+	style := e.StyleOf(w)
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "ACTION"}}
+	for i := range p.Items {
+		it := &p.Items[i]
+		action := string(it.Verdict)
+		switch it.Verdict {
+		case Done:
+			action = "none: it is handed over already"
+		case Refused:
+			action = "refused: " + it.Why
+		case Adopt:
+		}
+		address := it.Address
+		if address == "" {
+			address = "-"
+		}
+		t.Add(it.Service, address, action)
+	}
+	return t.Write(w, style)
+}

@@ -1,0 +1,231 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Options choose the rules.
+type Options struct {
+	Selection
+	Undo        string // journal to undo
+	CloudConfig string // as given, for the line that undoes the run
+	Verbose     bool   // show the rules of others too
+	// Controllers returns other controllers that may still work with the rules; nil where nobody knows of one.
+	Controllers func(ctx context.Context) ([]string, error)
+
+	header Header // of the journal to undo
+	back   []Step
+}
+
+// ReadUndo reads the journal to undo; that needs no connection.
+func (o *Options) ReadUndo() error {
+	if o.Undo == "" {
+		return nil
+	}
+	file, err := os.Open(o.Undo)
+	if err != nil {
+		return &report.Error{What: "--undo", Err: err, Fix: "name the journal that the run to undo has named, which you may read", Code: report.ExitUsage}
+	}
+	defer func() { _ = file.Close() }()
+	if o.header, o.back, err = ReadJournal(file); err != nil {
+		return &report.Error{What: "--undo " + o.Undo, Err: err, Fix: "name the journal that the run to undo has named", Code: report.ExitUsage}
+	}
+	return nil
+}
+
+// Result is what -o json and yaml write.
+type Result struct {
+	SchemaVersion int    `json:"schemaVersion"`
+	DryRun        bool   `json:"dryRun"`
+	Rules         []Item `json:"rules"`
+	Steps         []Step `json:"steps"`
+	// Done is how many of the steps are done.
+	Done    int    `json:"done"`
+	Journal string `json:"journal,omitempty"`
+	// Emptied are addresses that carry no rule once the steps are done.
+	Emptied []Address `json:"emptied,omitempty"`
+}
+
+// migration is one run of the command.
+type migration struct {
+	e       *engine.Env
+	o       Options
+	cloud   *cloud.Cloud
+	project string
+	path    string // of the journal of the rules
+	plan    Plan
+	gone    []string // what an undo cannot do
+	result  Result
+}
+
+// Run renames the rules of older providers, or undoes what a journal records. Its journal, e.Journal, is the one that an
+// undo reads; the engine's own is in the cluster alone.
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
+	m := &migration{e: e, o: o, cloud: cs, path: e.Journal}
+	e.Journal = ""
+	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
+	var err error
+	if m.project, err = inv.ProjectID(ctx); err != nil {
+		return err
+	}
+	if o.Undo != "" {
+		err = m.planUndo(ctx)
+	} else {
+		err = m.makePlan(ctx, inv)
+	}
+	if err != nil {
+		return err
+	}
+	m.result = Result{SchemaVersion: 1, DryRun: true, Rules: m.plan.Items, Steps: m.plan.Steps, Emptied: m.result.Emptied}
+	op := engine.Operation{
+		Name: "migrate-rules", What: ToDo(m.plan.Steps), Plan: &m.result, Show: m.show, Check: m.allowed,
+		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back."},
+	}
+	if len(m.plan.Steps) > 0 {
+		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
+		op.Done = func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", Did(m.plan.Steps), m.path, m.undoLine())
+			return err
+		}
+	}
+	return e.Run(ctx, op)
+}
+
+func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) error {
+	var in Inventory
+	services, err := m.e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return m.e.Cluster.Explain(err)
+	}
+	in.Services = services.Items
+	if in.Rules, err = Read(ctx, m.cloud.Client, m.project); err != nil {
+		return err
+	}
+	nodes, err := m.e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return m.e.Cluster.Explain(err)
+	}
+	vms, err := inv.VMs(ctx, 0)
+	if err != nil {
+		return err
+	}
+	in.NodeVMs = map[string]bool{}
+	for i := range nodes.Items {
+		if vm, err := node.Match(vms, &nodes.Items[i]); err == nil {
+			in.NodeVMs[vm.ID] = true
+		}
+	}
+	m.plan = MakePlan(in, m.o.Selection)
+	if unknown := m.plan.UnknownLoadBalancers; len(unknown) > 0 {
+		return report.Usage(fmt.Sprintf("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
+			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
+	}
+	m.result.Emptied = Emptied(in.Rules, m.plan.Steps)
+	m.readUse(ctx)
+	return nil
+}
+
+// readUse finds out what else the emptied addresses are for. It is part of a hint, so an error only leaves it out.
+func (m *migration) readUse(ctx context.Context) {
+	if len(m.result.Emptied) == 0 {
+		return
+	}
+	addresses, _ := m.cloud.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
+	forwards, _ := m.cloud.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
+	Used(m.result.Emptied, addresses, forwards)
+}
+
+// planUndo makes the steps back from a journal, without those that are done already.
+func (m *migration) planUndo(ctx context.Context) error {
+	if h := &m.o.header; h.APIURL != m.cloud.Config.APIURL || h.ProjectID != m.project {
+		return report.Usage(fmt.Sprintf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
+			m.o.Undo, h.APIURL, h.ProjectID, m.cloud.Config.APIURL, m.project),
+			"name the journal of this CloudStack, or give its credentials with --cloud-config")
+	}
+	rules, err := Read(ctx, m.cloud.Client, m.project)
+	if err != nil {
+		return err
+	}
+	m.plan.Items = []Item{}
+	m.plan.Steps, m.gone = Remaining(m.o.back, rules)
+	return nil
+}
+
+// allowed refuses to change the rules of a provider that still works: it would make them again.
+func (m *migration) allowed(ctx context.Context) error {
+	touched := 0
+	for i := range m.plan.Items {
+		if it := &m.plan.Items[i]; it.Family == FamilyLeaseweb && it.Verdict == VerdictRename {
+			touched++
+		}
+	}
+	for i := range m.plan.Steps {
+		if m.plan.Steps[i].Action == ActionDelete {
+			touched++
+		}
+	}
+	if touched == 0 {
+		return nil
+	}
+	where, err := m.o.Controllers(ctx)
+	if err != nil || len(where) == 0 {
+		return err
+	}
+	return &report.Error{
+		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), CountRules(touched)),
+		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
+	}
+}
+
+func (m *migration) apply(ctx context.Context, note engine.Note) error {
+	journal, err := CreateJournal(m.path, Header{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Cluster: m.e.Cluster.Server}, m.e.Clock)
+	if err != nil {
+		return report.Remedied(err, "name a file that is new, on a disk with room, with --journal")
+	}
+	defer func() { _ = journal.Close() }()
+	m.result.DryRun, m.result.Journal = false, journal.Path()
+	note("journal of the rules: %s", m.path)
+	a := &Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Journal: journal}
+	a.Starting = func(s Step) { m.e.Progress.Step("%s", s.describe()) }
+	a.Progress = func(_ Step, what string) { m.e.Progress.Done("%s", what) }
+	m.result.Done, err = a.Apply(ctx, m.plan.Steps)
+	if err != nil {
+		m.e.Progress.Fail("%v", err)
+		// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
+		return &report.Error{
+			What: fmt.Sprintf("%s of %d done: %v", CountRules(m.result.Done), len(m.plan.Steps), err),
+			Fix:  "run the command again to go on, or undo with: " + m.undoLine(),
+		}
+	}
+	return nil
+}
+
+// undoLine is the command that undoes what the journal records.
+func (m *migration) undoLine() string {
+	words := []string{"csccm"}
+	if m.e.Cluster.Namespace != "kube-system" {
+		words = append(words, "-n", m.e.Cluster.Namespace)
+	}
+	words = append(words, "migrate-rules", "--undo", m.path)
+	if m.o.CloudConfig != "" {
+		words = append(words, "--cloud-config", m.o.CloudConfig)
+	}
+	return report.ShellLine(words...)
+}

@@ -1,0 +1,223 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// State says how far a takeover has come.
+type State string
+
+// The states.
+const (
+	StatePlanned  State = "planned"  // nothing was changed
+	StatePrepared State = "prepared" // csccm install is next
+	StateDone     State = "done"
+	StateNone     State = "nothing to do"
+)
+
+// Result is what -o json and yaml write.
+type Result struct {
+	*Plan
+	// Tenants is nil where the policy of csccm's controller refuses no Service.
+	Tenants *tenants.Plan `json:"tenants,omitempty"`
+	State   State         `json:"state"`
+	Next    string        `json:"next,omitempty"` // command
+	Journal string        `json:"journal,omitempty"`
+}
+
+// UndoResult is what -o json and yaml write of an undo.
+type UndoResult struct {
+	*UndoPlan
+	State   State  `json:"state"`
+	Journal string `json:"journal,omitempty"`
+}
+
+// ConsentNames checks the form of what --accept and --pin name.
+func ConsentNames(accept, pin []string) error {
+	for _, list := range []struct {
+		flag  string
+		names []string
+	}{{"--accept", accept}, {"--pin", pin}} {
+		for _, n := range list.names {
+			namespace, name, _ := strings.Cut(n, "/")
+			if n != All && (namespace == "" || name == "" || strings.Contains(name, "/")) {
+				return report.Usage(fmt.Sprintf("%s %q is neither NAMESPACE/NAME of a Service nor %s", list.flag, n, All), "")
+			}
+		}
+	}
+	return nil
+}
+
+// Connect reaches CloudStack with the credentials of the other provider that is in the cluster.
+func Connect(ctx context.Context, c *cluster.Cluster, release string) (*cloud.Cloud, error) {
+	f := &Facts{}
+	if err := FindControllers(ctx, c.Kube, release, c.Namespace, f); err != nil {
+		return nil, c.Explain(err)
+	}
+	found, err := FindCredentials(ctx, c.Kube, f.Predecessors)
+	if err != nil {
+		return nil, c.Explain(err)
+	}
+	found.Config.CAFile = "" // a path in the other provider's Pod
+	return (&cloud.Cloud{Config: found.Config, From: found.String(), Close: func() {}}).Open()
+}
+
+// question is that of a takeover and of its undo.
+var question = prompt.Question{
+	Message: "Carry this out", Help: "The current state is recorded first. Run again, the command continues where it stopped.",
+}
+
+// source is where a run reads and changes.
+func source(e *engine.Env, cs *cloud.Cloud, clusterID string) Source {
+	return Source{Kube: e.Cluster.Kube, API: cs.Client, Config: cs.Config, Release: e.Release, Namespace: e.Cluster.Namespace, ClusterID: clusterID}
+}
+
+// Run puts csccm's controller in the place of another provider's.
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, o Options) error {
+	s := source(e, cs, clusterID)
+	facts, err := Detect(ctx, s)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	r := &Result{Plan: NewPlan(facts), State: StatePlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
+	if r.Tenants, err = planTenants(ctx, e.Cluster, facts); err != nil {
+		return e.Cluster.Explain(err)
+	}
+	r.Pin(o.Pin)
+	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
+	t, err := NewTaker(ctx, s, r.Plan, o)
+	if err != nil {
+		return err
+	}
+	t.changed = func() { r.Journal = t.journal }
+	op := engine.Operation{
+		Name: "takeover", What: "carry the plan out", Question: question, Plan: r,
+		Show: func(w io.Writer) error {
+			if err := r.WriteText(w, e.StyleOf(w)); err != nil {
+				return err
+			}
+			return writeTenants(w, e.StyleOf(w), r.Tenants)
+		},
+		Done: func(w io.Writer) error { return r.conclude(w, t.KeepOld) },
+	}
+	if r.Order == Nothing && len(r.Problems) == 0 {
+		r.State = StateNone
+		return e.Run(ctx, op)
+	}
+	op.Check = func(ctx context.Context) error {
+		if e.Interactive && !e.Structured() && !e.Yes && !e.DryRun && len(r.Problems) == 0 {
+			if err := t.Ask(ctx, e.Prompt); err != nil {
+				return err
+			}
+		}
+		return t.Check()
+	}
+	end := func(state State, next string) engine.Step {
+		return engine.Step{Name: "result", ReadOnly: true, Do: func(context.Context, engine.Note) error {
+			r.State, r.Next = state, next
+			return nil
+		}}
+	}
+	if op.Steps = t.Before(); r.Own.Ready == 0 {
+		op.Steps = append(op.Steps, end(StatePrepared, r.installLine()))
+	} else {
+		op.Steps = append(append(op.Steps, t.After()...), end(StateDone, ""))
+	}
+	return e.Run(ctx, op)
+}
+
+// Undo goes back to the old controller by the record in the cluster.
+func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
+	s := source(e, cs, "")
+	facts, err := Detect(ctx, s)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	records, err := ReadRecords(ctx, e.Cluster.Kube, e.Cluster.Namespace)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	r := &UndoResult{UndoPlan: NewUndoPlan(records, facts), State: StatePlanned}
+	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
+	u, err := NewUndoer(ctx, s, r.UndoPlan, o)
+	if err != nil {
+		return err
+	}
+	u.taker.changed = func() { r.Journal = u.taker.journal }
+	op := engine.Operation{
+		Name: "takeover-undo", What: "carry the plan out", Question: question, Plan: r,
+		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
+		Check: func(context.Context) error {
+			if err := Blocked(r.Problems); err != nil {
+				return err
+			}
+			if !r.Needed() {
+				r.State = StateNone
+			}
+			return nil
+		},
+		Done: func(w io.Writer) error {
+			if r.State != StateDone {
+				return nil
+			}
+			_, err := io.WriteString(w, "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n")
+			return err
+		},
+	}
+	if r.Needed() || e.Yes {
+		op.Steps = append(u.Steps(), engine.Step{Name: "result", ReadOnly: true, Do: func(context.Context, engine.Note) error {
+			r.State = StateDone
+			return nil
+		}})
+	}
+	return e.Run(ctx, op)
+}
+
+// installLine is what comes between the two halves.
+func (r *Result) installLine() string {
+	line := []string{"csccm install --skip-taint"}
+	if r.Order == OursFirst {
+		line = append(line, "--skip-check CCM-002,CCM-003")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+		line = append(line, "--set "+name+"="+r.Values[name])
+	}
+	return strings.Join(line, " ")
+}
+
+// conclude says how it ended and what is next.
+func (r *Result) conclude(w io.Writer, keptOld bool) error {
+	var text string
+	switch r.State {
+	case StateNone:
+		text = "There is no other controller: nothing to take over.\n"
+	case StatePrepared:
+		text = "Prepared. Next:\n  " + r.Next + "\n  csccm takeover\n"
+	case StateDone:
+		text = "Taken over. Check it:  csccm doctor\n"
+		if keptOld {
+			text += "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
+		} else if j := r.Journal; j != "" {
+			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
+		}
+	case StatePlanned:
+		return nil
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

@@ -1,0 +1,136 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// Operation is a change that a command is about to make: a plan that can be shown, and the steps that carry it out.
+type Operation struct {
+	Name string // of the command, in the journal
+	What string // what the steps do, such as "taint 3 nodes"
+	Back string // how to go back, for a run that was stopped; may be ""
+
+	// Question asks for the consent to the steps; without a message it is What.
+	Question prompt.Question
+	// Plan is what -o json and yaml write. Show prints the plan for a person.
+	Plan any
+	Show func(w io.Writer) error
+	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
+	Check func(ctx context.Context) error
+	// Prepare runs after the consent and before the journal is opened; may be nil.
+	Prepare func(ctx context.Context) error
+	// Steps carry the plan out; none means that there is nothing to do, and the result is written at once.
+	Steps []Step
+	// Result returns what -o json and yaml write after the steps. Without it, the steps complete the plan, which is then
+	// shown in every run and written however the run ends.
+	Result func() any
+	// Done prints the result for a person; may be nil.
+	Done func(w io.Writer) error
+}
+
+// Run shows the plan, checks it, asks, carries the steps out and writes the result. A dry run ends after the check.
+func (e *Env) Run(ctx context.Context, op Operation) error {
+	err := e.run(ctx, &op)
+	if e.Structured() && op.Result == nil {
+		if werr := report.Encode(e.Out, e.Output, op.Plan); err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+func (e *Env) run(ctx context.Context, op *Operation) error {
+	dry := e.DryRun && (op.Result == nil || len(op.Steps) > 0)
+	if err := e.show(op, dry); err != nil {
+		return err
+	}
+	if op.Check != nil {
+		if err := op.Check(ctx); err != nil {
+			return err
+		}
+	}
+	if dry {
+		return nil
+	}
+	if len(op.Steps) > 0 {
+		if op.Result != nil && !e.Yes {
+			if err := op.Show(e.ErrOut); err != nil {
+				return err
+			}
+		}
+		if err := e.Agreed(ctx, op.What, op.Question); err != nil {
+			return err
+		}
+		if err := e.carryOut(ctx, op); err != nil {
+			return err
+		}
+	}
+	switch {
+	case e.Structured() && op.Result != nil:
+		return report.Encode(e.Out, e.Output, op.Result())
+	case e.Structured() || op.Done == nil:
+		return nil
+	}
+	return op.Done(e.Out)
+}
+
+// show writes the plan where it is the result: in dry runs, and where plan and result are one.
+func (e *Env) show(op *Operation, dry bool) error {
+	switch {
+	case op.Result != nil && !dry:
+		return nil
+	case !e.Structured():
+		return op.Show(e.Out)
+	case op.Result != nil:
+		return report.Encode(e.Out, e.Output, op.Plan)
+	}
+	return nil
+}
+
+func (e *Env) carryOut(ctx context.Context, op *Operation) (err error) {
+	if op.Prepare != nil {
+		if err := op.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	s := e.Session(op.Name, op.Back)
+	defer func() { s.Close(ctx, err) }()
+	if err := s.Open(); err != nil {
+		return err
+	}
+	s.Publish(ctx)
+	return s.Run(ctx, op.Steps...)
+}
+
+// Agreed asks before the first change. what says what the command would do, such as "taint 3 nodes"; it is the question
+// where q has none. Where nobody can be asked, without a terminal or with results for programs, --yes is missing.
+func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error {
+	if e.Yes {
+		return nil
+	}
+	if e.Structured() || !e.Interactive {
+		why := "there is no terminal to ask on"
+		if e.Interactive {
+			why = "-o " + e.Output + " does not ask"
+		}
+		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s, is not given, and %s", what, why), "add --yes to do it, or --dry-run to only look")
+	}
+	if q.Message == "" {
+		q.Message = strings.ToUpper(what[:1]) + what[1:]
+	}
+	q.Flag = "--yes"
+	ok, err := e.Prompt.Confirm(ctx, q)
+	if err == nil && !ok {
+		err = report.Declined("nothing was changed")
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv is the environment of Go tests: a simulated CloudStack that is called without a socket, and a fake
+// API server. It runs inside the bubble of a synctest, where waiting takes no time.
+package testenv
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// URL is the address of the API. Nothing listens there: only the transport of a Cloud reaches the simulator.
+const URL = "http://cloudstack.test/client/api"
+
+// Cloud is a simulated CloudStack.
+type Cloud struct {
+	*simulator.Simulator
+	t testing.TB
+}
+
+var worlds sync.Map // text of a world -> *simulator.World; the simulator does not change it
+
+// New starts a simulator of a world in YAML.
+func New(t testing.TB, world string, o simulator.Options) *Cloud {
+	t.Helper()
+	parsed, ok := worlds.Load(world)
+	if !ok {
+		w, err := simulator.LoadWorld(strings.NewReader(world))
+		require.NoError(t, err)
+		parsed, _ = worlds.LoadOrStore(world, w)
+	}
+	o.World = parsed.(*simulator.World)
+	sim, err := simulator.New(o)
+	require.NoError(t, err)
+	t.Cleanup(sim.Close)
+	return &Cloud{Simulator: sim, t: t}
+}
+
+// Config returns the configuration of a client without a rate limit.
+func (c *Cloud) Config(key, secret string) *cloudstack.Config {
+	cfg := cloudstack.DefaultConfig()
+	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.RateLimit = URL, key, secret, 0
+	return &cfg
+}
+
+// Client returns a client that does not wait between retries.
+func (c *Cloud) Client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
+	c.t.Helper()
+	client, err := cloudstack.NewClient(c.Config(key, secret), append([]cloudstack.Option{c.Option(), NoJitter}, options...)...)
+	require.NoError(c.t, err)
+	return client
+}
+
+// NoJitter ends the waits between retries of a client at once.
+var NoJitter = cloudstack.WithJitter(func(time.Duration) time.Duration { return 0 })
+
+// Option connects a client with the simulator.
+func (c *Cloud) Option() cloudstack.Option { return cloudstack.WithTransport(c.Transport(nil)) }
+
+// Around replaces a request or its answer. send sends the request.
+type Around func(r *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error)
+
+// Transport returns a transport that hands requests to the simulator's handler; around may be nil.
+func (c *Cloud) Transport(around Around) http.RoundTripper { return &transport{c.Handler(), around} }
+
+type transport struct {
+	handler http.Handler
+	around  Around
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(URL, "http://"+r.URL.Host+"/") {
+		return nil, fmt.Errorf("no server at %s", r.URL.Host)
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	send := func() (*http.Response, error) { return serve(t.handler, r, string(body)) }
+	if t.around == nil {
+		return send()
+	}
+	form, err := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
+	if err != nil {
+		return nil, err
+	}
+	return t.around(r, form, send)
+}
+
+// serve calls the handler. An aborted handler is a cut connection, as with a server.
+func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler { //nolint:errorlint // a handler panics with that very value
+				panic(p)
+			}
+			resp, err = nil, errors.New("the connection was cut")
+		}
+	}()
+	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.RequestURI(), strings.NewReader(body))
+	in.Header = r.Header
+	out := httptest.NewRecorder()
+	h.ServeHTTP(out, in)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return out.Result(), nil
+}
+
+// Admin makes a call as a root admin and waits until its job has ended.
+func (c *Cloud) Admin(command string, pairs ...string) map[string]any {
+	c.t.Helper()
+	form := url.Values{"command": {command}, "response": {"json"}}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	out := httptest.NewRecorder()
+	c.IntegrationHandler().ServeHTTP(out, httptest.NewRequestWithContext(c.t.Context(), http.MethodGet, "/client/api?"+form.Encode(), http.NoBody))
+	require.Equal(c.t, http.StatusOK, out.Code, "%s: %s", command, out.Body)
+	var answer map[string]map[string]any
+	require.NoError(c.t, json.Unmarshal(out.Body.Bytes(), &answer))
+	for _, result := range answer {
+		if job, ok := result["jobid"].(string); ok && command != "queryAsyncJobResult" {
+			for c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"] == 0.0 {
+				time.Sleep(time.Millisecond)
+			}
+			require.Equal(c.t, 1.0, c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"], command)
+		}
+		return result
+	}
+	return nil
+}
+
+// Polls are the commands that follow jobs.
+var Polls = []string{"queryAsyncJobResult", "listAsyncJobs"}
+
+// Calls returns the commands that a user sent since the last reset of the ledger, without polls.
+func (c *Cloud) Calls(user string) []string {
+	var out []string
+	for _, call := range c.Ledger().Find("*", user) {
+		if !slices.Contains(Polls, call.Command) {
+			out = append(out, call.Command)
+		}
+	}
+	return out
+}
+
+// Kube returns fake.NewClientset without managed fields, which take a third of the time of a test.
+func Kube(objects ...runtime.Object) *fake.Clientset {
+	tracker := clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())
+	for _, o := range objects {
+		if err := tracker.Add(o); err != nil {
+			panic(err) // objects of unknown types, or two of one name
+		}
+	}
+	kube := &fake.Clientset{}
+	kube.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
+	kube.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
+		return true, w, err
+	})
+	return kube
+}

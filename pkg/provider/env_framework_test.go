@@ -1,0 +1,254 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	clienttesting "k8s.io/client-go/testing"
+	servicecontroller "k8s.io/cloud-provider/controllers/service"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in another bubble.
+func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] } //nolint:reassign // it is a setting of the process
+
+// frameworkEnv is the framework's service controller with its informers on a fake API server, our provider, and a
+// simulated CloudStack, in the bubble of a synctest: time passes only while everybody waits.
+type frameworkEnv struct {
+	*testenv.Cloud
+	apiServer
+	p    *Provider
+	stop func()
+
+	mu     sync.Mutex
+	events []string // one entry for each write of an Event, repeats included
+}
+
+// withFramework runs a test with a CloudStack of the given options and world.
+func withFramework(t *testing.T, o simulator.Options, world string, test func(*frameworkEnv)) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the framework's service controller has a data race of its own: serviceCache.allServices reads what processServiceCreateOrUpdate writes")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		env := &frameworkEnv{Cloud: testenv.New(t, world, o), apiServer: apiServer{t: t, kube: testenv.Kube()}}
+		for _, verb := range []string{"create", "patch"} {
+			env.kube.PrependReactor(verb, "events", env.countEvent)
+		}
+		for _, n := range nodesNamed("w1", "w2") {
+			_, err := env.kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}
+		env.start()
+		defer func() { env.stop() }()
+		time.Sleep(time.Minute) // the calls and Events of a start are not those of a Service
+		test(env)
+	})
+}
+
+// countEvent notes a written Event.
+func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Object, error) {
+	what := a.GetVerb()
+	switch a := a.(type) {
+	case clienttesting.CreateAction:
+		if e, ok := a.GetObject().(*corev1.Event); ok {
+			what = e.Reason + ": " + e.Message
+		}
+	case clienttesting.PatchAction:
+		what = "again " + a.GetName()
+	}
+	env.mu.Lock()
+	env.events = append(env.events, what)
+	env.mu.Unlock()
+	return false, nil, nil
+}
+
+// start runs the controllers; env.stop ends them and waits until they have ended.
+func (env *frameworkEnv) start() {
+	ctx, cancel := context.WithCancel(env.t.Context())
+	cfg := env.Config(testAPIKey, testSecret)
+	cfg.ClusterID = "test"
+	o := DefaultOptions()
+	o.DriftPeriod = 24 * time.Hour // no Service causes the rounds that look for orphans
+	var err error
+	env.p, err = New(cfg, o, env.Option())
+	require.NoError(env.t, err)
+	factory := informers.NewSharedInformerFactory(env.kube, 0)
+	env.p.start(env.kube, ctx.Done())
+	env.p.SetInformers(factory)
+	c, err := servicecontroller.New(env.p, env.kube, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "kubernetes", nil)
+	require.NoError(env.t, err)
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	go c.Run(ctx, 10, controllersmetrics.NewControllerManagerMetrics("test"))
+	env.stop = func() {
+		cancel()
+		factory.Shutdown()
+		synctest.Wait()
+	}
+}
+
+// remove deletes a Service as its owner does: the object goes when no finalizer is left.
+func (env *frameworkEnv) remove(key string) {
+	env.t.Helper()
+	env.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	for range 600 {
+		time.Sleep(100 * time.Millisecond)
+		if len(env.get(key).Finalizers) == 0 {
+			env.forget(key)
+			return
+		}
+	}
+	env.t.Fatalf("the finalizer of %s stays", key)
+}
+
+func (env *frameworkEnv) served(key string) bool {
+	return len(env.get(key).Status.LoadBalancer.Ingress) > 0
+}
+
+// count returns the calls to CloudStack and the Events since the last count, and forgets them.
+func (env *frameworkEnv) count() (calls, events []string) {
+	synctest.Wait()
+	for _, c := range env.Ledger().Find("*", "ccm") {
+		calls = append(calls, c.Command)
+	}
+	env.Ledger().Reset()
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	events, env.events = env.events, nil
+	return calls, events
+}
+
+// tally shows how often each entry is there.
+func tally(list []string) string {
+	n := map[string]int{}
+	for _, x := range list {
+		n[x]++
+	}
+	var out []string
+	for x, k := range n {
+		out = append(out, fmt.Sprintf("%dx %s", k, x))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// remembered names what the controller still remembers of Services.
+func (env *frameworkEnv) remembered() []string {
+	synctest.Wait()
+	lb, out := env.p.lb, []string{}
+	note := func(what string, n int) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%s: %d", what, n))
+		}
+	}
+	env.p.records.mu.Lock()
+	note("records", len(env.p.records.byUID))
+	env.p.records.mu.Unlock()
+	lb.mu.Lock()
+	note("seen", len(lb.seen))
+	note("shown", len(lb.shown))
+	note("synced", len(lb.synced))
+	note("doubtful", len(lb.doubtful))
+	lb.mu.Unlock()
+	note("waits", lb.backoff.Len())
+	return out
+}
+
+// label sets a label of a Node, as kubectl does; an empty value removes it.
+func (env *frameworkEnv) label(node, name, value string) {
+	env.t.Helper()
+	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), node, metav1.GetOptions{})
+	require.NoError(env.t, err)
+	n = n.DeepCopy()
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[name] = value
+	if value == "" {
+		delete(n.Labels, name)
+	}
+	_, err = env.kube.CoreV1().Nodes().Update(env.t.Context(), n, metav1.UpdateOptions{})
+	require.NoError(env.t, err)
+}
+
+// members are the names of the VMs behind the rules of a Service.
+func (env *frameworkEnv) members(key string) []string {
+	env.t.Helper()
+	synctest.Wait()
+	ip, c := env.ip(key), env.Client("inspect", "inspect")
+	vms, err := c.ListVirtualMachines(env.t.Context(), cloudstack.VMQuery{})
+	require.NoError(env.t, err)
+	rules, err := c.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	require.NoError(env.t, err)
+	out := []string{}
+	for i := range rules {
+		if rules[i].PublicIP != ip {
+			continue
+		}
+		list, err := c.ListLoadBalancerMembers(env.t.Context(), rules[i].ID)
+		require.NoError(env.t, err)
+		for _, m := range list {
+			at := slices.IndexFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.ID == m.VMID })
+			require.GreaterOrEqual(env.t, at, 0)
+			out = append(out, vms[at].Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// addresses are the public addresses of the account in every state.
+func (env *frameworkEnv) addresses() []string {
+	env.t.Helper()
+	c := env.Client("inspect", "inspect")
+	var out []string
+	all := false
+	for _, state := range []string{"Allocated", "Allocating", "Releasing"} {
+		ips, err := c.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{State: state, AllocatedOnly: &all})
+		require.NoError(env.t, err)
+		for i := range ips {
+			out = append(out, state+" "+ips[i].Address)
+		}
+	}
+	return out
+}
+
+// ready is the condition that says whether the load balancer is as asked for.
+func (env *frameworkEnv) ready(key string) metav1.Condition {
+	env.t.Helper()
+	c := apimeta.FindStatusCondition(env.get(key).Status.Conditions, ConditionReady)
+	require.NotNil(env.t, c)
+	return *c
+}
+
+// failures counts the failed jobs of a command.
+func (env *frameworkEnv) failures(command string) int {
+	n := 0
+	for _, c := range env.Ledger().Find(command, "ccm") {
+		if c.JobStatus == 2 {
+			n++
+		}
+	}
+	return n
+}

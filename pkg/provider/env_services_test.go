@@ -1,0 +1,361 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+)
+
+// apiServer has the Services of a test. The key of a Service is namespace/name, or its name in namespace default.
+type apiServer struct {
+	t       *testing.T
+	kube    *fake.Clientset
+	created int // Services so far
+}
+
+func (a *apiServer) split(key string) (namespace, name string) {
+	if namespace, name, ok := strings.Cut(key, "/"); ok {
+		return namespace, name
+	}
+	return metav1.NamespaceDefault, key
+}
+
+// create makes a Service of type LoadBalancer.
+func (a *apiServer) create(key string, ports []int, change ...func(*corev1.Service)) {
+	a.t.Helper()
+	svc := newService(ports)
+	svc.Namespace, svc.Name = a.split(key)
+	a.created++
+	switch key {
+	case "web":
+	case "mail":
+		svc.UID = mailUID
+	default:
+		svc.UID = types.UID(fmt.Sprintf("5e%06x-0000-4000-8000-0000000000aa", a.created))
+	}
+	for _, c := range change {
+		c(svc)
+	}
+	_, err := a.kube.CoreV1().Services(svc.Namespace).Create(a.t.Context(), svc, metav1.CreateOptions{})
+	require.NoError(a.t, err)
+}
+
+// createMany makes Services web0, web1 ...
+func (a *apiServer) createMany(n int, ports []int, change ...func(*corev1.Service)) {
+	a.t.Helper()
+	for i := range n {
+		a.create(fmt.Sprintf("web%d", i), ports, change...)
+	}
+}
+
+func (a *apiServer) get(key string) *corev1.Service {
+	a.t.Helper()
+	namespace, name := a.split(key)
+	svc, err := a.kube.CoreV1().Services(namespace).Get(a.t.Context(), name, metav1.GetOptions{})
+	require.NoError(a.t, err)
+	return svc
+}
+
+// edit changes a Service as a user does.
+func (a *apiServer) edit(key string, changes ...func(*corev1.Service)) {
+	a.t.Helper()
+	svc := a.get(key)
+	if svc.Annotations == nil {
+		svc.Annotations = map[string]string{}
+	}
+	for _, c := range changes {
+		c(svc)
+	}
+	_, err := a.kube.CoreV1().Services(svc.Namespace).Update(a.t.Context(), svc, metav1.UpdateOptions{})
+	require.NoError(a.t, err)
+}
+
+// forget deletes a Service that has no finalizer any more.
+func (a *apiServer) forget(key string) {
+	a.t.Helper()
+	namespace, name := a.split(key)
+	require.NoError(a.t, a.kube.CoreV1().Services(namespace).Delete(a.t.Context(), name, metav1.DeleteOptions{}))
+}
+
+// ip is the address that a Service shows.
+func (a *apiServer) ip(key string) string {
+	a.t.Helper()
+	ingress := a.get(key).Status.LoadBalancer.Ingress
+	require.Len(a.t, ingress, 1, key)
+	return ingress[0].IP
+}
+
+// watched waits until somebody watches the objects of a kind: the fake API server reports no change that happens
+// between a list and the watch that follows.
+func (a *apiServer) watched(resource string) {
+	a.t.Helper()
+	require.Eventually(a.t, func() bool {
+		return slices.ContainsFunc(a.kube.Actions(), func(c clienttesting.Action) bool { return c.Matches("watch", resource) })
+	}, waitLong, waitStep, resource)
+}
+
+// parallel runs a subtest in parallel with others.
+func parallel(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
+}
+
+func newService(ports []int, change ...func(*corev1.Service)) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: webUID, Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
+	}
+	for _, c := range change {
+		c(svc)
+	}
+	return svc
+}
+
+func servicePorts(ports ...int) []corev1.ServicePort {
+	var out []corev1.ServicePort
+	for _, p := range ports {
+		out = append(out, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Protocol: corev1.ProtocolTCP, Port: int32(p), NodePort: int32(30000 + p%2000)})
+	}
+	return out
+}
+
+func nodesNamed(names ...string) []*corev1.Node {
+	var out []*corev1.Node
+	for _, n := range names {
+		out = append(out, k8sNode(n, ""))
+	}
+	return out
+}
+
+func annotate(pairs ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		if s.Annotations == nil {
+			s.Annotations = map[string]string{}
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			s.Annotations[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func at(ip string) func(*corev1.Service) { return annotate(annotation.Address, ip) }
+
+func ranges(r ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = r }
+}
+
+func ofType(t corev1.ServiceType) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Type = t }
+}
+
+func unset(names ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		for _, n := range names {
+			delete(s.Annotations, n)
+		}
+	}
+}
+
+// jsonText is a record as the controller would write it.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and booleans only
+	}
+	return string(text)
+}
+
+func forgedRecord(r ...map[string]any) func(*corev1.Service) {
+	return annotate(annotation.Addresses, jsonText(r))
+}
+
+// did waits for a job that the test has submitted, and returns the id of its object.
+func (env *serviceEnv) did(s cloudstack.Submitted, err error) string {
+	env.t.Helper()
+	require.NoError(env.t, err)
+	_, err = instantJobs{loadbalancer.FromClient(env.inspect)}.Wait(env.t.Context(), "test", s.JobID)
+	require.NoError(env.t, err)
+	return s.ID
+}
+
+// address is an address of the account as CloudStack lists it.
+func (env *serviceEnv) address(ip string) cloudstack.PublicIP {
+	env.t.Helper()
+	ips, err := env.inspect.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: env.project})
+	require.NoError(env.t, err)
+	require.Len(env.t, ips, 1, ip)
+	return ips[0]
+}
+
+// rulesAt are the load balancer rules of an address.
+func (env *serviceEnv) rulesAt(ip string) []cloudstack.LoadBalancerRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// firewallAt are the firewall rules of an address.
+func (env *serviceEnv) firewallAt(ip string) []cloudstack.FirewallRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListFirewallRules(env.t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// membersOf are the members of a load balancer rule.
+func (env *serviceEnv) membersOf(rule string) []cloudstack.LoadBalancerMember {
+	env.t.Helper()
+	list, err := env.inspect.ListLoadBalancerMembers(env.t.Context(), rule)
+	require.NoError(env.t, err)
+	return list
+}
+
+// dump describes everything in the account in a form that has no ids in it:
+// one line for each address, rule and firewall rule.
+func (env *serviceEnv) dump() []string {
+	env.t.Helper()
+	ctx := env.t.Context()
+	c, p := env.inspect, env.project
+	vms, err := c.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: p})
+	require.NoError(env.t, err)
+	names, addresses := map[string]string{}, map[string]string{} // by id
+	for i := range vms {
+		names[vms[i].ID] = vms[i].Name
+	}
+	all := false
+	var out []string
+	ips, err := c.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: p})
+	require.NoError(env.t, err)
+	for _, state := range []string{"Allocating", "Releasing"} {
+		stranded, err := c.ListPublicIPs(ctx, cloudstack.PublicIPQuery{State: state, AllocatedOnly: &all, ProjectID: p})
+		require.NoError(env.t, err)
+		ips = append(ips, stranded...)
+	}
+	for i := range ips {
+		keys := []string{}
+		for k, v := range ips[i].Tags {
+			keys = append(keys, k+"="+v)
+		}
+		slices.Sort(keys)
+		out = append(out, fmt.Sprintf("address %s %s %v", ips[i].Address, ips[i].State, keys))
+		addresses[ips[i].ID] = ips[i].Address
+	}
+	firewall, err := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: p})
+	require.NoError(env.t, err)
+	for i := range firewall {
+		f := &firewall[i]
+		out = append(out, fmt.Sprintf("firewall %s %s %d-%d %v", addresses[f.PublicIPID], f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
+	}
+	rules, err := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: p})
+	require.NoError(env.t, err)
+	for i := range rules {
+		r := &rules[i]
+		members := []string{}
+		for _, m := range env.membersOf(r.ID) {
+			members = append(members, names[m.VMID])
+		}
+		slices.Sort(members)
+		out = append(out, fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", r.PublicIP, r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, r.CIDRs, members))
+	}
+	if env.vpc {
+		out = append(out, env.dumpVPC(names)...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// of returns the lines of a dump that concern an address.
+func of(dump []string, ip string) []string {
+	var out []string
+	for _, line := range dump {
+		if strings.Contains(line, " "+ip+" ") {
+			out = append(out, strings.Replace(line, " "+ip, "", 1))
+		}
+	}
+	return out
+}
+
+// dumpVPC adds ACL items and internal load balancers to a dump.
+func (env *serviceEnv) dumpVPC(names map[string]string) []string {
+	env.t.Helper()
+	var out []string
+	items, err := env.inspect.ListNetworkACLs(env.t.Context(), cloudstack.NetworkACLQuery{ProjectID: env.project})
+	require.NoError(env.t, err)
+	for _, i := range items {
+		action := "deny"
+		if i.Allow {
+			action = "allow"
+		}
+		out = append(out, fmt.Sprintf("acl %s %d %s %s %d-%d %v %q", i.ListName, i.Number, action, i.Protocol, i.StartPort, i.EndPort, i.CIDRs, i.Reason))
+	}
+	internal, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{ProjectID: env.project})
+	require.NoError(env.t, err)
+	for i := range internal {
+		l := &internal[i]
+		var members []string
+		for _, m := range l.Members {
+			members = append(members, names[m.VMID])
+		}
+		slices.Sort(members)
+		out = append(out, fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm, members))
+	}
+	return out
+}
+
+const ownReason = `"Service default/web (csccm test ` + webUID + `)"`
+
+func grep(lines []string, part string) []string {
+	var out []string
+	for _, l := range lines {
+		if strings.Contains(l, part) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// changes are the lines that only one of two dumps has.
+func changes(before, after []string) []string {
+	var out []string
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			out = append(out, "- "+line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			out = append(out, "+ "+line)
+		}
+	}
+	return out
+}
+
+// ipOf is the address that a line of a dump is about; empty for none.
+func ipOf(line string) string {
+	for _, field := range strings.Fields(line) {
+		if strings.Count(field, ".") == 3 && !strings.Contains(field, "/") {
+			return field
+		}
+	}
+	return ""
+}

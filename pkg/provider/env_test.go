@@ -1,0 +1,406 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/seal"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/tenancy"
+)
+
+const (
+	webUID     = "7c3e1b52-0000-4000-8000-00000000abcd"
+	mailUID    = "9d3e1b52-0000-4000-8000-00000000abcd"
+	foreignIP  = "203.0.113.30"
+	sourceNAT  = "203.0.113.10"
+	testSecret = "canary-secret-key-3f9a"
+	testAPIKey = "canary-api-key-77b1"
+
+	waitLong = 5 * time.Minute // for what surely comes: a test must not depend on the machine's speed
+	waitStep = 20 * time.Millisecond
+)
+
+// lbWorld is an isolated network with five VMs, and an address with rules of others whose names look like ours.
+const lbWorld = `
+version: 4.22.0.0
+zones:
+  - {name: zone-1, publicRanges: [203.0.113.10-203.0.113.99], hosts: [h1]}
+accounts:
+  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
+  - name: k8s
+    role: User
+    users:
+      - {name: ccm, password: password, apiKey: ` + testAPIKey + `, secretKey: ` + testSecret + `}
+      - {name: inspector, password: password, apiKey: inspect, secretKey: inspect}
+  - name: other
+    role: User
+    users: [{name: other, password: password}]
+networks:
+  - {name: k8s-net, account: k8s, cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10}
+  - {name: other-net, account: other, cidr: 10.1.2.0/24, sourceNAT: 203.0.113.11}
+  - {name: second-net, account: k8s, cidr: 10.1.3.0/24, sourceNAT: 203.0.113.12}
+virtualMachines:
+  - {name: w1, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.21}]}
+  - {name: w2, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.22}]}
+  - {name: w3, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.23}]}
+  - {name: w4, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.24}]}
+  - {name: w5, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.25}]}
+  - {name: s1, account: k8s, nics: [{network: second-net, ip: 10.1.3.21}]}
+  - {name: o1, account: other, nics: [{network: other-net, ip: 10.1.2.21}]}
+publicIPs:
+  - address: 203.0.113.30
+    network: k8s-net
+    loadBalancerRules:
+      - {name: web-tcp-80, publicPort: 80, privatePort: 30080, protocol: tcp, members: [w1]}
+      - {name: a7c3e1b52000040008000000000000ff-tcp-81, publicPort: 81, privatePort: 30081, protocol: tcp, members: [w1]}
+    firewallRules:
+      - {protocol: tcp, startPort: 80, endPort: 80}
+      - {protocol: tcp, startPort: 2222, endPort: 2222, cidrs: [198.51.100.0/24]}
+  - {address: 203.0.113.31, network: k8s-net}
+  - {address: 203.0.113.32, network: second-net}
+  - {address: 203.0.113.33, network: other-net}
+`
+
+// fastClock lets the job waiter poll fifty times as often as in production.
+type fastClock struct{ clock.RealClock }
+
+func (c fastClock) NewTimer(d time.Duration) clock.Timer { return c.RealClock.NewTimer(d / 50) }
+
+// laterClock is the real clock, moved ahead.
+type laterClock struct {
+	clock.RealClock
+	by *atomic.Int64
+}
+
+func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
+
+// serviceEnv is a simulated CloudStack, an API server with Services, and the load balancers of the controller.
+type serviceEnv struct {
+	*testenv.Cloud
+	apiServer
+	lb       *loadBalancer
+	recorder *record.FakeRecorder
+	clock    *clocktesting.FakePassiveClock
+	killer   *killer
+	inspect  *cloudstack.Client // as another user of the account
+	project  string
+	vpc      bool     // the world has a VPC
+	tenants  bool     // the default tenancy policy applies
+	noTags   bool     // the role may not tag
+	nodes    []string // of a sync that names none
+	latency  simulator.LatencyProfile
+	deps     func(*loadBalancerDeps)
+	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
+	watching atomic.Pointer[func(command string)] // called after each call of the controller
+}
+
+type envOption func(env *serviceEnv, world *string)
+
+func withWorld(change func(string) string) envOption {
+	return func(_ *serviceEnv, w *string) { *w = change(*w) }
+}
+
+func withDeps(change func(*loadBalancerDeps)) envOption {
+	return func(env *serviceEnv, _ *string) { env.deps = change }
+}
+
+func newEnv(t *testing.T, options ...envOption) *serviceEnv {
+	t.Helper()
+	env := &serviceEnv{
+		apiServer: apiServer{t: t, kube: testenv.Kube()},
+		killer:    &killer{},
+		recorder:  record.NewFakeRecorder(10000),
+		clock:     clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		nodes:     []string{"w1", "w2"},
+	}
+	env.kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return env.killer.isDead(), nil, errKilled
+	})
+	world := lbWorld
+	for _, o := range options {
+		o(env, &world)
+	}
+	env.Cloud = testenv.New(t, world, simulator.Options{Clock: laterClock{by: &env.later}, Latency: env.latency})
+	env.inspect = env.client("inspect", "inspect")
+	env.restart()
+	t.Cleanup(env.end)
+	return env
+}
+
+// served returns an environment whose Service web is served by the default nodes.
+func served(t *testing.T, ports []int, options ...envOption) *serviceEnv {
+	t.Helper()
+	env := newEnv(t, options...)
+	env.create("web", ports)
+	env.mustSync("web")
+	return env
+}
+
+func (env *serviceEnv) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
+	cfg := env.Config(key, secret)
+	cfg.Timeout, cfg.JobTimeout = time.Minute, 100*time.Hour
+	c, err := cloudstack.NewClient(cfg, append([]cloudstack.Option{env.Option(), cloudstack.WithClock(fastClock{})}, options...)...)
+	require.NoError(env.t, err)
+	return c
+}
+
+// restart kills the controller and starts another one. Only CloudStack and the API server keep their state.
+func (env *serviceEnv) restart() {
+	env.killer.revive(env.t.Context())
+	if env.lb != nil {
+		env.end()
+	}
+	api := env.client(testAPIKey, testSecret, cloudstack.WithTransport(env.Transport(env.around)))
+	inventoryOf := func(project string) *inventory.Inventory {
+		return inventory.New(api, inventory.Options{ProjectID: project, Clock: env.clock})
+	}
+	deps := loadBalancerDeps{
+		API:         loadbalancer.FromClient(api),
+		Inventory:   inventoryOf(env.project),
+		InventoryOf: inventoryOf,
+		Kube:        env.kube,
+		Recorder:    env.recorder,
+		ClusterID:   func() string { return "test" },
+		Seal:        seal.New(func() []string { return []string{seal.DeriveKey(testSecret)} }),
+		DriftPeriod: 5 * time.Minute,
+		Tenancy:     &tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}},
+		Clock:       env.clock,
+	}
+	if env.tenants {
+		deps.API = instantJobs{deps.API}
+		tenantPolicy(&deps, env.noTags)
+	}
+	if env.deps != nil {
+		env.deps(&deps)
+	}
+	env.lb = newLoadBalancer(deps)
+}
+
+// end ends the goroutines of the controller's queues.
+func (env *serviceEnv) end() {
+	env.lb.queue.ShutDown()
+	env.lb.retries.ShutDown()
+}
+
+// around lets the killer and the watcher see each call of the controller.
+func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
+	command := form.Get("command")
+	before, after := env.killer.strikes(command)
+	if before {
+		env.killer.cancel()
+		return nil, errKilled
+	}
+	res, err := send() //nolint:bodyclose // a recorded answer
+	if watch := env.watching.Load(); watch != nil && *watch != nil {
+		(*watch)(command)
+	}
+	if after {
+		env.killer.cancel()
+		return nil, errKilled
+	}
+	return res, err
+}
+
+// watch sets what is called after each call of the controller.
+func (env *serviceEnv) watch(after func(command string)) { env.watching.Store(&after) }
+
+// sync does what the framework does for a changed Service. A type other than LoadBalancer is a removal.
+func (env *serviceEnv) sync(key string, nodes ...string) error {
+	env.t.Helper()
+	if nodes == nil {
+		nodes = env.nodes
+	}
+	svc := env.get(key)
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return env.remove(key)
+	}
+	env.lb.backoff.Forget(svc.UID) // its time has come
+	status, err := env.lb.EnsureLoadBalancer(env.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
+	if err != nil {
+		return err
+	}
+	env.edit(key, func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+	return nil
+}
+
+func (env *serviceEnv) mustSync(key string, nodes ...string) {
+	env.t.Helper()
+	require.NoError(env.t, env.sync(key, nodes...), key)
+}
+
+// serveMany makes Services web0, web1 ... and syncs them.
+func (env *serviceEnv) serveMany(n int, ports []int, nodes ...string) {
+	env.t.Helper()
+	env.createMany(n, ports)
+	for i := range n {
+		env.mustSync(fmt.Sprintf("web%d", i), nodes...)
+	}
+}
+
+// remove does what the framework does for a Service that has no load balancer any more.
+func (env *serviceEnv) remove(key string) error {
+	env.t.Helper()
+	svc := env.get(key)
+	env.lb.backoff.Forget(svc.UID) // its time has come
+	_, exists, err := env.lb.GetLoadBalancer(env.killer.life(), "kubernetes", svc)
+	if err == nil && exists {
+		err = env.lb.EnsureLoadBalancerDeleted(env.killer.life(), "kubernetes", svc)
+	}
+	if err == nil {
+		env.edit(key, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
+	}
+	return err
+}
+
+// removed removes the load balancer of a Service and checks that the account is as it was before.
+func (env *serviceEnv) removed(before []string, key string) {
+	env.t.Helper()
+	require.NoError(env.t, env.remove(key))
+	require.Equal(env.t, before, env.dump(), "nothing is left and nothing else was changed")
+}
+
+// update passes changed nodes to the controller, as the framework does.
+func (env *serviceEnv) update(key string, nodes ...string) {
+	env.t.Helper()
+	require.NoError(env.t, env.lb.UpdateLoadBalancer(env.t.Context(), "", env.get(key), nodesNamed(nodes...)))
+}
+
+// repeat does what the framework's queue does, on a clock that advances.
+func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
+	var err error
+	for range 12 {
+		if err = act(env); err == nil {
+			return nil
+		}
+		env.advance(20 * time.Second)
+	}
+	return err
+}
+
+func (env *serviceEnv) advance(d time.Duration) { env.clock.SetTime(env.clock.Now().Add(d)) }
+
+// round runs a round of the drift loop after a time.
+func (env *serviceEnv) round(after time.Duration) {
+	env.advance(after)
+	env.lb.driftRound(env.t.Context())
+}
+
+func (env *serviceEnv) events() []string { return drain(env.recorder.Events) }
+
+func (env *serviceEnv) event(reason plan.Reason) string {
+	for _, e := range env.events() {
+		if strings.Contains(e, " "+string(reason)+" ") {
+			return e
+		}
+	}
+	return ""
+}
+
+// calls are the controller's calls since the last reset, without polls.
+func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
+
+func (env *serviceEnv) reset() { env.Ledger().Reset() }
+
+// instantJobs reads a job once: the simulator's jobs take no time here.
+type instantJobs struct{ loadbalancer.API }
+
+// Wait implements loadbalancer.API.
+func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.Job, error) {
+	job, err := i.QueryJob(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	switch job.Status { //nolint:exhaustive // the others do not occur without a restart of the server
+	case cloudstack.JobSucceeded:
+		return job, nil
+	case cloudstack.JobFailed:
+		return job, &cloudstack.Error{Kind: cloudstack.KindJobFailed, Command: command, HTTPCode: job.ResultCode, JobID: id, Text: job.ErrorText}
+	}
+	return i.API.Wait(ctx, command, id)
+}
+
+var errKilled = errors.New("the process was killed")
+
+// killer ends the controller's process at one of its calls: later calls reach neither CloudStack nor the API server, and
+// its contexts end. Running jobs go on.
+type killer struct {
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // the life of the process
+	cancel  context.CancelFunc
+	command string
+	nth     int
+	after   bool // the call arrives, its answer does not
+	dead    bool
+}
+
+// revive starts a new process.
+func (k *killer) revive(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.ctx, k.cancel = context.WithCancel(ctx)
+	k.dead, k.nth = false, 0
+}
+
+// arm makes the n-th call of a command from now on the last.
+func (k *killer) arm(command string, nth int, after bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.command, k.nth, k.after = command, nth, after
+}
+
+func (k *killer) life() context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ctx
+}
+
+func (k *killer) isDead() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.dead
+}
+
+// strikes reports whether a call must not be sent, and whether its answer is lost.
+func (k *killer) strikes(command string) (before, after bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dead {
+		return true, false
+	}
+	if k.nth == 0 || command != k.command {
+		return false, false
+	}
+	if k.nth--; k.nth > 0 {
+		return false, false
+	}
+	k.dead = true
+	return !k.after, k.after
+}

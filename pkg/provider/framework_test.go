@@ -1,0 +1,324 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/backoff"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// A Service that cannot be served causes few calls and Events, however long it stays.
+func TestTenantFailingServiceIsQuiet(t *testing.T) {
+	t.Parallel()
+	fault := func(command string, status int) *simulator.Fault {
+		return &simulator.Fault{Command: command, Kind: simulator.FaultErrorBefore, HTTPStatus: status, Text: "no"}
+	}
+	for _, c := range []struct {
+		name   string
+		fault  *simulator.Fault
+		change func(*corev1.Service)
+	}{
+		{name: "account limit", fault: &simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultQuota}},
+		{name: "address unavailable", change: annotate(annotation.Address, "203.0.113.11")},
+		{name: "no capacity", fault: &simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultCapacity}},
+		{name: "not permitted", fault: fault("associateIpAddress", 432)},
+		{name: "conflict", change: annotate(annotation.Address, foreignIP)},
+		{name: "conflict 537", fault: fault("createLoadBalancerRule", 537), change: annotate(annotation.Address, "203.0.113.31")},
+	} {
+		parallel(t, c.name, func(t *testing.T) {
+			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+				if c.fault != nil {
+					env.Inject(*c.fault)
+				}
+				change := c.change
+				if change == nil {
+					change = func(*corev1.Service) {}
+				}
+				env.count()
+				env.create("web", []int{80}, change)
+				for period := range 3 {
+					time.Sleep(10 * time.Minute)
+					calls, events := env.count()
+					text := fmt.Sprintf("period %d: %d calls, %d Events\n%s\n%s", period, len(calls), len(events), tally(calls), tally(events))
+					t.Log(text)
+					assert.LessOrEqual(t, len(calls), 12, text)
+					assert.LessOrEqual(t, len(events), 12, text)
+				}
+				assert.False(t, env.served("web"))
+			})
+		})
+	}
+}
+
+// Twenty Services want addresses and the account may have 17: when one is deleted, another gets an address soon.
+func TestTenantFreedAddressIsUsedSoon(t *testing.T) {
+	t.Parallel()
+	// lbWorld's account has five addresses of its own.
+	limited := strings.Replace(lbWorld, "  - name: k8s\n    role: User\n", "  - name: k8s\n    role: User\n    limits: {publicIPs: 22}\n", 1)
+	withFramework(t, simulator.Options{}, limited, func(env *frameworkEnv) {
+		const n = 20
+		key := func(i int) string { return fmt.Sprintf("ns%d/web%d", i%3, i) }
+		for i := range n {
+			env.create(key(i), []int{80})
+		}
+		time.Sleep(20 * time.Minute)
+		served := func() (with, without []int) {
+			for i := range n {
+				if env.served(key(i)) {
+					with = append(with, i)
+				} else {
+					without = append(without, i)
+				}
+			}
+			return with, without
+		}
+		with, _ := served()
+		if !assert.Len(t, with, 17) {
+			return
+		}
+		env.count()
+		gone := with[0]
+		env.remove(key(gone))
+		env.create(key(gone), []int{80}, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+		time.Sleep(15 * time.Second)
+		with, without := served()
+		assert.Len(t, with, 17, "the address of the deleted Service is used")
+		assert.Contains(t, without, gone)
+		calls, _ := env.count()
+		t.Log(tally(calls))
+	})
+}
+
+// A Service that waits is tried again as soon as its owner corrects it, and not after other changes. Its record stays on
+// the Service.
+func TestTenantCorrectedServiceIsServedSoon(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		wrong, change func(*corev1.Service)
+	}{
+		{"annotation", annotate(annotation.Address, "203.0.113.11"), func(s *corev1.Service) { delete(s.Annotations, annotation.Address) }},
+		{"spec", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.11" }, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" }},
+		{"record", annotate(annotation.Addresses, "not JSON"), func(s *corev1.Service) { delete(s.Annotations, annotation.Addresses) }},
+	} {
+		parallel(t, c.name, func(t *testing.T) {
+			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+				env.create("web", []int{80}, c.wrong)
+				time.Sleep(5 * time.Minute)
+				env.count()
+				env.edit("web", annotate("example.org/note", "nothing that concerns us"))
+				time.Sleep(time.Minute)
+				calls, _ := env.count()
+				assert.Empty(t, calls)
+				assert.False(t, env.served("web"))
+				env.edit("web", c.change)
+				time.Sleep(10 * time.Second)
+				assert.True(t, env.served("web"))
+				svc := env.get("web")
+				assert.Contains(t, svc.Annotations[annotation.Addresses], svc.Status.LoadBalancer.Ingress[0].IP, "the framework's patches leave the record")
+				assert.NotEmpty(t, svc.Finalizers)
+				env.count()
+				env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81) })
+				time.Sleep(10 * time.Second)
+				calls, _ = env.count()
+				assert.NotContains(t, calls, "associateIpAddress")
+				assert.Contains(t, calls, "createLoadBalancerRule")
+				env.remove("web")
+				time.Sleep(time.Second)
+				assert.Empty(t, env.remembered())
+			})
+		})
+	}
+}
+
+// A Service that waits and is deleted leaves nothing behind, and gets no address after that.
+func TestTenantWaitingServiceGoes(t *testing.T) {
+	t.Parallel()
+	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+		env.Inject(simulator.Fault{Command: "associateIpAddress", Kind: simulator.FaultQuota})
+		env.create("web", []int{80})
+		env.create("plain", []int{80})
+		time.Sleep(time.Minute)
+		env.remove("web")
+		env.edit("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+		time.Sleep(10 * time.Second)
+		env.count()
+		env.p.lb.freed(backoff.ByAddress)
+		time.Sleep(30 * time.Minute)
+		calls, _ := env.count()
+		assert.NotContains(t, calls, "associateIpAddress")
+		assert.LessOrEqual(t, len(calls), 2, "the framework asks once more whether anything is left of the one that stays")
+		for _, what := range env.remembered() {
+			assert.NotRegexp(t, "^(seen|shown|waits)", what)
+		}
+	})
+}
+
+// A call that fails temporarily is repeated soon.
+func TestTenantTransientFailureIsRetriedSoon(t *testing.T) {
+	t.Parallel()
+	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+		env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, Count: 3})
+		env.create("web", []int{80})
+		time.Sleep(time.Minute)
+		assert.True(t, env.served("web"))
+	})
+}
+
+// A Service whose rules have no members is not ready, and says why nobody is served.
+func TestNotReadyWithoutMembers(t *testing.T) {
+	t.Parallel()
+	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+		const settle = time.Minute
+		env.create("web", []int{80})
+		env.create("edge", []int{80}, annotate(annotation.NodeSelector, "tier=edge"))
+		env.create("local", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+		time.Sleep(settle)
+		assert.Equal(t, metav1.ConditionTrue, env.ready("web").Status)
+		for name, why := range map[string]string{
+			"edge":  "no node matches " + annotation.NodeSelector,
+			"local": "externalTrafficPolicy is Local and no node has a ready endpoint",
+		} {
+			c := env.ready(name)
+			assert.Equal(t, metav1.ConditionFalse, c.Status, name)
+			assert.Equal(t, string(plan.ReasonNoBackends), c.Reason, name)
+			assert.Contains(t, c.Message, why, name)
+		}
+
+		env.label("w2", "tier", "edge")
+		time.Sleep(settle)
+		assert.Equal(t, metav1.ConditionTrue, env.ready("edge").Status)
+
+		for _, n := range []string{"w1", "w2"} {
+			env.label(n, corev1.LabelNodeExcludeBalancers, "true")
+		}
+		time.Sleep(settle)
+		c := env.ready("web")
+		assert.Equal(t, metav1.ConditionFalse, c.Status)
+		assert.Equal(t, string(plan.ReasonNoBackends), c.Reason)
+		assert.Contains(t, c.Message, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers)
+
+		env.label("w1", corev1.LabelNodeExcludeBalancers, "")
+		time.Sleep(settle)
+		assert.Equal(t, metav1.ConditionTrue, env.ready("web").Status)
+	})
+}
+
+// A new Service of a cluster without eligible nodes says which nodes there are, and why they do not serve.
+func TestNoEligibleNodes(t *testing.T) {
+	t.Parallel()
+	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+		for _, n := range []string{"w1", "w2"} {
+			env.label(n, corev1.LabelNodeExcludeBalancers, "true")
+		}
+		synctest.Wait()
+		env.create("web", []int{80})
+		time.Sleep(time.Minute)
+		c := env.ready("web")
+		assert.Equal(t, metav1.ConditionFalse, c.Status)
+		assert.Equal(t, string(plan.ReasonNoNodes), c.Reason)
+		assert.Equal(t, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers+
+			", so that the network of the address is not known; add a node that may serve; the Service is tried again", c.Message)
+		env.label("w1", corev1.LabelNodeExcludeBalancers, "")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"w1"}, env.members("web"))
+	})
+}
+
+const textLBIsNull = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
+
+// slowDeletion makes the deletion of a rule last longer than the controller waits before it releases the address, and the
+// release even longer.
+var slowDeletion = simulator.LatencyProfile{
+	Call: 20 * time.Millisecond, Job: 100 * time.Millisecond,
+	Jobs: map[string]time.Duration{"deleteLoadBalancerRule": 4 * time.Second, "disassociateIpAddress": 6 * time.Second},
+}
+
+// An address is released only after deletions of its rules have ended, including those whose answer was lost and those of
+// an earlier process: otherwise the release fails on the server.
+func TestReleaseWaitsForDeletions(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"the answer was lost": false, "the process was restarted": true} {
+		parallel(t, name, func(t *testing.T) {
+			withFramework(t, simulator.Options{Latency: slowDeletion}, lbWorld, func(env *frameworkEnv) {
+				before := env.addresses()
+				env.create("web", []int{80, 81})
+				time.Sleep(10 * time.Second)
+				require.True(t, env.served("web"))
+				env.Inject(simulator.Fault{Command: "deleteLoadBalancerRule", Nth: 1, Kind: simulator.FaultLostAnswer})
+				env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+				for range 100 {
+					if time.Sleep(20 * time.Millisecond); len(env.Ledger().Find("deleteLoadBalancerRule", "ccm")) > 0 {
+						break
+					}
+				}
+				require.Len(t, env.Ledger().Find("deleteLoadBalancerRule", "ccm"), 1)
+				if restart {
+					env.stop()
+					env.start()
+				}
+				env.remove("web")
+				assert.Equal(t, before, env.addresses())
+				assert.Zero(t, env.failures("disassociateIpAddress"))
+				assert.Len(t, env.Ledger().Find("disassociateIpAddress", "ccm"), 1)
+			})
+		})
+	}
+}
+
+// A release whose job failed because of a concurrent deletion is sent again at once.
+func TestReleaseThatBrokeOnADeletionIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		count int
+		sent  int
+	}{{"once", 1, 2}, {"five times", 5, 6}} {
+		parallel(t, c.name, func(t *testing.T) {
+			withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+				before := env.addresses()
+				env.create("web", []int{80})
+				time.Sleep(time.Second)
+				require.True(t, env.served("web"))
+				env.Inject(simulator.Fault{Command: "disassociateIpAddress", Kind: simulator.FaultJobFails, Count: c.count, Text: textLBIsNull})
+				begun := time.Now()
+				env.remove("web")
+				assert.Less(t, time.Since(begun), 30*time.Second)
+				assert.Equal(t, before, env.addresses())
+				assert.Len(t, env.Ledger().Find("disassociateIpAddress", "ccm"), c.sent)
+			})
+		})
+	}
+}
+
+// A rule that a restart of the server left in state Deleting does not block the release of its address for ever.
+func TestReleaseDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
+		before := env.addresses()
+		env.create("web", []int{80, 81})
+		time.Sleep(time.Second)
+		require.True(t, env.served("web"))
+		env.Inject(simulator.Fault{Command: "deleteLoadBalancerRule", Kind: simulator.FaultJobNeverEnds})
+		env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+		time.Sleep(200 * time.Millisecond)
+		env.stop()
+		env.start()
+		env.remove("web")
+		assert.Equal(t, before, env.addresses())
+	})
+}

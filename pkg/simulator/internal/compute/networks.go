@@ -1,0 +1,12 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package compute
+
+import (
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// NetworkCreator creates the default network of an account that has none.
+type NetworkCreator func(c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string) (*store.Network, error)

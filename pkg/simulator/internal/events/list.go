@@ -1,0 +1,206 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+var eventRefs = map[string]store.RefKind{"id": store.RefEvent, "ids": store.RefEvent, "startid": store.RefEvent}
+
+// eventView is the API object event.
+type eventView struct {
+	ID           string `json:"id"`
+	Username     string `json:"username"`
+	Type         string `json:"type"`
+	Level        string `json:"level"`
+	Description  string `json:"description"`
+	ResourceID   string `json:"resourceid,omitempty"`
+	ResourceType string `json:"resourcetype,omitempty"`
+	ResourceName string `json:"resourcename,omitempty"`
+	wire.OwnerView
+	Created  *wire.Timestamp `json:"created"`
+	State    string          `json:"state"`
+	ParentID string          `json:"parentid,omitempty"`
+	Archived bool            `json:"archived"`
+}
+
+func viewEvent(c *wire.Call, e *store.Event) eventView {
+	v := eventView{
+		ID: e.UUID, Username: e.User.Username, Type: e.Kind, Level: e.Level, Description: e.Text, OwnerView: wire.ViewOwner(e.Owner),
+		Created: wire.Stamp(e.Created), State: e.State, Archived: e.Archived,
+	}
+	if e.Resource.UUID != "" {
+		v.ResourceID, v.ResourceType, v.ResourceName = e.Resource.UUID, e.Resource.Kind, e.Resource.Name
+		if obj, _ := c.St.ByUUID(resourceTables[e.Resource.Kind], e.Resource.UUID); obj != nil {
+			v.ResourceName = nameOf(obj)
+		}
+	}
+	if e.Start != nil {
+		v.ParentID = e.Start.UUID
+	}
+	return v
+}
+
+// dateFormats are the accepted formats of dates.
+var dateFormats = []string{"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05Z", "2006-01-02 15:04:05", "2006-01-02"}
+
+// Date reads a date parameter. A date without a time means the start of the day, or its end if end is set.
+func Date(c *wire.Call, name string, end bool) (time.Time, *wire.Error) {
+	v, ok := c.Args[name]
+	if !ok {
+		return time.Time{}, nil
+	}
+	for _, f := range dateFormats {
+		t, err := time.Parse(f, v)
+		if err != nil {
+			continue
+		}
+		if end && len(f) == len("2006-01-02") {
+			t = t.Add(24*time.Hour - time.Second)
+		}
+		return t, nil
+	}
+	return time.Time{}, wire.ParamError("Unable to parse date %s for command %s, please pass dates in the format yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.API.Lower)
+}
+
+// dates reads startdate and enddate; a zero time means no limit.
+func dates(c *wire.Call) (from, to time.Time, err *wire.Error) {
+	if from, err = Date(c, "startdate", false); err == nil {
+		to, err = Date(c, "enddate", true)
+	}
+	return from, to, err
+}
+
+// InDates reports whether t is between the two times. It ignores fractions of a second, because answers do not show
+// them.
+func InDates(t, from, to time.Time) bool {
+	t = t.Truncate(time.Second)
+	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
+}
+
+func listEvents(c *wire.Call) (any, error) {
+	from, to, err := dates(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEventResource(c); err != nil {
+		return nil, err
+	}
+	in, err := c.OwnerScope(c.Given("id"))
+	if err != nil {
+		return nil, err
+	}
+	startID := wire.Arg[*store.Event](c, "startid")
+	var out []*store.Event
+	for _, e := range slices.Backward(c.St.Events.Rows) { // newest first
+		switch {
+		case e.Removed || !in(e.Owner) || !wire.Matches(c, "id", e) || !InDates(e.Created, from, to):
+		case !c.Given("id") && e.Archived != c.Boolean("archived"), c.Given("startid") && e != startID && e.Start != startID:
+		case c.Has("type") && !strings.EqualFold(c.Str("type"), e.Kind), c.Has("level") && !strings.EqualFold(c.Str("level"), e.Level):
+		case c.Has("state") && !strings.EqualFold(c.Str("state"), e.State):
+		case c.Has("resourceid") && !strings.EqualFold(c.Str("resourceid"), e.Resource.UUID):
+		case c.Has("resourcetype") && !strings.EqualFold(c.Str("resourcetype"), e.Resource.Kind):
+		case c.Has("keyword") && !store.Like(e.Kind, c.Str("keyword")) && !store.Like(e.Text, c.Str("keyword")) && !store.Like(e.Level, c.Str("keyword")):
+		case c.Has("entrytime") && c.Has("duration"): // CloudStack answers nothing either
+		default:
+			out = append(out, e)
+		}
+	}
+	return wire.Page(c, "event", out, func(e *store.Event) eventView { return viewEvent(c, e) })
+}
+
+// checkEventResource checks resourceid and resourcetype, which must be used together.
+func checkEventResource(c *wire.Call) *wire.Error {
+	if c.Has("resourcetype") && !resourceKinds()[strings.ToLower(c.Str("resourcetype"))] {
+		return wire.Invalid("Invalid resourcetype")
+	}
+	id, ok := c.Args["resourceid"]
+	if !ok {
+		return nil
+	}
+	if !c.Has("resourcetype") {
+		return wire.Invalid("resourceid parameter must be used with resourcetype parameter")
+	}
+	if _, err := uuid.Parse(id); err != nil {
+		return wire.Invalid("Invalid resourceid")
+	}
+	return nil
+}
+
+// resourceKinds returns the kinds of objects that events refer to, in lower case.
+func resourceKinds() map[string]bool {
+	kinds := map[string]bool{"none": true, "host": true, "storagepool": true, "domainrouter": true, "systemvm": true, "pod": true, "cluster": true}
+	for _, s := range EventSpecs {
+		kinds[strings.ToLower(s.Resource)] = true
+	}
+	return kinds
+}
+
+type nameItem struct {
+	Name string `json:"name"`
+}
+
+func listEventTypes(*wire.Call) (any, error) {
+	return wire.Whole("eventtype", eventTypes(), func(s string) nameItem { return nameItem{s} }), nil
+}
+
+// sweepEvents archives or deletes events by ids, by type, or up to a date.
+func sweepEvents(c *wire.Call, what string) (any, error) {
+	if !c.Has("ids") && !c.Has("type") && !c.Has("enddate") {
+		return nil, wire.Invalid("either ids, type or enddate must be specified")
+	}
+	if c.Has("startdate") && !c.Has("enddate") {
+		return nil, wire.Invalid("enddate must be specified with startdate parameter")
+	}
+	from, to, err := dates(c)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[*store.Event]bool{}
+	for _, r := range c.Lists["ids"] {
+		if e, ok := r.Obj.(*store.Event); ok {
+			ids[e] = true
+		}
+	}
+	var hits []*store.Event
+	for _, e := range c.St.Events.Rows {
+		if e.Archived || !mayClear(c, e) || c.Has("ids") && !ids[e] || c.Has("type") && !strings.EqualFold(c.Str("type"), e.Kind) || !InDates(e.Created, from, to) {
+			continue
+		}
+		hits = append(hits, e)
+	}
+	if c.Has("ids") && len(hits) < len(ids) {
+		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Unable to %s Events, one or more parameters has invalid values", what)
+	}
+	for _, e := range hits {
+		if what == "archive" {
+			e.Archived = true
+		} else {
+			c.St.Events.Drop(e)
+		}
+	}
+	return wire.Success{Success: true}, nil
+}
+
+// mayClear reports whether the caller may archive or delete an event: their own, or for admins one of their domain.
+func mayClear(c *wire.Call, e *store.Event) bool {
+	me := c.Caller.Account
+	if me.Normal() {
+		return e.Owner == me
+	}
+	return c.Access(e.Owner)
+}
+
+// listAlerts answers an empty list, because the simulator has no alerts.
+func listAlerts(c *wire.Call) (any, error) {
+	return wire.Page(c, "alert", []nameItem(nil), func(v nameItem) nameItem { return v })
+}

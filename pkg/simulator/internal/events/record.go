@@ -1,0 +1,136 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// eventSpec returns the event spec of the call, or nil for commands without events.
+func eventSpec(c *wire.Call) *store.EventSpec {
+	if s, ok := EventSpecs[c.API.Name]; ok {
+		return &s
+	}
+	return nil
+}
+
+// eventResource returns the object of the call: the one that the parameter refers to, or else the one with id made.
+func eventResource(c *wire.Call, s *store.EventSpec, made string) store.Resource {
+	res := store.Resource{Kind: s.Resource, UUID: made}
+	if r, ok := c.Refs[s.Param]; ok && s.Param != "" {
+		if e, ok := r.Obj.(interface{ Ent() *store.Entity }); ok {
+			res.UUID, res.Name = e.Ent().UUID, nameOf(r.Obj)
+		}
+	}
+	return res
+}
+
+// eventActor returns the owner of events that CloudStack records for the caller: the caller's account, or the project
+// of the call.
+func eventActor(c *wire.Call) *store.Account {
+	for _, name := range []string{"projectid", "id"} {
+		if p := wire.Arg[*store.Project](c, name); p != nil {
+			return p.Account
+		}
+	}
+	return c.Caller.Account
+}
+
+// eventOwner returns the owner of a job's Scheduled event: the owner of the object.
+func eventOwner(c *wire.Call, s *store.EventSpec) *store.Account {
+	if r, ok := c.Refs[s.Param]; ok {
+		if a := OwnerOf(r.Obj); a != nil {
+			return a
+		}
+	}
+	if d := wire.Arg[*store.Domain](c, "domainid"); d != nil && c.Has("account") {
+		if a, ok := c.St.AccountIn(d, c.Str("account")); ok {
+			return a
+		}
+	}
+	return eventActor(c)
+}
+
+// RecordSync records the event of a synchronous command.
+func RecordSync(c *wire.Call, body any, err error) {
+	s := eventSpec(c)
+	if s == nil {
+		return
+	}
+	e := &store.Event{Entity: store.Entity{Created: c.Now}, Kind: s.Kind, State: store.EventCompleted, Owner: eventActor(c), User: c.Caller.User}
+	if err != nil {
+		e.Level, e.Resource = store.LevelError, eventResource(c, s, "")
+		e.Text = "Error while " + s.Describe(e.Resource)
+	} else {
+		e.Resource = eventResource(c, s, madeID(body))
+		e.Text = "Successfully completed " + s.Describe(e.Resource)
+	}
+	c.St.AddEvent(e)
+}
+
+// RecordRefused records the event of a failed create phase.
+func RecordRefused(c *wire.Call) {
+	if s := eventSpec(c); s != nil && s.Param == "" {
+		c.St.AddEvent(&store.Event{
+			Entity: store.Entity{Created: c.Now}, Kind: s.Kind, State: store.EventCreated, Level: store.LevelError, Owner: eventActor(c), User: c.Caller.User,
+			Text: "Error while creating entity for " + s.Phrase, Resource: store.Resource{Kind: s.Resource},
+		})
+	}
+}
+
+// RecordScheduled records the first events of a job: Created if it creates an object, Scheduled, and Started.
+func RecordScheduled(c *wire.Call, spec *wire.JobSpec) *store.JobEvents {
+	s := eventSpec(c)
+	if s == nil {
+		return nil
+	}
+	t := &store.JobEvents{Spec: s, Who: c.Caller, Actor: eventActor(c), Res: eventResource(c, s, spec.ObjectID)}
+	if spec.InstanceType != "" && spec.InstanceType != "None" {
+		t.Res.Kind = spec.InstanceType
+	}
+	if spec.ObjectID != "" {
+		t.Start = t.Add(c.St, c.Now, store.EventCreated, "", "Successfully created entity for "+s.Describe(t.Res))
+	}
+	scheduled := t.Add(c.St, c.Now, store.EventScheduled, "", s.Describe(t.Res))
+	scheduled.Owner = eventOwner(c, s)
+	if t.Start == nil {
+		t.Start = scheduled
+	}
+	text := s.Describe(t.Res)
+	t.Add(c.St, c.Now, store.EventStarted, "", strings.ToUpper(text[:1])+text[1:])
+	return t
+}
+
+// Note records an additional event of a command.
+func Note(c *wire.Call, kind, text, resourceKind string, obj interface{ Ent() *store.Entity }) {
+	c.St.AddEvent(&store.Event{
+		Entity: store.Entity{Created: c.Now}, Kind: kind, State: store.EventCompleted, Text: text, Owner: c.Caller.Account, User: c.Caller.User,
+		Resource: store.Resource{Kind: resourceKind, UUID: obj.Ent().UUID, Name: nameOf(obj)},
+	})
+}
+
+// madeID returns the id of the object in the answer of a synchronous command: {"role":{"id":...}}.
+func madeID(body any) string {
+	v := reflect.Indirect(reflect.ValueOf(body))
+	if v.Kind() == reflect.Map && v.Len() == 1 {
+		v = v.MapIndex(v.MapKeys()[0])
+		if v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+	} else if v.Kind() == reflect.Struct && v.NumField() == 1 {
+		v = v.Field(0)
+	}
+	v = reflect.Indirect(v)
+	if v.Kind() != reflect.Struct {
+		return ""
+	}
+	if id := v.FieldByName("ID"); id.IsValid() && id.Kind() == reflect.String {
+		return id.String()
+	}
+	return ""
+}

@@ -1,0 +1,184 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+)
+
+// Kind is how a call fails.
+type Kind int
+
+// Kinds of faults.
+const (
+	// ErrorBefore answers an HTTP error; the command does not take effect.
+	ErrorBefore Kind = iota + 1
+	// LostAnswer executes the command and closes the connection without an answer.
+	LostAnswer
+	// CutBefore closes the connection; the command does not take effect.
+	CutBefore
+	// JobFails answers normally; the job then fails with errorcode 530.
+	JobFails
+	// Delay delays the processing of the call by Delay.
+	Delay
+	// JobNeverEnds answers normally; the job stays pending forever.
+	JobNeverEnds
+	// Restart executes the command and restarts the management server after its answer (see Simulator.Restart);
+	// Delay is the time that the server is away.
+	Restart
+	// Throttled answers 429 like API throttling; Delay is the retry time in the error text (default 1 s).
+	Throttled
+	// Maintenance answers 503 to asynchronous commands, like a server that is being shut down.
+	Maintenance
+	// Quota executes the command as if the resource limits of the owner were exhausted.
+	Quota
+	// Capacity executes associateIpAddress as if there were no free public address.
+	Capacity
+	// RouterRefuses makes the virtual router refuse the change: the job fails with the text of the command and
+	// leaves the objects in the state in which CloudStack leaves them. A synchronous command answers 534.
+	RouterRefuses
+)
+
+// faultKinds are the names of the kinds in the text of a fault.
+var faultKinds = []struct {
+	kind Kind
+	name string
+}{
+	{ErrorBefore, "error"}, {CutBefore, "cut-before"}, {LostAnswer, "cut-after"}, {Delay, "delay"},
+	{JobFails, "job-fails"}, {JobNeverEnds, "job-never-ends"}, {Restart, "restart"}, {Throttled, "throttled"},
+	{Maintenance, "maintenance"}, {Quota, "quota"}, {Capacity, "capacity"}, {RouterRefuses, "router-refuses"},
+}
+
+// String returns the name of the kind in the text of a fault.
+func (k Kind) String() string {
+	for _, n := range faultKinds {
+		if n.kind == k {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("kind(%d)", int(k))
+}
+
+// Fault makes calls of a command fail. Without Nth, Count and Probability, it hits every matching call.
+type Fault struct {
+	Command     string  // exact name, or a pattern with *; empty: every command
+	Caller      string  // user name; empty: everyone
+	Nth         int     // hit from the n-th matching call after the injection, counted from 1; without Count, only that call
+	Count       int     // hit at most this many calls; 0: no limit
+	Probability float64 // hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed
+	Kind        Kind
+	Delay       time.Duration // FaultDelay, FaultThrottled, FaultRestart
+	// HTTPStatus, CSErrorCode and Text are those of FaultErrorBefore (default 530, 9999 and CloudStack's generic
+	// text). HTTPStatus and Text are also the errorcode and errortext of FaultJobFails.
+	HTTPStatus  int
+	CSErrorCode int
+	Text        string
+}
+
+// Check returns an error if the fault is invalid.
+func (f Fault) Check() error {
+	takes := faultOptions[f.Kind]
+	switch {
+	case !slices.ContainsFunc(faultKinds, func(n struct {
+		kind Kind
+		name string
+	}) bool {
+		return n.kind == f.Kind
+	}):
+		return fmt.Errorf("fault kind %d is not known", f.Kind)
+	case f.Nth < 0 || f.Count < 0:
+		return fmt.Errorf("nth and count must be 1 or more")
+	case f.Probability < 0 || f.Probability > 1:
+		return fmt.Errorf("p %g must lie between 0 and 1", f.Probability)
+	case f.Delay < 0 || f.Kind == Delay && f.Delay == 0:
+		return fmt.Errorf("%s needs a positive delay, such as delay=2s", f.Kind)
+	case f.Delay > 0 && !strings.Contains(takes, "delay"):
+		return fmt.Errorf("%s takes no delay", f.Kind)
+	case f.HTTPStatus != 0 && !strings.Contains(takes, "code"):
+		return fmt.Errorf("%s takes no code: it has the server's own", f.Kind)
+	case f.HTTPStatus != 0 && (f.HTTPStatus < 400 || f.HTTPStatus > 599):
+		return fmt.Errorf("code %d must lie between 400 and 599", f.HTTPStatus)
+	case f.CSErrorCode != 0 && !strings.Contains(takes, "cserrorcode"):
+		return fmt.Errorf("%s takes no cserrorcode", f.Kind)
+	case f.Text != "" && !strings.Contains(takes, "text"):
+		return fmt.Errorf("%s takes no text: it has the server's own", f.Kind)
+	}
+	return f.checkCommand()
+}
+
+// faultOptions are the options of a kind in addition to those of every kind: nth, count, p and caller.
+var faultOptions = map[Kind]string{
+	ErrorBefore: "code cserrorcode text", JobFails: "code text", Delay: "delay", Restart: "delay", Throttled: "delay",
+}
+
+// checkCommand checks that the pattern matches a command that the fault can affect.
+func (f Fault) checkCommand() error {
+	cat, err := catalogue.Load()
+	if err != nil {
+		return err
+	}
+	known, affects := false, false
+	for i := range cat.APIs {
+		a := &cat.APIs[i]
+		if f.MatchesCommand(a.Name) {
+			known = true
+			affects = affects || f.affects(a)
+		}
+	}
+	if f.Command == "login" {
+		known, affects = true, f.affects(nil)
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("command %q: CloudStack has no such command, nor one that the pattern matches (mind upper and lower case)", f.Command)
+	case !affects:
+		return fmt.Errorf("%s has nothing to strike in %s: %s", f.Kind, f.Command, "it needs a command that the fault has to do with, most often an asynchronous one")
+	}
+	return nil
+}
+
+// affects reports whether a fault of this kind can affect the command; nil is login or an unknown command.
+func (f Fault) affects(a *catalogue.API) bool {
+	switch f.Kind { //nolint:exhaustive // the other kinds can hit every command
+	case JobFails, JobNeverEnds, Maintenance:
+		return a != nil && a.Async
+	case RouterRefuses:
+		return a != nil && (a.Async || a.Name == "enableStaticNat")
+	case Capacity:
+		return a != nil && a.Name == "associateIpAddress"
+	case Quota:
+		return a != nil && (strings.HasPrefix(a.Name, "create") || strings.HasPrefix(a.Name, "associate") || strings.HasPrefix(a.Name, "deploy") ||
+			strings.HasPrefix(a.Name, "reserve") || strings.HasPrefix(a.Name, "add") || strings.HasPrefix(a.Name, "recover"))
+	}
+	return true
+}
+
+// MatchesCommand reports whether the name matches the pattern of the fault.
+func (f Fault) MatchesCommand(name string) bool {
+	if f.Command == "" || f.Command == name {
+		return true
+	}
+	if !strings.Contains(f.Command, "*") {
+		return false
+	}
+	parts := strings.Split(f.Command, "*")
+	first, last := parts[0], parts[len(parts)-1]
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, p)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(p):]
+	}
+	return strings.HasSuffix(name, last)
+}

@@ -1,0 +1,291 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+var accountRefs = map[string]store.RefKind{"id": store.RefAccount}
+
+// accountView is the API object account.
+type accountView struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	AccountType int    `json:"accounttype"`
+	RoleID      string `json:"roleid"`
+	RoleType    string `json:"roletype"`
+	RoleName    string `json:"rolename"`
+	DomainID    string `json:"domainid"`
+	Domain      string `json:"domain"`
+	DomainPath  string `json:"domainpath"`
+	Received    *int   `json:"receivedbytes,omitempty"` // shown once the account has had networks
+	Sent        *int   `json:"sentbytes,omitempty"`
+	*counters
+	State         string            `json:"state"`
+	Created       *wire.Timestamp   `json:"created"`
+	NetworkDomain string            `json:"networkdomain,omitempty"`
+	Users         []userView        `json:"user"`
+	IsDefault     bool              `json:"isdefault"`
+	Groups        []struct{}        `json:"groups"`
+	KeyAccess     string            `json:"apikeyaccess,omitempty"`
+	Details       map[string]string `json:"accountdetails,omitempty"`
+	wire.JobRef
+}
+
+func viewAccount(c *wire.Call, a *store.Account) accountView {
+	v := plainAccount(c, a)
+	n := count(c.St, a)
+	v.counters = &n
+	if n.NetworkTotal > 0 {
+		v.Received, v.Sent = new(int), new(int)
+	}
+	return v
+}
+
+// plainAccount returns the view without the resource counters.
+func plainAccount(c *wire.Call, a *store.Account) accountView {
+	v := accountView{
+		ID: a.UUID, Name: a.Name, AccountType: a.Typ(), RoleID: a.Role.UUID, RoleType: a.Role.Kind, RoleName: a.Role.Name, DomainID: a.Domain.UUID,
+		Domain: a.Domain.Name, DomainPath: a.Domain.Display(), State: a.State, Created: wire.Stamp(a.Created), NetworkDomain: a.NetworkDomain,
+		IsDefault: a.Domain.Parent == nil && a.Name == "admin", Groups: []struct{}{}, Users: []userView{}, KeyAccess: keyAccess(c, a.KeyAccess),
+		Details: a.Details, JobRef: wire.ViewJobRef(c.St, a),
+	}
+	for _, u := range a.AccountUsers() {
+		v.Users = append(v.Users, viewUser(c, u))
+	}
+	return v
+}
+
+// accountScope returns the filter of listAccounts: users see their own account; admins see their own, or with a
+// domain or listall the accounts of the domain.
+func accountScope(c *wire.Call) (wire.Scope, *wire.Error) {
+	me := c.Caller.Account
+	if c.Given("id") {
+		a := wire.Arg[*store.Account](c, "id")
+		if a == nil || a.Removed || a.Project != nil {
+			return nil, wire.Invalid("Unable to find account by id %d", c.Refs["id"].ID)
+		}
+		if !c.Access(a) {
+			return nil, wire.Denied()
+		}
+	}
+	d := wire.Arg[*store.Domain](c, "domainid")
+	if c.Given("domainid") {
+		if d == nil || d.Removed {
+			return nil, wire.Invalid("Domain id=%d doesn't exist", c.Refs["domainid"].ID)
+		}
+		if !c.DomainAccess(d) {
+			return nil, wire.Denied()
+		}
+		if name, ok := c.Args["name"]; ok {
+			a, found := c.St.AccountIn(d, name)
+			if !found {
+				return nil, wire.Invalid("Unable to find account by name %s in domain %d", name, d.ID)
+			}
+			if !c.Access(a) {
+				return nil, wire.Denied()
+			}
+		}
+	}
+	deep := c.Boolean("isrecursive")
+	switch {
+	case c.Given("id"):
+		return func(*store.Account) bool { return true }, nil
+	case !me.Admin() && c.Boolean("listall") && c.St.BoolSetting("allow.user.view.all.domain.accounts"):
+		d, deep = me.Domain, false
+	case me.Admin() && c.Boolean("listall") && d == nil:
+		d, deep = me.Domain, true
+	case !me.Admin() || d == nil:
+		return func(a *store.Account) bool { return a == me }, nil
+	}
+	return func(a *store.Account) bool { return a.Domain == d || deep && a.Domain.Within(d) }, nil
+}
+
+func listAccounts(c *wire.Call) (any, error) {
+	counted, err := resourceDetails(c)
+	if err != nil {
+		return nil, err
+	}
+	in, err := accountScope(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKeyAccess(c); err != nil {
+		return nil, err
+	}
+	var out []*store.Account
+	for _, a := range c.St.Accounts.Rows {
+		switch {
+		case a.Removed || a.Project != nil || a.System() || !in(a) || !wire.Matches(c, "id", a), a.DomainAdmin() && !c.Caller.Account.Admin():
+		case c.Has("name") && !strings.EqualFold(c.Str("name"), a.Name), c.Has("keyword") && !store.Like(a.Name, c.Str("keyword")) && !store.Like(a.State, c.Str("keyword")):
+		case c.Has("state") && !strings.EqualFold(c.Str("state"), a.State), c.Has("accounttype") && c.Integer("accounttype") != a.Typ():
+		case c.Has("iscleanuprequired") && c.Boolean("iscleanuprequired"), !keyAccessMatches(c, a.KeyAccess):
+		default:
+			out = append(out, a)
+		}
+	}
+	return wire.Page(c, "account", out, func(a *store.Account) accountView {
+		if counted {
+			return viewAccount(c, a)
+		}
+		return plainAccount(c, a)
+	})
+}
+
+func createAccount(c *wire.Call) (any, error) {
+	if !c.Has("accounttype") && !c.Given("roleid") {
+		return nil, wire.ParamError("Neither account type and role ID are not provided")
+	}
+	r, err := newAccountRole(c)
+	if err != nil {
+		return nil, err
+	}
+	d := c.St.Root()
+	if c.Given("domainid") {
+		if d = wire.Arg[*store.Domain](c, "domainid"); d == nil || d.Removed {
+			return nil, wire.Invalid("The domain %d does not exist; unable to create account", c.Refs["domainid"].ID)
+		}
+	}
+	switch {
+	case c.Str("firstname") == "":
+		return nil, wire.Invalid("Firstname is empty")
+	case c.Str("lastname") == "":
+		return nil, wire.Invalid("Lastname is empty")
+	case !c.DomainAccess(d):
+		return nil, wire.Denied()
+	}
+	name := c.Str("account")
+	if name == "" {
+		name = c.Str("username")
+	}
+	if _, taken := c.St.UserIn(d, c.Str("username")); taken {
+		return nil, wire.Invalid("The user %s already exists in domain %s", c.Str("username"), d.Text())
+	}
+	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
+		return nil, wire.BadNetworkDomain()
+	}
+	if d.Inactive {
+		return nil, c.Internal(wire.CSRuntime, "The account cannot be created as domain %s is being deleted", d.Name)
+	}
+	if r.Kind == store.RoleAdmin && d.Parent != nil {
+		return nil, wire.Invalid("Invalid account type ADMIN given for an account in domain %s; unable to create user of admin role type in non-ROOT domain.", d.Text())
+	}
+	if _, taken := c.St.AccountIn(d, name); taken {
+		return nil, wire.Invalid("The specified account: %s already exists", name)
+	}
+	for _, p := range []string{"accountid", "userid"} {
+		if err := checkNewID(c, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkEscalation(c, r); err != nil {
+		return nil, err
+	}
+	a := &store.Account{
+		Entity: store.Entity{UUID: c.Str("accountid"), Created: c.Now}, Name: name, Domain: d, Role: r, State: store.StateEnabled, NetworkDomain: c.Str("networkdomain"),
+		Details: mapArg(c, "accountdetails"),
+	}
+	c.St.Accounts.Add(a)
+	u := newUser(c.St, c, a)
+	events.Note(c, "USER.CREATE", "Successfully completed creating User. User Id: "+u.UUID, "User", u)
+	return accountAnswer{viewAccount(c, a)}, nil
+}
+
+type accountAnswer struct {
+	Account accountView `json:"account"`
+}
+
+// newAccountRole returns the role of a new account: roleid, or else the default role of the account type.
+func newAccountRole(c *wire.Call) (*store.Role, error) {
+	r := wire.Arg[*store.Role](c, "roleid")
+	if c.Given("roleid") {
+		if r == nil || r.Removed || r.Kind == store.RoleAdmin && !c.Caller.RootAdmin() {
+			return nil, wire.ParamError("Invalid role ID provided")
+		}
+		return r, nil
+	}
+	if r = builtinRole(c.St, c.Integer("accounttype")); r == nil {
+		return nil, wire.ParamError("Invalid account type provided")
+	}
+	return r, nil
+}
+
+// checkNewID refuses an id that the caller specifies for a new object if the id is malformed or in use.
+func checkNewID(c *wire.Call, param string) error {
+	id, ok := c.Args[param]
+	if !ok {
+		return nil
+	}
+	if _, err := uuid.Parse(id); err != nil {
+		return wire.Invalid("UUID: %s doesn't follow the UUID format", id)
+	}
+	_, account := c.St.Accounts.Get(id)
+	_, user := c.St.Users.Get(id)
+	if account || user {
+		return c.Internal(wire.CSRuntime, "Entity already exists ")
+	}
+	return nil
+}
+
+// mapArg converts a map parameter such as details[0].key=value to a map.
+func mapArg(c *wire.Call, name string) map[string]string {
+	entries := c.Maps[name]
+	if entries == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		if k, ok := e["key"]; ok && len(e) == 2 {
+			out[k] = e["value"]
+			continue
+		}
+		for k, v := range e {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// checkEscalation refuses to assign a role that allows more than the caller's own role.
+func checkEscalation(c *wire.Call, r *store.Role) error {
+	me := c.Caller.Account
+	if r == me.Role || me.RootAdmin() && me.Role.ID == 1 {
+		return nil
+	}
+	for i := range c.Server.Cat.APIs {
+		if api := &c.Server.Cat.APIs[i]; r.Allows(api) && !me.Role.Allows(api) {
+			return wire.Errf(wire.CodeAccount, wire.CSPermission, "User of Account %s and domain %s can not create an account with access to more privileges they have themself.",
+				store.AccountText(me), me.Domain.Text())
+		}
+	}
+	return nil
+}
+
+// builtinRole returns the default role of an account type.
+func builtinRole(st *store.State, typ int) *store.Role {
+	for _, r := range st.Roles.Rows {
+		if r.Builtin && store.AccountTypes[r.Kind] == typ {
+			return r
+		}
+	}
+	return nil
+}
+
+// newUser adds the user that the parameters of createAccount or createUser describe.
+func newUser(st *store.State, c *wire.Call, a *store.Account) *store.User {
+	u := &store.User{
+		Entity: store.Entity{UUID: c.Str("userid"), Created: c.Now}, Username: c.Str("username"), Password: c.Str("password"), FirstName: c.Str("firstname"),
+		LastName: c.Str("lastname"), Email: c.Str("email"), Timezone: c.Str("timezone"), Account: a, State: store.StateEnabled,
+	}
+	st.Users.Add(u)
+	a.Users = append(a.Users, u)
+	return u
+}

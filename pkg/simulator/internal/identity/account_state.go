@@ -1,0 +1,260 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// namedAccount returns the account that id, or else account and domainid, refer to. missing is the error text if
+// there is no such account.
+func namedAccount(c *wire.Call, missing string) (*store.Account, error) {
+	a := wire.Arg[*store.Account](c, "id")
+	if !c.Given("id") {
+		if d := wire.Arg[*store.Domain](c, "domainid"); d != nil {
+			a, _ = c.St.AccountIn(d, c.Str("account"))
+		}
+	}
+	if a == nil || a.Removed || a.Project != nil {
+		id, name := "null", "null"
+		if c.Given("id") {
+			id = fmt.Sprint(c.Refs["id"].ID)
+		}
+		if c.Has("account") {
+			name = c.Str("account")
+		}
+		d := "null"
+		if dom := wire.Arg[*store.Domain](c, "domainid"); dom != nil {
+			d = dom.Text()
+		}
+		return nil, wire.Invalid(missing, id, name, d)
+	}
+	return a, nil
+}
+
+const missingAccount = "Unable to find account by accountId: %s OR by name: %s in domain %s"
+
+// roleRank orders role types, the most powerful first: a caller may change only accounts of its own rank or a lower
+// one.
+var roleRank = map[string]int{store.RoleAdmin: 1, store.RoleResourceAdmin: 2, store.RoleDomainAdmin: 4, store.RoleUser: 8}
+
+// checkPrivilege refuses callers whose rank is lower than that of the account, or who may not change its user.
+func checkPrivilege(c *wire.Call, a *store.Account, u *store.User) error {
+	me := c.Caller.Account
+	if a.Project != nil || builtin(me) {
+		return nil
+	}
+	refuse := func(format string, v ...any) error {
+		return wire.Errf(wire.CodeAccount, wire.CSPermission, format, v...)
+	}
+	mine, theirs := roleRank[me.Role.Kind], roleRank[a.Role.Kind]
+	switch {
+	case mine > theirs:
+		return refuse("The calling account [%s, %s] has a lower role type than the user account [%s, %s]", me.Name, me.UUID, a.Name, a.UUID)
+	case mine == theirs && me != a && me.Role.Kind == store.RoleUser:
+		return refuse("The calling account [%s, %s] is not allowed to perform this operation on users from other accounts of the same role type within the domain",
+			me.Name, me.UUID)
+	case me == a && u != nil && u != c.Caller.User && !c.St.BoolSetting("allow.operations.on.users.in.same.account"):
+		return refuse("The user operations are not allowed by the users in the same account")
+	}
+	if me.RootAdmin() {
+		return nil
+	}
+	return checkEscalation(c, a.Role)
+}
+
+// builtin reports whether the account is the first admin or the system account, which cannot be deleted.
+func builtin(a *store.Account) bool {
+	return a.System() || a.Project == nil && a.Domain.Parent == nil && a.Name == "admin" && a.Role.Kind == store.RoleAdmin
+}
+
+// mayOperate checks access and privilege for an account.
+func mayOperate(c *wire.Call, a *store.Account) error {
+	if !c.Access(a) {
+		return wire.Denied()
+	}
+	return checkPrivilege(c, a, nil)
+}
+
+func updateAccount(c *wire.Call) (any, error) {
+	a, err := namedAccount(c, missingAccount)
+	if err != nil {
+		return nil, err
+	}
+	if !c.DomainAccess(a.Domain) {
+		return nil, wire.Denied()
+	}
+	if err := checkPrivilege(c, a, nil); err != nil {
+		return nil, err
+	}
+	if err := checkKeyAccess(c); err != nil {
+		return nil, err
+	}
+	if name, ok := c.Args["newname"]; ok {
+		if name == "" {
+			return nil, wire.Invalid("The new account name for account '%s' within domain '%s' is empty string. Account will be not renamed.", store.AccountText(a), a.Domain.Text())
+		}
+		if o, taken := c.St.AccountIn(a.Domain, name); taken && o != a {
+			return nil, wire.Invalid("The account with the proposed name '%s' exists in the domain '%s' with existing account %s", name, a.Domain.Text(), store.AccountText(o))
+		}
+	}
+	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
+		return nil, wire.Invalid("Invalid network domain or format. Total length shouldn't exceed 190 chars. Every domain part must be between 1 and 63 " +
+			"characters long, can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); can't start or end with \"-\"")
+	}
+	if c.Given("roleid") {
+		if err := checkRoleChange(c, a, wire.Arg[*store.Role](c, "roleid")); err != nil {
+			return nil, err
+		}
+		a.Role = wire.Arg[*store.Role](c, "roleid")
+	}
+	if c.Has("apikeyaccess") {
+		a.KeyAccess = newKeyAccess(c)
+		events.Note(c, "API.KEY.ACCESS.UPDATE", "Api key access was changed for the Account to "+strings.ToUpper(c.Str("apikeyaccess")), "Account", a)
+	}
+	if name := c.Str("newname"); name != "" {
+		a.Name = name
+	}
+	if n, ok := c.Args["networkdomain"]; ok {
+		a.NetworkDomain = n
+	}
+	if d := mapArg(c, "accountdetails"); d != nil {
+		a.Details = d
+	}
+	return accountAnswer{viewAccount(c, a)}, nil
+}
+
+// checkRoleChange applies the rules for changing an account's role.
+func checkRoleChange(c *wire.Call, a *store.Account, r *store.Role) error {
+	me := c.Caller.Account
+	if r == nil || r.Removed || r.Kind == store.RoleAdmin && !me.RootAdmin() {
+		return wire.Invalid("Role with ID '%d' is not found or not available for the account '%s' in the domain '%s'.", c.Refs["roleid"].ID, store.AccountText(a), a.Domain.Text())
+	}
+	if !me.RootAdmin() && (roleRank[r.Kind] < roleRank[me.Role.Kind] || roleRank[a.Role.Kind] < roleRank[me.Role.Kind]) {
+		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to update account role to %s,  as either current or new role has higher privileges than the caller", r.Name)
+	}
+	if r.Kind == store.RoleAdmin && a.Domain.Parent != nil {
+		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to update account role to %s,  as the user does not belong to the ROOT domain", r.Name)
+	}
+	return checkEscalation(c, r)
+}
+
+func enableAccount(c *wire.Call) (any, error) {
+	a, err := namedAccount(c, missingAccount)
+	if err != nil {
+		return nil, err
+	}
+	if err := mayOperate(c, a); err != nil {
+		return nil, err
+	}
+	a.State = store.StateEnabled
+	return accountAnswer{viewAccount(c, a)}, nil
+}
+
+const missingActive = "Unable to find active account by accountId: %s OR by name: %s in domain %s"
+
+func lockAccount(c *wire.Call) (any, error) {
+	a, err := namedAccount(c, missingActive)
+	if err != nil {
+		return nil, err
+	}
+	if err := mayOperate(c, a); err != nil {
+		return nil, err
+	}
+	if !lock(a) {
+		return nil, c.Internal(wire.CSRuntime, "Unable to lock account %s by accountId: null OR by name: %s in domain %s", store.AccountText(a), a.Name, a.Domain.Text())
+	}
+	return accountAnswer{viewAccount(c, a)}, nil
+}
+
+// lock locks an enabled account and reports whether the account is locked.
+func lock(a *store.Account) bool {
+	if a.State == store.StateEnabled {
+		a.State = store.StateLocked
+	}
+	return a.State == store.StateLocked
+}
+
+func disableAccount(c *wire.Call) (*wire.JobSpec, error) {
+	spec := &wire.JobSpec{InstanceType: "Account"}
+	if a := wire.Arg[*store.Account](c, "id"); a != nil {
+		spec.InstanceID, spec.Subject = a.UUID, a
+	}
+	spec.Run = func(now time.Time) (any, error) {
+		a, err := namedAccount(c, missingAccount)
+		if err != nil {
+			return nil, err
+		}
+		if err := mayOperate(c, a); err != nil {
+			return nil, err
+		}
+		done := false
+		if c.Boolean("lock") {
+			done = lock(a)
+		} else if !builtin(a) {
+			a.State, done = store.StateDisabled, true
+			stopVMs(c.St, a, now)
+		}
+		if !done {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to update account %s by accountId: %d OR by name: %s in domain %s",
+				store.AccountText(a), a.ID, a.Name, a.Domain.Text())
+		}
+		return accountAnswer{viewAccount(c, a)}, nil
+	}
+	return spec, nil
+}
+
+// stopVMs stops the running VMs of an account that is being disabled.
+func stopVMs(st *store.State, a *store.Account, now time.Time) {
+	for _, v := range st.VMs.Rows {
+		if v.Owner == a && !v.Removed && v.State == store.VMRunning {
+			v.State, v.Updated, v.BootKnown = store.VMStopped, now, false
+		}
+	}
+}
+
+func deleteAccount(c *wire.Call) (*wire.JobSpec, error) {
+	a := wire.Arg[*store.Account](c, "id")
+	if a == nil {
+		return nil, c.BadRef("id", c.Str("id"))
+	}
+	return &wire.JobSpec{InstanceType: "Account", InstanceID: a.UUID, Subject: a, Run: func(now time.Time) (any, error) {
+		switch {
+		case a == c.Caller.Account:
+			return nil, wire.Invalid("Deletion of your own account is not allowed. To delete account %s (ID: %s, Domain: %s), request to another user with permissions to perform the operation.",
+				a.Name, a.UUID, a.Domain.UUID)
+		case a.Removed:
+			return wire.Success{Success: true}, nil
+		case a.Project != nil:
+			return nil, wire.Invalid("The specified account does not exist in the system")
+		case !c.Access(a):
+			return nil, wire.Denied()
+		case builtin(a):
+			return nil, wire.Invalid("The account is default and can't be removed")
+		}
+		var managed []string
+		for _, p := range c.St.Projects.Rows {
+			for _, m := range p.Members {
+				if m.Account == a && m.Admin && !p.Removed {
+					managed = append(managed, fmt.Sprint(p.ID))
+				}
+			}
+		}
+		if len(managed) > 0 {
+			return nil, wire.Invalid("Unable to delete account [%d], because it manages the following project(s): [%s]. Please, remove the account from these projects or demote it to a regular project role first.",
+				a.ID, strings.Join(managed, ", "))
+		}
+		if err := checkPrivilege(c, a, nil); err != nil {
+			return nil, err
+		}
+		c.St.PurgeAccount(a, now)
+		return wire.Success{Success: true}, nil
+	}}, nil
+}

@@ -1,0 +1,262 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+var domainRefs = map[string]store.RefKind{"id": store.RefDomain}
+
+// domainView is the API object domain.
+type domainView struct {
+	ID            string          `json:"id"`
+	Name          string          `json:"name"`
+	Level         int             `json:"level"`
+	ParentID      string          `json:"parentdomainid,omitempty"`
+	ParentName    string          `json:"parentdomainname,omitempty"`
+	HasChild      bool            `json:"haschild"`
+	NetworkDomain string          `json:"networkdomain,omitempty"`
+	Path          string          `json:"path"`
+	State         string          `json:"state"`
+	Created       *wire.Timestamp `json:"created"`
+	Annotations   bool            `json:"hasannotations"`
+	*counters
+	wire.JobRef
+}
+
+func viewDomain(c *wire.Call, d *store.Domain) domainView {
+	v := domainView{
+		ID: d.UUID, Name: d.Name, Level: level(d), Path: d.Display(), State: "Active", Created: wire.Stamp(d.Created), NetworkDomain: d.NetworkDomain,
+		JobRef: wire.ViewJobRef(c.St, d),
+	}
+	if d.Parent != nil {
+		v.ParentID, v.ParentName = d.Parent.UUID, d.Parent.Name
+	}
+	if d.Inactive {
+		v.State = "Inactive"
+	}
+	v.HasChild = len(c.St.Children(d)) > 0
+	return v
+}
+
+// fullDomain returns the view with the resource counters.
+func fullDomain(c *wire.Call, d *store.Domain) domainView {
+	v := viewDomain(c, d)
+	v.counters = wire.Ptr(countDomain(c.St, d))
+	return v
+}
+
+func level(d *store.Domain) int {
+	n := 0
+	for ; d.Parent != nil; d = d.Parent {
+		n++
+	}
+	return n
+}
+
+// resourceDetails reads details (all, resource or min) and reports whether the answer shows the resource counters.
+func resourceDetails(c *wire.Call) (counted bool, err *wire.Error) {
+	wanted := c.List("details")
+	for _, d := range wanted {
+		if !slices.Contains([]string{"all", "resource", "min"}, d) {
+			return false, wire.Invalid("The details parameter contains a non permitted value. The allowed values are [all, resource, min]")
+		}
+	}
+	return len(wanted) == 0 || slices.Contains(wanted, "all") || slices.Contains(wanted, "resource"), nil
+}
+
+func listDomains(c *wire.Call) (any, error) {
+	counted, err := resourceDetails(c)
+	if err != nil {
+		return nil, err
+	}
+	me := c.Caller.Account
+	only := wire.Arg[*store.Domain](c, "id")
+	if c.Given("id") {
+		if only == nil || only.Removed {
+			return nil, wire.Invalid("Domain id=%d doesn't exist", c.Refs["id"].ID)
+		}
+		if !c.DomainAccess(only) {
+			return nil, wire.Denied()
+		}
+	}
+	var out []*store.Domain
+	for _, d := range c.St.Domains.Rows {
+		visible := d == only
+		if only == nil {
+			visible = me.RootAdmin() || d == me.Domain || c.Boolean("listall") && d.Within(me.Domain)
+		}
+		switch {
+		case d.Removed || d.Inactive || !visible:
+		case c.Has("name") && !strings.EqualFold(c.Str("name"), d.Name), c.Has("keyword") && !store.Like(d.Name, c.Str("keyword")):
+		case c.Has("level") && c.Integer("level") != level(d):
+		default:
+			out = append(out, d)
+		}
+	}
+	return wire.Page(c, "domain", out, func(d *store.Domain) domainView {
+		if counted {
+			return fullDomain(c, d)
+		}
+		return viewDomain(c, d)
+	})
+}
+
+func listDomainChildren(c *wire.Call) (any, error) {
+	top := c.Caller.Account.Domain
+	if c.Given("id") {
+		top = wire.Arg[*store.Domain](c, "id")
+		if top == nil || top.Removed || !c.DomainAccess(top) {
+			return nil, wire.Denied()
+		}
+	}
+	deep := c.Boolean("isrecursive") && !c.Boolean("listall")
+	var out []*store.Domain
+	for _, d := range c.St.Domains.Rows {
+		switch {
+		case d.Removed || d.Inactive || d == top || d.Parent != top && (!deep || !d.Within(top)):
+		case c.Has("name") && !store.Like(d.Name, c.Str("name")), c.Has("keyword") && !store.Like(d.Name, c.Str("keyword")):
+		default:
+			out = append(out, d)
+		}
+	}
+	return wire.Page(c, "domain", out, func(d *store.Domain) domainView { return fullDomain(c, d) })
+}
+
+type domainAnswer struct {
+	Domain domainView `json:"domain"`
+}
+
+func createDomain(c *wire.Call) (any, error) {
+	parent := c.St.Root()
+	name := c.Str("name")
+	if c.Given("parentdomainid") {
+		if parent = wire.Arg[*store.Domain](c, "parentdomainid"); parent == nil || parent.Removed {
+			return nil, wire.Invalid("Unable to create domain %s, parent domain %d not found.", name, c.Refs["parentdomainid"].ID)
+		}
+	}
+	switch {
+	case parent.Inactive:
+		return nil, c.Internal(wire.CSRuntime, "The domain cannot be created as the parent domain %s is being deleted", parent.Name)
+	case !c.DomainAccess(parent):
+		return nil, wire.Denied()
+	case c.Has("networkdomain") && !wire.ValidDomainName(c.Str("networkdomain")):
+		return nil, wire.Invalid("Invalid network domain. Total length should not exceed 190 chars. Each domain label must be between 1 and 63 characters long. " +
+			"It can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); it cannot start or end with \"-\".")
+	case childNamed(c.St, parent, name) != nil:
+		return nil, wire.Invalid("Domain with name [%s] already exists for the parent with ID [%d].", name, parent.ID)
+	case strings.Contains(name, "/"):
+		return nil, wire.Invalid("Domain name can't contain \"/\"")
+	}
+	d := c.St.Domains.Add(&store.Domain{
+		Entity: store.Entity{UUID: c.Str("domainid"), Created: c.Now}, Name: name, Parent: parent, NetworkDomain: c.Str("networkdomain"),
+	})
+	return domainAnswer{fullDomain(c, d)}, nil
+}
+
+func childNamed(st *store.State, parent *store.Domain, name string) *store.Domain {
+	for _, d := range st.Children(parent) {
+		if strings.EqualFold(d.Name, name) {
+			return d
+		}
+	}
+	return nil
+}
+
+func updateDomain(c *wire.Call) (any, error) {
+	d := wire.Arg[*store.Domain](c, "id")
+	name, named := c.Args["name"]
+	switch {
+	case d == nil || d.Removed:
+		return nil, wire.Invalid("Unable to find domain with specified domain id")
+	case d.Parent == nil && named:
+		return nil, wire.Invalid("ROOT domain can not be edited with a new name")
+	case !c.DomainAccess(d):
+		return nil, wire.Denied()
+	}
+	if named {
+		if o := childNamed(c.St, d.Parent, name); o != nil && o != d {
+			return nil, wire.Invalid("Failed to update specified domain id with name '%s' since it already exists in the system", name)
+		}
+	}
+	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
+		return nil, wire.BadNetworkDomain()
+	}
+	if named {
+		d.Name = name
+	}
+	if n, ok := c.Args["networkdomain"]; ok {
+		d.NetworkDomain = n
+	}
+	return domainAnswer{fullDomain(c, d)}, nil
+}
+
+func moveDomain(c *wire.Call) (any, error) {
+	d, to := wire.Arg[*store.Domain](c, "domainid"), wire.Arg[*store.Domain](c, "parentdomainid")
+	switch {
+	case d != nil && d.Parent == nil:
+		return nil, wire.Invalid("The domain to be moved cannot be the ROOT domain.")
+	case d != nil && d == to:
+		return nil, wire.Invalid("The domain to be moved and the new parent domain cannot be the same.")
+	case d == nil || d.Removed:
+		return nil, wire.Invalid("Unable to find a domain with the specified ID [%d].", c.Refs["domainid"].ID)
+	case to == nil || to.Removed:
+		return nil, wire.Invalid("Unable to find a domain with the specified ID [%d].", c.Refs["parentdomainid"].ID)
+	case d.Parent == to:
+		return nil, wire.Invalid("The current parent domain of the domain to be moved is equal to the new parent domain [%s].", to.Text())
+	case to.Within(d):
+		return nil, wire.Invalid("The new parent domain of the domain cannot be one of its children.")
+	case childNamed(c.St, to, d.Name) != nil:
+		return nil, wire.Invalid("Domain with name [%s] already exists for the parent with ID [%d].", d.Name, to.ID)
+	}
+	d.Parent = to
+	return domainAnswer{fullDomain(c, d)}, nil
+}
+
+func deleteDomain(c *wire.Call) (*wire.JobSpec, error) {
+	d := wire.Arg[*store.Domain](c, "id")
+	if d == nil || d.Removed {
+		return nil, wire.Invalid("Failed to delete domain %d, domain not found", c.Refs["id"].ID)
+	}
+	return &wire.JobSpec{InstanceType: "Domain", InstanceID: d.UUID, Subject: d, Run: func(now time.Time) (any, error) {
+		switch {
+		case d.Removed:
+			return nil, wire.Invalid("Failed to delete domain %d, domain not found", d.ID)
+		case d.Parent == nil:
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't delete ROOT domain")
+		case !c.DomainAccess(d):
+			return nil, wire.Denied()
+		}
+		if c.Boolean("cleanup") {
+			c.St.PurgeDomain(d, now)
+			return wire.Success{Success: true}, nil
+		}
+		if n := domainNetworks(c.St, d); n > 0 {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Can't delete the domain yet because it has %d non-removed networks", n)
+		}
+		if _, used := c.St.Accounts.Find(func(a *store.Account) bool { return a.Domain == d }); used || len(c.St.Children(d)) > 0 {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Delete failed on domain %s (id: %d); Please make sure all users and sub domains have been removed "+
+				"from the domain before deleting", d.Name, d.ID)
+		}
+		d.Removed = true
+		return wire.Success{Success: true}, nil
+	}}, nil
+}
+
+// domainNetworks counts the networks that belong to the domain itself, not to an account.
+func domainNetworks(st *store.State, d *store.Domain) int {
+	n := 0
+	for _, o := range st.Networks.Rows {
+		if !o.Removed && o.Owner == nil && o.Domain == d {
+			n++
+		}
+	}
+	return n
+}

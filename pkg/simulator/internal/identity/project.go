@@ -1,0 +1,131 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+var projectRefs = map[string]store.RefKind{"id": store.RefProject}
+
+// projectView is the API object project.
+type projectView struct {
+	ID          string              `json:"id"`
+	Name        string              `json:"name"`
+	DisplayText string              `json:"displaytext"`
+	DomainID    string              `json:"domainid"`
+	Domain      string              `json:"domain"`
+	Owner       []map[string]string `json:"owner"`
+	AccountName string              `json:"projectaccountname"`
+	State       string              `json:"state"`
+	Tags        []wire.TagView      `json:"tags"`
+	*counters
+	Created *wire.Timestamp `json:"created"`
+}
+
+func listProjects(c *wire.Call) (any, error) {
+	counted, err := resourceDetails(c)
+	if err != nil {
+		return nil, err
+	}
+	in, err := projectsScope(c)
+	if err != nil {
+		return nil, err
+	}
+	var out []*store.Project
+	for _, p := range c.St.Projects.Rows {
+		switch {
+		case p.Removed || !in(p) || !wire.Matches(c, "id", p):
+		case c.Has("name") && !strings.EqualFold(c.Str("name"), p.Name), c.Has("displaytext") && !strings.EqualFold(c.Str("displaytext"), p.Display):
+		case c.Has("keyword") && !store.Like(p.Name, c.Str("keyword")) && !store.Like(p.Display, c.Str("keyword")):
+		case c.Has("state") && !strings.EqualFold(c.Str("state"), p.State), !p.HasTags(c.TagFilter()):
+		default:
+			out = append(out, p)
+		}
+	}
+	return wire.Page(c, "project", out, func(p *store.Project) projectView { return projectViewOf(c, p, counted) })
+}
+
+// projectsScope returns the filter of listProjects: the caller's own projects. For admins: the projects of the named
+// account or user, those of a domain, or with listall all that they may see.
+func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
+	me := c.Caller.Account
+	name, username := c.Str("account"), c.Str("username")
+	d := wire.Arg[*store.Domain](c, "domainid")
+	mine := func(p *store.Project) bool { return p.Admits(c.Caller) }
+	if !me.Admin() {
+		switch {
+		case name != "" && name != me.Name:
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list account %s projects; unauthorized", name)
+		case c.Given("domainid") && d != me.Domain:
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list domain id= %d projects; unauthorized", c.Refs["domainid"].ID)
+		case username != "" && username != c.Caller.User.Username:
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list user %s projects; unauthorized", username)
+		}
+		return mine, nil
+	}
+	if c.Given("domainid") {
+		if d == nil || d.Removed {
+			return nil, wire.Invalid("Domain id=%d doesn't exist in the system", c.Refs["domainid"].ID)
+		}
+		if !c.DomainAccess(d) {
+			return nil, wire.Denied()
+		}
+		if name != "" {
+			a, ok := c.St.AccountIn(d, name)
+			if !ok {
+				return nil, wire.Invalid("Unable to find account %s in domain %d", name, d.ID)
+			}
+			return func(p *store.Project) bool { return p.Find(a, nil) != nil }, nil
+		}
+		if username != "" {
+			u, ok := c.St.UserIn(d, username)
+			if !ok {
+				return nil, wire.Invalid("Unable to find user %s in domain %d", username, d.ID)
+			}
+			return func(p *store.Project) bool { return p.Find(u.Account, u) != nil }, nil
+		}
+		deep := c.BoolOr("isrecursive", c.Boolean("listall"))
+		return func(p *store.Project) bool { return p.Domain == d || deep && p.Domain.Within(d) }, nil
+	}
+	switch {
+	case name != "":
+		return nil, wire.Invalid("could not find account %s because domain is not specified", name)
+	case username != "":
+		return nil, wire.Invalid("could not find user %s because domain is not specified", username)
+	case !c.Boolean("listall"):
+		return mine, nil
+	}
+	return func(p *store.Project) bool { return p.Domain.Within(me.Domain) }, nil
+}
+
+func viewProject(c *wire.Call, p *store.Project) projectView { return projectViewOf(c, p, true) }
+
+func projectViewOf(c *wire.Call, p *store.Project, counted bool) projectView {
+	v := projectView{
+		ID: p.UUID, Name: p.Name, DisplayText: p.Display, DomainID: p.Domain.UUID, Domain: p.Domain.Name, AccountName: p.Account.Name,
+		State: p.State, Tags: wire.ViewTags(&p.Tagged), Created: wire.Stamp(p.Created), Owner: []map[string]string{},
+	}
+	if counted {
+		v.counters = wire.Ptr(count(c.St, p.Account))
+	}
+	for _, m := range p.Members {
+		if !m.Admin {
+			continue
+		}
+		o := map[string]string{"account": m.Account.Name}
+		if m.User != nil {
+			o["userid"], o["user"] = m.User.UUID, m.User.Username
+		}
+		v.Owner = append(v.Owner, o)
+	}
+	return v
+}
+
+type projectAnswer struct {
+	Project projectView `json:"project"`
+}

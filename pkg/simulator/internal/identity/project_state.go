@@ -1,0 +1,251 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// mayModify reports whether the caller may change a project: an admin of the project, or an admin of its domain.
+func mayModify(c *wire.Call, p *store.Project) bool {
+	me := c.Caller.Account
+	if me.RootAdmin() || me.DomainAdmin() && p.Domain.Within(me.Domain) {
+		return true
+	}
+	m := p.Membership(c.Caller)
+	return m != nil && m.Admin
+}
+
+// projectArg returns the project of a command that changes it; missing is the error text if there is no such project.
+func projectArg(c *wire.Call, param, missing string) (*store.Project, error) {
+	p := wire.Arg[*store.Project](c, param)
+	switch {
+	case p == nil || p.Removed:
+		if strings.Contains(missing, "%") {
+			missing = fmt.Sprintf(missing, c.Refs[param].ID)
+		}
+		return nil, wire.Invalid("%s", missing)
+	case !mayModify(c, p):
+		return nil, wire.Denied()
+	}
+	return p, nil
+}
+
+const (
+	missingProject   = "Unable to find project with specified id"
+	missingProjectID = "Unable to find project by id %d"
+)
+
+func createProject(c *wire.Call) (*wire.JobSpec, error) {
+	me := c.Caller.Account
+	if !me.Admin() && !c.St.BoolSetting("allow.user.create.projects") {
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Regular user is not permitted to create a project")
+	}
+	owner, user, err := projectOwner(c)
+	if err != nil {
+		return nil, err
+	}
+	name := c.Str("name")
+	if _, taken := c.St.Projects.Find(func(p *store.Project) bool { return p.Domain == owner.Domain && strings.EqualFold(p.Name, name) }); taken {
+		return nil, wire.Invalid("Project with name %s already exists in domain id=%d", name, owner.Domain.ID)
+	}
+	if err := c.CheckLimit(owner, "projects", 1); err != nil {
+		return nil, err
+	}
+	p := c.St.NewProject(name, c.Str("displaytext"), owner, store.Entity{Created: c.Now})
+	p.Members[0].User = user
+	p.State = store.ProjectDisabled // until the job activates it
+	return &wire.JobSpec{ObjectID: p.UUID, InstanceType: "None", Run: func(time.Time) (any, error) {
+		if p.Removed {
+			return nil, wire.Invalid(missingProjectID, p.ID)
+		}
+		p.State = store.ProjectActive
+		return projectAnswer{viewProject(c, p)}, nil
+	}}, nil
+}
+
+// projectOwner returns the account that owns a new project, and the user if userid is set.
+func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
+	me := c.Caller.Account
+	if c.Has("account") && !c.Given("domainid") {
+		return nil, nil, wire.Invalid("Account name and domain id must be specified together")
+	}
+	if c.Given("userid") && !c.Given("accountid") && !c.Given("domainid") {
+		return nil, nil, wire.Invalid("Account ID and Domain ID must be specified with userID")
+	}
+	owner, d := me, me.Domain
+	if c.Given("domainid") {
+		d = wire.Arg[*store.Domain](c, "domainid")
+		name := cmp.Or(c.Str("account"), me.Name)
+		switch {
+		case d == nil || d.Removed:
+			return nil, nil, wire.Invalid("Unable to find the domain by id=%d", c.Refs["domainid"].ID)
+		case !me.Admin() && (!strings.EqualFold(name, me.Name) || d != me.Domain):
+			return nil, nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't create/list resources for account %s in domain %d, permission denied", name, d.ID)
+		}
+		a, ok := c.St.AccountIn(d, name)
+		if !ok {
+			return nil, nil, wire.Invalid("Unable to find account %s in domain %d", name, d.ID)
+		}
+		if !c.DomainAccess(d) {
+			return nil, nil, wire.Denied()
+		}
+		owner = a
+	}
+	if !c.Given("userid") {
+		return owner, nil, nil
+	}
+	u := wire.Arg[*store.User](c, "userid")
+	switch {
+	case u == nil || u.Removed:
+		return nil, nil, wire.Invalid("Invalid user ID provided")
+	case c.Given("accountid") && u.Account != wire.Arg[*store.Account](c, "accountid"), u.Account.Domain != d:
+		return nil, nil, wire.Invalid("User doesn't belong to the specified account or domain")
+	}
+	return u.Account, u, nil
+}
+
+// projectJob returns a job on an existing project. act runs after the access check.
+func projectJob(c *wire.Call, missing string, act func(*store.Project, time.Time) (any, error)) (*wire.JobSpec, error) {
+	if p := wire.Arg[*store.Project](c, "id"); p == nil || p.Removed {
+		_, err := projectArg(c, "id", missingProjectID)
+		return nil, err
+	}
+	return &wire.JobSpec{Run: func(now time.Time) (any, error) {
+		p, err := projectArg(c, "id", missing)
+		if err != nil {
+			return nil, err
+		}
+		return act(p, now)
+	}}, nil
+}
+
+func activateProject(c *wire.Call) (*wire.JobSpec, error) {
+	return projectJob(c, missingProject, func(p *store.Project, _ time.Time) (any, error) {
+		if p.State == store.ProjectDisabled {
+			return nil, wire.Invalid("Can't activate the project in %s state", p.State)
+		}
+		p.State, p.Account.State = store.ProjectActive, store.StateEnabled
+		return projectAnswer{viewProject(c, p)}, nil
+	})
+}
+
+func suspendProject(c *wire.Call) (*wire.JobSpec, error) {
+	return projectJob(c, missingProject, func(p *store.Project, now time.Time) (any, error) {
+		p.State, p.Account.State = store.ProjectSuspended, store.StateDisabled
+		stopVMs(c.St, p.Account, now)
+		return projectAnswer{viewProject(c, p)}, nil
+	})
+}
+
+func deleteProject(c *wire.Call) (*wire.JobSpec, error) {
+	return projectJob(c, missingProjectID, func(p *store.Project, now time.Time) (any, error) {
+		if what := projectLeftovers(c.St, p); what != "" && !c.Boolean("cleanup") {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Can't delete the project yet because it has %s to clean up", what)
+		}
+		c.St.PurgeProject(p, now)
+		return wire.Success{Success: true}, nil
+	})
+}
+
+// projectLeftovers returns the count and kind of the first kind of object that the project still owns, or "".
+func projectLeftovers(st *store.State, p *store.Project) string {
+	var vms, nets, vpcs int
+	for _, v := range st.VMs.Rows {
+		if v.Owner == p.Account && !v.Removed {
+			vms++
+		}
+	}
+	for _, n := range st.Networks.Rows {
+		if n.Owner == p.Account && !n.Removed {
+			nets++
+		}
+	}
+	for _, v := range st.VPCs.Rows {
+		if v.Owner == p.Account && !v.Removed {
+			vpcs++
+		}
+	}
+	for _, k := range []struct {
+		n    int
+		name string
+	}{{vms, "VirtualMachine"}, {nets, "Network"}, {vpcs, "Vpc"}} {
+		if k.n > 0 {
+			return fmt.Sprintf("%d %s", k.n, k.name)
+		}
+	}
+	return ""
+}
+
+func updateProject(c *wire.Call) (*wire.JobSpec, error) {
+	return projectJob(c, "Unable to find the project id=%d", func(p *store.Project, _ time.Time) (any, error) {
+		if c.Has("account") && c.Given("userid") {
+			return nil, wire.Invalid("Account name and User ID are mutually exclusive. Provide either Account nameto update Account or user ID to update the user of the project")
+		}
+		before := append([]store.ProjectMember(nil), p.Members...)
+		err := changeOwner(c, p)
+		if err != nil {
+			p.Members = before
+			return nil, err
+		}
+		p.Name, p.Display = cmp.Or(c.Str("name"), p.Name), cmp.Or(c.Str("displaytext"), p.Display)
+		return projectAnswer{viewProject(c, p)}, nil
+	})
+}
+
+// changeOwner changes the owner, or with swapowner=false promotes or demotes a member.
+func changeOwner(c *wire.Call, p *store.Project) error {
+	if c.BoolOr("swapowner", true) {
+		if !c.Has("account") {
+			return nil
+		}
+		to, err := memberNamed(c, p)
+		if err != nil || to.Admin && to.Account == p.Owner() {
+			return err
+		}
+		if err := c.CheckLimit(to.Account, "projects", 1); err != nil {
+			return err
+		}
+		owner := p.Owner()
+		for i := range p.Members {
+			if p.Members[i].Account == owner {
+				p.Members[i].Admin = false
+			}
+		}
+		to.Admin = true
+		return nil
+	}
+	admin, err := projectRoleType(c)
+	if err != nil {
+		return err
+	}
+	var m *store.ProjectMember
+	switch {
+	case c.Has("account"):
+		m, err = memberNamed(c, p)
+	case c.Given("userid"):
+		m, err = memberUser(c, p)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if m.Admin && !admin && admins(p) == 1 {
+		return wire.Invalid("Cannot demote the only admin of the project")
+	}
+	if admin && !m.Admin {
+		if err := c.CheckLimit(m.Account, "projects", 1); err != nil {
+			return err
+		}
+	}
+	m.Admin = admin
+	return nil
+}

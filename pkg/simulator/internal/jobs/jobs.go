@@ -1,0 +1,216 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/events"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// Submit stores the job and returns the command's answer.
+func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
+	j := &store.Job{
+		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: c.Cmd.Class,
+		InstanceType: spec.InstanceType, InstanceID: spec.InstanceID, Subject: spec.Subject, Run: spec.Run, Undo: spec.Undo,
+	}
+	if id, ok := c.Args["customjobid"]; ok {
+		parsed, err := uuid.Parse(id)
+		if err != nil || len(id) != 36 {
+			// The objects of the create phase remain, like in CloudStack.
+			return nil, wire.Invalid("UUID: %s doesn't follow the UUID format", id)
+		}
+		if _, taken := c.St.Jobs.Get(id); taken {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "%s", wire.InternalErrorText)
+		}
+		j.UUID = parsed.String()
+	}
+	j.Due = c.Now.Add(c.Server.Latency.JobTime(c.API.Name))
+	if spec.After.After(j.Due) {
+		j.Due = spec.After
+	}
+	j.Begin = spec.Begin
+	j.Run = c.ChecksCustomID(j.Run)
+	applyFaults(c, spec, j)
+	if j.Ends = j.Due; j.Begin != nil {
+		j.Due = j.Ends.Add(-c.Server.Latency.JobTime(c.API.Name) * 2 / 3)
+	}
+	j.Events = events.RecordScheduled(c, spec)
+	c.St.Jobs.Add(j)
+	c.St.Enqueue(j)
+	c.St.Began(j)
+	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
+}
+
+// RunDue ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects, and every call
+// runs this first.
+func RunDue(st *store.State, now time.Time) {
+	for len(st.Due) > 0 && !st.Due[0].Due.After(now) {
+		j := st.Due[0]
+		st.Due = st.Due[1:]
+		if j.Begin != nil {
+			j.Begin(j.Due)
+			j.Begin, j.Due = nil, j.Ends
+			st.Enqueue(j)
+			continue
+		}
+		subject := j.Subject
+		st.Running = j // the result still shows the job as pending on its object
+		finish(j, j.Due)
+		st.Running = nil
+		st.Ended(j, subject)
+		j.Events.End(st, j.Due, j.Status == store.JobFailed)
+	}
+	st.PurgeJobs(now)
+}
+
+// finish runs the job's work and records its result.
+func finish(j *store.Job, now time.Time) {
+	var res any
+	var err error
+	res, err = j.Run(now)
+	j.Completed = now
+	j.Status = store.JobDone
+	if err != nil {
+		e := wire.AsAPIError(err)
+		j.Status, j.Code = store.JobFailed, e.InJob()
+		type failure struct {
+			ErrorCode int    `json:"errorcode"`
+			ErrorText string `json:"errortext,omitempty"`
+		}
+		f := failure{ErrorCode: j.Code, ErrorText: e.Text}
+		if e.NoText {
+			f.ErrorText = ""
+		}
+		res = f
+		if j.Undo != nil {
+			j.Undo()
+		}
+	}
+	if j.Result, err = wire.Marshal(res); err != nil {
+		j.Status, j.Code, j.Result = store.JobFailed, wire.CodeInternal, nil
+	}
+	j.Run, j.Undo, j.Subject = nil, nil, nil
+}
+
+// jobView is the answer of queryAsyncJobResult and an item of listAsyncJobs.
+type jobView struct {
+	AccountID     string          `json:"accountid"`
+	Account       string          `json:"account"`
+	DomainID      string          `json:"domainid"`
+	DomainPath    string          `json:"domainpath"`
+	UserID        string          `json:"userid"`
+	Cmd           string          `json:"cmd"`
+	ProcStatus    int             `json:"jobprocstatus"`
+	ResultCode    int             `json:"jobresultcode"`
+	ResultType    string          `json:"jobresulttype,omitempty"`
+	Result        json.RawMessage `json:"jobresult,omitempty"`
+	InstanceType  string          `json:"jobinstancetype,omitempty"`
+	InstanceID    string          `json:"jobinstanceid,omitempty"`
+	ManagementID  string          `json:"managementserverid,omitempty"`
+	ManagementSrv string          `json:"managementservername,omitempty"`
+	Created       *wire.Timestamp `json:"created"`
+	Completed     *wire.Timestamp `json:"completed,omitempty"`
+	JobID         string          `json:"jobid"`
+	Status        int             `json:"jobstatus"`
+}
+
+func viewJob(c *wire.Call, j *store.Job) jobView {
+	a := j.Caller.Account
+	v := jobView{
+		AccountID: a.UUID, Account: a.Name, DomainID: a.Domain.UUID, DomainPath: a.Domain.Display(), UserID: j.Caller.User.UUID,
+		Cmd: "org.apache.cloudstack.api.command." + className(j), ResultCode: j.Code, Result: j.Result,
+		InstanceType: j.InstanceType, InstanceID: j.InstanceID, Created: wire.Stamp(j.Created), Completed: wire.Stamp(j.Completed),
+		JobID: j.UUID, Status: j.Status,
+	}
+	if j.Result != nil {
+		v.ResultType = "object"
+	}
+	if !resolves(c.St, j.InstanceType, j.InstanceID) {
+		v.InstanceID = ""
+	}
+	if j.Status == store.JobPending || j.Broken {
+		v.ManagementID, v.ManagementSrv = c.St.MsID, "localhost"
+	}
+	return v
+}
+
+// resolves reports whether the object of a job still exists. Answers omit the ids of deleted rules.
+func resolves(st *store.State, kind, id string) bool {
+	if kind != "FirewallRule" {
+		return true
+	}
+	obj, _ := store.AnyRule{St: st}.FindUUID(id)
+	return obj != nil
+}
+
+// className returns the Java class of the command. Some commands have another class for root admins.
+func className(j *store.Job) string {
+	if j.Caller.RootAdmin() {
+		if admin, ok := adminClasses[j.Command]; ok {
+			return admin
+		}
+	}
+	return j.Class
+}
+
+// adminClasses are the commands with a separate class for root admins.
+var adminClasses = map[string]string{
+	"associateIpAddress":    "admin.address.AssociateIPAddrCmdByAdmin",
+	"disassociateIpAddress": "admin.address.DisassociateIPAddrCmdByAdmin",
+	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
+	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
+	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
+	"deployVirtualMachine":  "admin.vm.DeployVMCmdByAdmin",
+	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
+	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
+	"rebootVirtualMachine":  "admin.vm.RebootVMCmdByAdmin",
+	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",
+	"scaleVirtualMachine":   "admin.vm.ScaleVMCmdByAdmin",
+
+	"addNicToVirtualMachine":            "admin.vm.AddNicToVMCmdByAdmin",
+	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
+	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
+	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
+}
+
+func queryAsyncJobResult(c *wire.Call) (any, error) {
+	j := wire.Arg[*store.Job](c, "jobid")
+	if j == nil {
+		return nil, c.BadRef("jobid", c.Str("jobid"))
+	}
+	if !c.Access(j.Caller.Account) {
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Account %s is not authorized to see job id=%d", store.AccountText(c.Caller.Account), j.ID)
+	}
+	return viewJob(c, j), nil
+}
+
+// listAsyncJobs returns pending jobs only. Completed jobs are found by id.
+func listAsyncJobs(c *wire.Call) (any, error) {
+	in, err := c.OwnerScope(false)
+	if err != nil {
+		return nil, err
+	}
+	from, err := events.Date(c, "startdate", false)
+	if err != nil {
+		return nil, err
+	}
+	var out []*store.Job
+	for _, j := range c.St.Jobs.Rows {
+		if j.Status != store.JobPending || !in(j.Caller.Account) || !events.InDates(j.Created, from, time.Time{}) {
+			continue
+		}
+		if k := c.Str("keyword"); k != "" && !strings.Contains(strings.ToLower(className(j)), strings.ToLower(k)) {
+			continue
+		}
+		out = append(out, j)
+	}
+	return wire.Page(c, "asyncjobs", out, func(j *store.Job) jobView { return viewJob(c, j) })
+}

@@ -1,0 +1,244 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// defaultRootDisk is the default size of a node's root disk, in GB.
+const defaultRootDisk = 8
+
+// createKubernetesCluster stores a cluster. The job of a CloudManaged cluster creates its VMs.
+func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec, error) {
+	owner, err := c.OwnerToUse()
+	if err != nil {
+		return nil, err
+	}
+	if n := wire.Arg[*store.Network](c, "networkid"); n != nil {
+		if err := checkNetworkUse(c, n); err != nil {
+			return nil, err
+		}
+	}
+	kind := c.Str("clustertype")
+	if !c.Has("clustertype") {
+		kind = store.CloudManaged
+	}
+	if err := clusterKind(kind); err != nil {
+		return nil, err
+	}
+	k := &store.KubernetesCluster{
+		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: c.Str("description"), Kind: kind, Owner: owner, Zone: wire.Arg[*store.Zone](c, "zoneid"),
+		Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")), Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
+		Network: wire.Arg[*store.Network](c, "networkid"), KeyPair: c.Str("keypair"),
+		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk, ExternalLB: c.Str("externalloadbalanceripaddress"), Csi: c.Boolean("enablecsi"),
+	}
+	if k.Description == "" {
+		k.Description = k.Name
+	}
+	if c.Has("controlnodes") {
+		k.Control = c.Integer("controlnodes")
+	}
+	if kind == store.ExternalManaged {
+		if err := completeExternal(c, k); err != nil {
+			return nil, cksError(err)
+		}
+		c.St.KubernetesClusters.Add(k)
+		return creation(c, k, func(time.Time) error { return nil }), nil
+	}
+	if err := completeManaged(c, k); err != nil {
+		return nil, cksError(err)
+	}
+	if err := clusterLimits(c, k, k.Total()); err != nil {
+		return nil, err
+	}
+	if k.Network == nil {
+		if k.Network, err = createClusterNetwork(c, k, create); err != nil {
+			return nil, cksError(err)
+		}
+		k.OwnNetwork = true
+	}
+	k.Stored = store.VMStarting
+	c.St.KubernetesClusters.Add(k)
+	spec := creation(c, k, func(now time.Time) error { return deployCluster(c, k, now) })
+	spec.After = nodeTime(c, "startVirtualMachine", k.Total())
+	return spec, nil
+}
+
+// creation is the job of createKubernetesCluster.
+func creation(c *wire.Call, k *store.KubernetesCluster, work func(now time.Time) error) *wire.JobSpec {
+	failed := func() {
+		if k.Stored == store.VMStarting {
+			k.Stored = store.VMError
+		}
+	}
+	return &wire.JobSpec{ObjectID: k.UUID, InstanceType: "KubernetesCluster", Undo: failed, Run: func(now time.Time) (any, error) {
+		if k.Removed {
+			return nil, cksError(wire.Invalid("Failed to find Kubernetes cluster with given ID"))
+		}
+		if err := work(now); err != nil {
+			return nil, cksError(err)
+		}
+		return clusterAnswer{viewCluster(c, k)}, nil
+	}}
+}
+
+func liveVersion(v *store.KubernetesVersion) *store.KubernetesVersion {
+	if v == nil || v.Removed {
+		return nil
+	}
+	return v
+}
+
+// completeExternal runs the checks of an ExternalManaged cluster.
+func completeExternal(c *wire.Call, k *store.KubernetesCluster) error {
+	if err := readRootDisk(c, k); err != nil {
+		return err
+	}
+	if err := checkClusterZone(c, k); err != nil {
+		return err
+	}
+	if err := checkKeyPair(c, k); err != nil {
+		return err
+	}
+	if err := checkRegistry(c); err != nil {
+		return err
+	}
+	if k.ExternalLB != "" && !validIP(k.ExternalLB) {
+		return wire.Invalid("Invalid external load balancer IP address")
+	}
+	k.Stored = store.VMRunning
+	if k.Offering != nil {
+		k.Cores, k.MemMB = k.Offering.CPUNumber*(k.Control+k.Size), k.Offering.MemMB*(k.Control+k.Size)
+	}
+	return nil
+}
+
+// completeManaged runs the checks of a CloudManaged cluster in CloudStack's order, and reads the parameters that only
+// such clusters have.
+func completeManaged(c *wire.Call, k *store.KubernetesCluster) error {
+	if k.Version == nil {
+		return wire.Invalid("Unable to find given Kubernetes version in supported versions")
+	}
+	for _, check := range []func(*store.KubernetesCluster) error{
+		func(p0 *store.KubernetesCluster) error { return checkEndpoint(c, p0) }, func(k *store.KubernetesCluster) error { return readRootDisk(c, k) }, func(k *store.KubernetesCluster) error { return readNodeMaps(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterSize(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterZone(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterOffering(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterVersion(c, k) }, func(k *store.KubernetesCluster) error { return checkNodeOfferings(c, k) },
+		func(k *store.KubernetesCluster) error { return checkKeyPair(c, k) }, func(*store.KubernetesCluster) error { return checkRegistry(c) }, func(k *store.KubernetesCluster) error { return checkExternalLB(c, k) }, func(p0 *store.KubernetesCluster) error { return checkExperimental(c, p0) }, func(k *store.KubernetesCluster) error { return checkClusterNetwork(c, k) },
+	} {
+		if err := check(k); err != nil {
+			return err
+		}
+	}
+	k.Measure()
+	return nil
+}
+
+func checkEndpoint(c *wire.Call, _ *store.KubernetesCluster) error {
+	if u := c.St.Settings.Endpoint(); strings.Contains(u, "localhost") {
+		return wire.Invalid("Global setting endpoint.url has to be set to the Management Server's API end point")
+	}
+	return nil
+}
+
+func readRootDisk(c *wire.Call, k *store.KubernetesCluster) error {
+	if !c.Has("noderootdisksize") {
+		return nil
+	}
+	k.RootDiskGB = c.Integer("noderootdisksize")
+	if k.RootDiskGB < defaultRootDisk {
+		return wire.Invalid("Provided node root disk size is lesser than default size of %dGB", defaultRootDisk)
+	}
+	return nil
+}
+
+// readNodeMaps reads nodeofferings and nodetemplates.
+func readNodeMaps(c *wire.Call, k *store.KubernetesCluster) error {
+	offerings, err := nodeOfferings(c)
+	if err != nil {
+		return err
+	}
+	k.Offerings, k.Templates = offerings, map[string]*store.Template{}
+	for _, e := range c.Maps["nodetemplates"] {
+		kind, id := e["node"], e["template"]
+		if kind == "" || id == "" {
+			return wire.Invalid("Incomplete Node Type to template ID mapping: '%s' -> '%s'", javaText(e, "node"), javaText(e, "template"))
+		}
+		if !validNodeKind(kind) {
+			return wire.Invalid("The provided value '%s' for Node Type is invalid", kind)
+		}
+		t, ok := c.St.Templates.Get(id)
+		if !ok || t.Removed {
+			return wire.Invalid("Cannot find a template with ID %s", id)
+		}
+		k.Templates[strings.ToUpper(kind)] = t
+	}
+	k.Etcd = c.Integer("etcdnodes")
+	return nil
+}
+
+// nodeOfferings returns the offerings of nodeofferings by kind of node.
+func nodeOfferings(c *wire.Call) (map[string]*store.ServiceOffering, error) {
+	out := map[string]*store.ServiceOffering{}
+	for _, e := range c.Maps["nodeofferings"] {
+		kind, id := e["node"], e["offering"]
+		if kind == "" || id == "" {
+			return nil, wire.Invalid("Incomplete Node Type to Service Offering ID mapping: '%s' -> '%s'", javaText(e, "node"), javaText(e, "offering"))
+		}
+		if !validNodeKind(kind) {
+			return nil, wire.Invalid("The provided value '%s' for Node Type is invalid", kind)
+		}
+		o, ok := c.St.Offerings.Get(id)
+		if !ok || o.Removed {
+			return nil, wire.Invalid("Cannot find a service offering with ID %s", id)
+		}
+		out[strings.ToUpper(kind)] = o
+	}
+	return out, nil
+}
+
+func validNodeKind(s string) bool {
+	s = strings.ToUpper(s)
+	return s == store.NodeWorker || s == store.NodeControl || s == store.NodeEtcd || s == store.NodeDefault
+}
+
+// javaText formats an entry's value like Java: a missing value is "null".
+func javaText(e wire.MapEntry, key string) string {
+	if v, ok := e[key]; ok {
+		return v
+	}
+	return "null"
+}
+
+func validIP(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// checkRegistry requires either all parameters of a private registry or none.
+func checkRegistry(c *wire.Call) error {
+	u, p, address := c.Str("dockerregistryusername"), c.Str("dockerregistrypassword"), c.Str("dockerregistryurl")
+	if u == "" && p == "" && address == "" {
+		return nil
+	}
+	if u == "" || p == "" || address == "" {
+		return wire.Invalid("All the docker private registry parameters (username, password, url) required are specified")
+	}
+	if parsed, err := url.Parse(address); err != nil || parsed.Scheme == "" {
+		return wire.Invalid("Invalid docker registry url specified")
+	}
+	return nil
+}
+
+func checkExperimental(c *wire.Call, _ *store.KubernetesCluster) error {
+	if c.Str("dockerregistryurl") != "" && !c.St.Settings.KubernetesExperimental {
+		return wire.Invalid("Private registry for the Kubernetes cluster is an experimental feature. Use %s configuration for enabling experimental features",
+			"cloud.kubernetes.cluster.experimental.features.enabled")
+	}
+	return nil
+}

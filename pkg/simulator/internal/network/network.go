@@ -1,0 +1,234 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// networkView is the API object network.
+type networkView struct {
+	ID              string `json:"id"`
+	Name            string `json:"name"`
+	DisplayText     string `json:"displaytext"`
+	BroadcastDomain string `json:"broadcastdomaintype"`
+	TrafficType     string `json:"traffictype"`
+	Gateway         string `json:"gateway,omitempty"`
+	Netmask         string `json:"netmask,omitempty"`
+	CIDR            string `json:"cidr,omitempty"`
+	NetworkCIDR     string `json:"networkcidr,omitempty"`
+	ReservedRange   string `json:"reservediprange,omitempty"`
+	ZoneID          string `json:"zoneid"`
+	ZoneName        string `json:"zonename"`
+	OfferingID      string `json:"networkofferingid"`
+	OfferingName    string `json:"networkofferingname"`
+	OfferingText    string `json:"networkofferingdisplaytext"`
+	Conserve        bool   `json:"networkofferingconservemode"`
+	Availability    string `json:"networkofferingavailability"`
+	System          bool   `json:"issystem"`
+	State           string `json:"state"`
+	Related         string `json:"related"`
+	BroadcastURI    string `json:"broadcasturi,omitempty"`
+	DNS1            string `json:"dns1"`
+	DNS2            string `json:"dns2,omitempty"`
+	Type            string `json:"type"`
+	VLAN            string `json:"vlan,omitempty"`
+	ACLType         string `json:"acltype"`
+	SubDomains      *bool  `json:"subdomainaccess,omitempty"`
+	wire.OwnerView
+	Services        []store.ServiceOfNetwork `json:"service"`
+	NetworkDomain   string                   `json:"networkdomain,omitempty"`
+	PhysicalNetwork string                   `json:"physicalnetworkid"`
+	RestartRequired bool                     `json:"restartrequired"`
+	SpecifyVLAN     bool                     `json:"specifyvlan"`
+	SpecifyRanges   bool                     `json:"specifyipranges"`
+	VPCID           string                   `json:"vpcid,omitempty"`
+	VPCName         string                   `json:"vpcname,omitempty"`
+	CanDeploy       bool                     `json:"canusefordeploy"`
+	Persistent      bool                     `json:"ispersistent"`
+	Tags            []wire.TagView           `json:"tags"`
+	DisplayNetwork  *bool                    `json:"displaynetwork,omitempty"`
+	Details         map[string]string        `json:"details,omitzero"`
+	ACLID           string                   `json:"aclid,omitempty"`
+	ACLName         string                   `json:"aclname,omitempty"`
+	Stretched       bool                     `json:"strechedl2subnet"`
+	Redundant       bool                     `json:"redundantrouter"`
+	AutoScaling     bool                     `json:"supportsvmautoscaling"`
+	Created         *wire.Timestamp          `json:"created"`
+	Received        int                      `json:"receivedbytes"`
+	Sent            int                      `json:"sentbytes"`
+	Egress          *bool                    `json:"egressdefaultpolicy,omitempty"`
+	PublicMTU       int                      `json:"publicmtu"`
+	PrivateMTU      int                      `json:"privatemtu"`
+	BaseID          string                   `json:"associatednetworkid,omitempty"`
+	BaseName        string                   `json:"associatednetwork,omitempty"`
+	ExternalID      string                   `json:"externalid,omitempty"`
+	HasAnnotations  bool                     `json:"hasannotations"`
+}
+
+// networkFilters are the valid values of networkfilter.
+var networkFilters = []string{"account", "domain", "accountdomain", "shared", "all"}
+
+func listNetworks(c *wire.Call) (any, error) {
+	filter := strings.ToLower(c.Str("networkfilter"))
+	if filter != "" && !slices.Contains(networkFilters, filter) {
+		return nil, wire.Invalid("Invalid value of networkfilter: %s", c.Str("networkfilter"))
+	}
+	if a := c.Str("acltype"); a != "" && !strings.EqualFold(a, "Account") && !strings.EqualFold(a, "Domain") {
+		return nil, wire.Invalid("Invalid ACL type %s", a)
+	}
+	// Unlike in other list commands, an id does not extend what an admin sees, and domain admins always see their
+	// whole domain.
+	in, err := c.OwnerScope(c.Caller.Account.DomainAdmin() && !c.Given("projectid"))
+	if err != nil {
+		return nil, err
+	}
+	wide := c.Boolean("listall") && !c.Caller.Account.Normal()
+	ownOnly := c.Str("account") != "" && !c.Caller.Account.Normal()
+	var out []*store.Network
+	for _, n := range slices.Backward(c.St.Networks.Rows) {
+		visible := n.Owner != nil && in(n.Owner) && (n.Owner.Project == nil || c.Given("projectid"))
+		if n.Owner == nil { // a domain's shared network
+			visible = (wide || domainNetwork(c, n)) && !ownOnly
+		}
+		if n.Removed || !visible || !wire.Matches(c, "id", n) || !networkMatches(c, n) {
+			continue
+		}
+		switch filter {
+		case "account":
+			visible = n.Owner != nil && n.Owner.Project == nil
+		case "domain", "shared":
+			visible = n.Owner == nil
+		}
+		if visible {
+			out = append(out, n)
+		}
+	}
+	return wire.Page(c, "network", out, func(n *store.Network) networkView { return viewNetwork(c, n) })
+}
+
+// domainNetwork reports whether the caller (or the requested project) has access to a domain's network.
+func domainNetwork(c *wire.Call, n *store.Network) bool {
+	d := c.Caller.Account.Domain
+	if p := wire.Arg[*store.Project](c, "projectid"); p != nil {
+		d = p.Domain
+	} else if c.Caller.Account.RootAdmin() {
+		return n.Domain == d
+	}
+	return d == n.Domain || n.Subdomains && d.Within(n.Domain)
+}
+
+func networkMatches(c *wire.Call, n *store.Network) bool {
+	switch {
+	case c.Has("name") && !strings.EqualFold(c.Str("name"), n.Name),
+		c.Has("keyword") && !store.Like(n.Name, c.Str("keyword")) && !store.Like(n.Display, c.Str("keyword")),
+		!wire.Matches(c, "zoneid", n.Zone), !wire.Matches(c, "networkofferingid", n.Offering),
+		c.Given("vpcid") && (n.VPC == nil || !wire.Matches(c, "vpcid", n.VPC)),
+		c.Has("forvpc") && c.Boolean("forvpc") != (n.VPC != nil),
+		c.Has("type") && !strings.EqualFold(c.Str("type"), n.Typ),
+		c.Has("traffictype") && !strings.EqualFold(c.Str("traffictype"), "Guest"),
+		c.Has("acltype") && !strings.EqualFold(c.Str("acltype"), aclType(n)),
+		c.Has("issystem") && c.Boolean("issystem"), c.Has("restartrequired") && c.Boolean("restartrequired") != n.Restart,
+		c.Has("specifyipranges") && c.Boolean("specifyipranges") != n.Offering.Spec.SpecifyIPs,
+		c.Has("canusefordeploy") && !c.Boolean("canusefordeploy"),
+		c.Given("associatednetworkid") && (n.Base == nil || !wire.Matches(c, "associatednetworkid", n.Base)),
+		!wire.Matches(c, "physicalnetworkid", n.Zone), c.Has("vlan") && c.Caller.RootAdmin() && c.Str("vlan") != vlanText(n), !c.Visible("displaynetwork", n.Hidden),
+		!n.Offering.HasAll(c.List("supportedservices")), !n.HasTags(c.TagFilter()):
+		return false
+	}
+	return true
+}
+
+func aclType(n *store.Network) string {
+	if n.Owner == nil {
+		return "Domain"
+	}
+	return "Account"
+}
+
+func viewNetwork(c *wire.Call, n *store.Network) networkView {
+	o := &n.Offering.Spec
+	v := networkView{
+		ID: n.UUID, Name: n.Name, DisplayText: n.Display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.Zone.UUID, ZoneName: n.Zone.Name,
+		OfferingID: n.Offering.UUID, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
+		State: n.State, Related: n.UUID, DNS1: cmp.Or(n.DNS1, n.Zone.DNS1), DNS2: cmp.Or(n.DNS2, n.Zone.DNS2), Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
+		NetworkDomain: n.DomainName, PhysicalNetwork: n.Zone.PhysicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
+		CanDeploy: true, Persistent: o.Persistent, Tags: wire.ViewTags(&n.Tagged), AutoScaling: n.Offering.AutoScaling(),
+		Created: wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500, RestartRequired: n.Restart, Redundant: n.Redundant, ExternalID: n.ExternalID,
+		NetworkCIDR: n.WholeCIDR,
+	}
+	if n.Base != nil {
+		v.BaseID, v.BaseName = n.Base.UUID, n.Base.Name
+	}
+	if n.DNS1 != "" {
+		v.DNS2 = n.DNS2
+	}
+	if n.WholeCIDR != "" {
+		v.ReservedRange = reservedRange(n.WholeCIDR, n.CIDR)
+	}
+	if n.Typ != store.TypeL2 {
+		v.Gateway, v.Netmask, v.CIDR = n.Gateway, wire.Netmask(n.CIDR.Bits()), n.CIDR.String()
+	}
+	if n.Owner != nil {
+		v.OwnerView = wire.ViewOwner(n.Owner)
+	} else {
+		v.SubDomains = wire.Ptr(n.Subdomains)
+		v.OwnerView = wire.OwnerView{DomainID: n.Domain.UUID, Domain: n.Domain.Name, DomainPath: n.Domain.Display()}
+	}
+	if n.VPC != nil {
+		v.VPCName = n.VPC.Name
+		if c.Access(n.VPC.Owner) {
+			v.VPCID = n.VPC.UUID
+		}
+		if n.ACL != nil {
+			v.ACLID, v.ACLName = n.ACL.UUID, n.ACL.Name
+		}
+	} else if n.Typ == store.TypeIsolated {
+		v.Egress = wire.Ptr(o.Egress)
+	}
+	if c.Caller.RootAdmin() {
+		v.DisplayNetwork, v.Details = wire.Ptr(!n.Hidden), map[string]string{}
+		if n.HideUsage != "" {
+			v.Details["hideIpAddressUsage"] = n.HideUsage
+		}
+		if n.State != store.NetAllocated {
+			v.BroadcastURI, v.VLAN = "vlan://"+vlanText(n), vlanText(n)
+		}
+	}
+	return v
+}
+
+// vlanText returns the network's VLAN as answers show it, or "" if it has none yet.
+func vlanText(n *store.Network) string {
+	switch {
+	case n.VLAN != 0:
+		return fmt.Sprint(n.VLAN)
+	case n.GivenVLAN:
+		return "untagged"
+	}
+	return ""
+}
+
+// reservedRange returns the part of the network's CIDR that is not available to VMs.
+func reservedRange(whole string, guests netip.Prefix) string {
+	p, err := netip.ParsePrefix(whole)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	if first := p.Addr().Next(); first != guests.Addr().Next() {
+		parts = append(parts, first.String()+"-"+guests.Addr().Prev().String())
+	}
+	if last := store.LastAddr(p); last != store.LastAddr(guests) {
+		parts = append(parts, store.LastAddr(guests).Next().String()+"-"+last.Prev().String())
+	}
+	return strings.Join(parts, " , ")
+}

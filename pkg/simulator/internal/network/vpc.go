@@ -1,0 +1,94 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+// vpcView is the API object vpc.
+type vpcView struct {
+	ID           string             `json:"id"`
+	Name         string             `json:"name"`
+	DisplayText  string             `json:"displaytext"`
+	State        string             `json:"state"`
+	ZoneID       string             `json:"zoneid"`
+	ZoneName     string             `json:"zonename"`
+	Services     []store.VPCService `json:"service"`
+	CIDR         string             `json:"cidr"`
+	OfferingID   string             `json:"vpcofferingid"`
+	OfferingName string             `json:"vpcofferingname"`
+	Created      *wire.Timestamp    `json:"created"`
+	wire.OwnerView
+	Networks       []networkView  `json:"network"`
+	Restart        bool           `json:"restartrequired"`
+	NetworkDomain  string         `json:"networkdomain"`
+	DNS1           string         `json:"dns1,omitempty"`
+	DNS2           string         `json:"dns2,omitempty"`
+	ForDisplay     *bool          `json:"fordisplay,omitempty"`
+	Tags           []wire.TagView `json:"tags"`
+	Distributed    bool           `json:"distributedvpcrouter"`
+	RegionLevel    bool           `json:"regionlevelvpc"`
+	Redundant      bool           `json:"redundantvpcrouter"`
+	PublicMTU      int            `json:"publicmtu"`
+	HasAnnotations bool           `json:"hasannotations"`
+}
+
+// serviceNames are the network services by which lists can be filtered.
+var serviceNames = store.SetOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat", "PortForwarding", "SecurityGroup",
+	"NetworkACL", "Connectivity", "CustomAction")
+
+func listVPCs(c *wire.Call) (any, error) {
+	for _, s := range c.List("supportedservices") {
+		if !serviceNames[s] {
+			return nil, wire.Invalid("Invalid service specified %s", s)
+		}
+	}
+	in, err := c.OwnerScope(c.ByID())
+	if err != nil {
+		return nil, err
+	}
+	var out []*store.VPC
+	for _, v := range slices.Backward(c.St.VPCs.Rows) {
+		switch {
+		case v.Removed || !in(v.Owner) || !wire.Matches(c, "id", v) || !wire.Matches(c, "zoneid", v.Zone):
+		case c.Has("name") && !store.Like(v.Name, c.Str("name")), c.Has("displaytext") && !store.Like(v.Display, c.Str("displaytext")):
+		case c.Has("keyword") && !store.Like(v.Name, c.Str("keyword")) && !store.Like(v.Display, c.Str("keyword")):
+		case c.Has("cidr") && c.Str("cidr") != v.CIDR, c.Has("state") && !strings.EqualFold(c.Str("state"), stateText(v)):
+		case !wire.Matches(c, "vpcofferingid", v.Offering), c.Has("restartrequired") && c.Boolean("restartrequired"):
+		case !v.HasTags(c.TagFilter()) || !v.Offering.HasAll(c.List("supportedservices")) || !c.Visible("fordisplay", v.Hidden):
+		default:
+			out = append(out, v)
+		}
+	}
+	return wire.Page(c, "vpc", out, func(v *store.VPC) vpcView { return viewVPC(c, v) })
+}
+
+func stateText(v *store.VPC) string {
+	if v.Enabled {
+		return "Enabled"
+	}
+	return "Inactive"
+}
+
+func viewVPC(c *wire.Call, v *store.VPC) vpcView {
+	out := vpcView{
+		ID: v.UUID, Name: v.Name, DisplayText: v.Display, State: stateText(v), ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name, Services: v.Offering.Services,
+		CIDR: v.CIDR, OfferingID: v.Offering.UUID, OfferingName: v.Offering.Name, Created: wire.Stamp(v.Created), OwnerView: wire.ViewOwner(v.Owner),
+		NetworkDomain: v.DomainName, DNS1: v.DNS1, DNS2: v.DNS2, Tags: wire.ViewTags(&v.Tagged), PublicMTU: cmp.Or(v.MTU, 1500),
+		Redundant: v.Redundant, Networks: []networkView{},
+	}
+	for _, n := range c.St.Tiers(v) {
+		out.Networks = append(out.Networks, viewNetwork(c, n))
+	}
+	if c.Caller.RootAdmin() {
+		out.ForDisplay = wire.Ptr(!v.Hidden)
+	}
+	return out
+}

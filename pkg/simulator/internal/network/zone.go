@@ -1,0 +1,105 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"strings"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+)
+
+type zoneView struct {
+	ID              string         `json:"id"`
+	Name            string         `json:"name"`
+	Description     string         `json:"description,omitempty"`
+	DNS1            string         `json:"dns1,omitempty"`
+	DNS2            string         `json:"dns2,omitempty"`
+	InternalDNS1    string         `json:"internaldns1,omitempty"`
+	GuestCIDR       string         `json:"guestcidraddress,omitempty"`
+	NetworkType     string         `json:"networktype"`
+	SecurityGroups  bool           `json:"securitygroupsenabled"`
+	GPUTotal        int            `json:"gputotal"`
+	GPUUsed         int            `json:"gpuused"`
+	AllocationState string         `json:"allocationstate"`
+	ZoneToken       string         `json:"zonetoken"`
+	DHCPProvider    string         `json:"dhcpprovider"`
+	LocalStorage    bool           `json:"localstorageenabled"`
+	Tags            []wire.TagView `json:"tags"`
+	UserVRMTU       bool           `json:"allowuserspecifyvrmtu"`
+	PrivateMTU      int            `json:"routerprivateinterfacemaxmtu"`
+	PublicMTU       int            `json:"routerpublicinterfacemaxmtu"`
+	Type            string         `json:"type"`
+	NSX             bool           `json:"isnsxenabled"`
+	MultiArch       bool           `json:"ismultiarch"`
+	ASNRange        string         `json:"asnrange"`
+	RoutedMode      bool           `json:"routedmodeenabled"`
+	HasAnnotations  bool           `json:"hasannotations"`
+}
+
+func listZones(c *wire.Call) (any, error) {
+	named := c.ByID() || c.Str("name") != ""
+	ids := map[*store.Zone]bool{}
+	for _, r := range c.Lists["ids"] {
+		if z, ok := r.Obj.(*store.Zone); ok {
+			ids[z] = true
+		}
+	}
+	var out []*store.Zone
+	for _, z := range c.St.Zones.Rows {
+		switch {
+		case z.Removed || !wire.Matches(c, "id", z) || len(c.Lists["ids"]) > 0 && !ids[z]:
+		case !z.Enabled && !named && !c.Caller.RootAdmin():
+		case c.Has("name") && !strings.EqualFold(c.Str("name"), z.Name):
+		case c.Has("keyword") && !store.Like(z.Name, c.Str("keyword")) && !store.Like(z.Description, c.Str("keyword")):
+		case c.Has("networktype") && !strings.EqualFold(c.Str("networktype"), "Advanced"):
+		case c.Given("domainid"): // no zone is dedicated to a domain
+		case c.Has("available") && !c.Boolean("available") && !hasRouter(c, z):
+		case !z.HasTags(c.TagFilter()):
+		default:
+			out = append(out, z)
+		}
+	}
+	return wire.Page(c, "zone", out, func(z *store.Zone) zoneView { return viewZone(c, z) })
+}
+
+// hasRouter reports whether the caller's account has virtual routers in the zone.
+func hasRouter(c *wire.Call, z *store.Zone) bool {
+	_, ok := c.St.Networks.Find(func(n *store.Network) bool {
+		return n.Zone == z && n.Owner == c.Caller.Account && n.State == store.NetImplemented
+	})
+	return ok
+}
+
+func viewZone(c *wire.Call, z *store.Zone) zoneView {
+	v := zoneView{
+		ID: z.UUID, Name: z.Name, Description: z.Description, NetworkType: "Advanced", AllocationState: "Enabled", ZoneToken: z.Zonetoken,
+		DHCPProvider: "VirtualRouter", Tags: wire.ViewTags(&z.Tagged), PrivateMTU: 1500, PublicMTU: 1500, Type: "Core", RoutedMode: true,
+	}
+	if !z.Enabled {
+		v.AllocationState = "Disabled"
+	}
+	if c.Caller.RootAdmin() {
+		v.DNS1, v.DNS2, v.InternalDNS1, v.GuestCIDR = z.DNS1, z.DNS2, z.InternalDNS1, z.GuestCIDR
+	}
+	return v
+}
+
+// region is the only region of a fresh installation.
+type region struct {
+	ID       int    `json:"id"`
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint"`
+	GSLB     bool   `json:"gslbserviceenabled"`
+	Portable bool   `json:"portableipserviceenabled"`
+}
+
+func listRegions(c *wire.Call) (any, error) {
+	var out []region
+	local := region{ID: 1, Name: "Local", Endpoint: "http://localhost:8080/client/", GSLB: true}
+	if (!c.Has("id") || c.Integer("id") == local.ID) && (!c.Has("name") || strings.EqualFold(c.Str("name"), local.Name)) {
+		out = append(out, local)
+	}
+	return wire.Page(c, "region", out, func(r region) region { return r })
+}

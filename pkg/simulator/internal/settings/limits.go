@@ -1,0 +1,98 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// limitConfigs returns the settings for the default limits of accounts, projects and domains.
+func limitConfigs() []Config {
+	var out []Config
+	for i := range LimitKinds {
+		k := &LimitKinds[i]
+		for _, of := range []struct {
+			who, category string
+			max           int64
+		}{{"account", "Account Defaults", k.Account}, {"project", "Project Defaults", k.Project}, {"domain", "Domain Defaults", k.Domain}} {
+			if of.who == "project" && k.Key == "projects" {
+				continue
+			}
+			out = append(out, Config{
+				Name: "max." + of.who + "." + k.Setting, Def: strconv.FormatInt(of.max, 10), Kind: "Number", Category: of.category,
+				Component: "ResourceLimitManagerImpl", Description: "The default maximum of " + k.Name + " for " + of.who + "s",
+			})
+		}
+	}
+	return out
+}
+
+// LimitKind is a kind of resource that is counted and limited. Its index in limitKinds is its number in the API.
+// Storage is counted in GiB.
+type LimitKind struct {
+	Key     string // in world files, and the argument of checkLimit
+	Name    string // in the API
+	Setting string // max.account.<setting>, max.project.<setting>, max.domain.<setting>
+
+	Account, Project, Domain int64 // defaults; -1 is unlimited
+	Storage                  bool
+}
+
+// LimitKinds are the kinds of resources in the order of their numbers in the API.
+var LimitKinds = []LimitKind{
+	{Key: "virtualMachines", Name: "user_vm", Setting: "user.vms", Account: 20, Project: 20, Domain: 40},
+	{Key: "publicIPs", Name: "public_ip", Setting: "public.ips", Account: 20, Project: 20, Domain: 40},
+	{Key: "volumes", Name: "volume", Setting: "volumes", Account: 20, Project: 20, Domain: 40},
+	{Key: "snapshots", Name: "snapshot", Setting: "snapshots", Account: 20, Project: 20, Domain: 40},
+	{Key: "templates", Name: "template", Setting: "templates", Account: 20, Project: 20, Domain: 40},
+	{Key: "projects", Name: "project", Setting: "projects", Account: 10, Project: -1, Domain: 50},
+	{Key: "networks", Name: "network", Setting: "networks", Account: 20, Project: 20, Domain: 40},
+	{Key: "vpcs", Name: "vpc", Setting: "vpcs", Account: 20, Project: 20, Domain: 40},
+	{Key: "cpus", Name: "cpu", Setting: "cpus", Account: 40, Project: 40, Domain: 80},
+	{Key: "memoryMiB", Name: "memory", Setting: "memory", Account: 40960, Project: 40960, Domain: 81920},
+	{Key: "primaryStorageGiB", Name: "primary_storage", Setting: "primary.storage", Account: 200, Project: 200, Domain: 400, Storage: true},
+	{Key: "secondaryStorageGiB", Name: "secondary_storage", Setting: "secondary.storage", Account: 400, Project: 400, Domain: 800, Storage: true},
+	{Key: "backups", Name: "backup", Setting: "backups", Account: 20, Project: 20, Domain: 40},
+	{Key: "backupStorageGiB", Name: "backup_storage", Setting: "backup.storage", Account: 400, Project: 400, Domain: 800, Storage: true},
+	{Key: "buckets", Name: "bucket", Setting: "buckets", Account: 20, Project: 20, Domain: 40},
+	{Key: "objectStorageGiB", Name: "object_storage", Setting: "object.storage", Account: 400, Project: 400, Domain: 800, Storage: true},
+	{Key: "gpus", Name: "gpu", Setting: "gpus", Account: 20, Project: 20, Domain: 40},
+}
+
+// Gib is the number of bytes in a GiB.
+const Gib = 1 << 30
+
+// LimitKindOf finds a kind by its key.
+func LimitKindOf(key string) *LimitKind {
+	for i := range LimitKinds {
+		if LimitKinds[i].Key == key {
+			return &LimitKinds[i]
+		}
+	}
+	panic("simulator: no resource limit is called " + key) // a bug in this package
+}
+
+// LimitKeys returns the keys that world files may use.
+func LimitKeys() map[string]bool {
+	m := make(map[string]bool, len(LimitKinds))
+	for _, k := range LimitKinds {
+		m[k.Key] = true
+	}
+	return m
+}
+
+// Text formats an amount like CloudStack's limit errors.
+func (k *LimitKind) Text(n int64) string {
+	if !k.Storage {
+		return strconv.FormatInt(n, 10)
+	}
+	switch {
+	case n <= 0:
+		return fmt.Sprintf("%d (%d bytes)", n, n)
+	case n < 1024:
+		return fmt.Sprintf("%d (%.2f GB)", n*Gib, float64(n))
+	}
+	return fmt.Sprintf("%d (%.4f TB)", n*Gib, float64(n)/1024)
+}

@@ -1,0 +1,122 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// PurgeDomain deletes a domain with its subdomains, accounts, projects and networks.
+func (st *State) PurgeDomain(d *Domain, now time.Time) {
+	d.Inactive = true
+	for _, o := range st.Children(d) {
+		st.PurgeDomain(o, now)
+	}
+	for _, p := range st.Projects.Rows {
+		if !p.Removed && p.Domain == d {
+			st.PurgeProject(p, now)
+		}
+	}
+	for _, a := range st.Accounts.Rows {
+		if !a.Removed && a.Domain == d {
+			st.PurgeAccount(a, now)
+		}
+	}
+	for _, n := range st.Networks.Rows {
+		if !n.Removed && n.Owner == nil && n.Domain == d {
+			st.purgeNetwork(n)
+		}
+	}
+	d.Removed, d.Limits = true, nil
+}
+
+// PurgeProject deletes a project with everything that it owns.
+func (st *State) PurgeProject(p *Project, now time.Time) {
+	p.State = ProjectDisabled
+	st.PurgeAccount(p.Account, now)
+	p.Members, p.Tags, p.Removed = nil, nil, true
+	for _, r := range st.ProjectRoles.Rows {
+		if r.Project == p {
+			r.Removed, r.Rules = true, nil
+		}
+	}
+}
+
+// PurgeAccount deletes an account with its users, its memberships and everything that it owns.
+func (st *State) PurgeAccount(a *Account, now time.Time) {
+	a.State, a.Removed = "removed", true
+	for _, u := range a.AccountUsers() {
+		st.RemoveUser(u)
+	}
+	for _, p := range st.Projects.Rows {
+		p.Members = slices.DeleteFunc(p.Members, func(m ProjectMember) bool { return m.Account == a })
+	}
+	for _, k := range st.KubernetesClusters.Rows {
+		if k.Owner == a && !k.Removed {
+			st.DestroyCluster(k, false, false, now)
+		}
+	}
+	for _, v := range st.VMs.Rows {
+		if v.Owner == a && !v.Removed {
+			st.Expunge(v)
+			v.Updated = now
+		}
+	}
+	for _, n := range st.Networks.Rows {
+		if n.Owner == a && !n.Removed {
+			st.purgeNetwork(n)
+		}
+	}
+	for _, v := range st.VPCs.Rows {
+		if v.Owner == a && !v.Removed {
+			st.purgeVPC(v)
+		}
+	}
+	for _, ip := range st.IPs.Rows {
+		if ip.Owner == a {
+			st.Release(ip)
+		}
+	}
+	purgeOwned(st.Affinity, a, func(g *AffinityGroup) *Account { return g.Owner })
+	purgeOwned(st.Groups, a, func(g *InstanceGroup) *Account { return g.Owner })
+	purgeOwned(st.Keypairs, a, func(k *SSHKeyPair) *Account { return k.Owner })
+	purgeOwned(st.Certs, a, func(s *SSLCert) *Account { return s.Owner })
+	a.Limits = nil
+}
+
+// purgeOwned deletes the rows of a kind that the account owns.
+func purgeOwned[T Row](t *Table[T], a *Account, owner func(T) *Account) {
+	for _, v := range slices.Clone(t.Rows) {
+		if owner(v) == a {
+			t.Drop(v)
+		}
+	}
+}
+
+// purgeNetwork deletes a network. VMs of other owners that are still in it lose their NIC there.
+func (st *State) purgeNetwork(n *Network) {
+	for _, card := range slices.Clone(n.Used) {
+		st.leaveNetwork(card)
+		st.DropNIC(card)
+	}
+	st.DestroyNetwork(n)
+}
+
+// purgeVPC deletes a VPC with its tiers, including those of other owners.
+func (st *State) purgeVPC(v *VPC) {
+	for _, n := range st.Tiers(v) {
+		st.purgeNetwork(n)
+	}
+	st.DestroyVPC(v)
+}
+
+// RemoveUser deletes a user; its API keys become invalid immediately.
+func (st *State) RemoveUser(u *User) {
+	delete(st.APIKeys, u.APIKey)
+	u.Removed = true
+	for _, p := range st.Projects.Rows {
+		p.Members = slices.DeleteFunc(p.Members, func(m ProjectMember) bool { return m.User == u })
+	}
+}

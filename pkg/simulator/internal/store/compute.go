@@ -1,0 +1,193 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Types of affinity groups.
+const (
+	AntiAffinity = "host anti-affinity"
+	HostAffinity = "host affinity"
+)
+
+// AffinityGroup keeps VMs on the same host or on different hosts.
+type AffinityGroup struct {
+	Entity
+	Name, Typ, Description string
+	Owner                  *Account
+}
+
+// InstanceGroup is a named group of VMs.
+type InstanceGroup struct {
+	Entity
+	Name  string
+	Owner *Account
+}
+
+// SSHKeyPair is a public key that VMs can be deployed with.
+type SSHKeyPair struct {
+	Entity
+	Name, Public, Fingerprint string
+	Owner                     *Account
+}
+
+// KeyNamed returns the SSH key pair of an owner with the name.
+func (st *State) KeyNamed(owner *Account, name string) (*SSHKeyPair, bool) {
+	return st.Keypairs.Find(func(k *SSHKeyPair) bool { return k.Owner == owner && strings.EqualFold(k.Name, name) })
+}
+
+// Text formats a VM like CloudStack's exceptions.
+func (v *VM) Text() string {
+	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.ID, v.InstanceName(), v.State, v.UUID)
+}
+
+// leaveRules removes a VM from all load balancer rules. The rules stay Active, as in CloudStack.
+func (st *State) leaveRules(v *VM) {
+	for _, r := range st.LBRules.Rows {
+		r.Members = slices.DeleteFunc(r.Members, func(m *LBMember) bool { return m.VM == v })
+	}
+}
+
+// Expunge expunges a VM: its row remains, marked as removed, and its addresses become free.
+func (st *State) Expunge(v *VM) {
+	st.leaveRules(v)
+	st.leaveForwards(v)
+	v.Removed, v.State, v.Host = true, VMExpunging, nil
+	for _, n := range v.NICs {
+		n.Network.Used = slices.DeleteFunc(n.Network.Used, func(o *NIC) bool { return o == n })
+		st.freeNIC(n)
+	}
+	for _, d := range v.Volumes {
+		d.expunge()
+	}
+	v.Tags, v.Affinity, v.Group = nil, nil, nil
+}
+
+// DeployFlag is a detail of VMs that have never been started.
+const DeployFlag = "deployvm"
+
+// Enter stores a new, never started VM with its NICs and its root volume. If a network has no free address, enter
+// returns that network and false.
+func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, ok bool) {
+	for _, r := range nics {
+		if _, ok := st.Connect(v, r, now); !ok {
+			for _, n := range slices.Clone(v.NICs) {
+				st.DropNIC(n)
+			}
+			return r.Network, false
+		}
+	}
+	v.Unplaced = true
+	v.setDetail(DeployFlag, "true")
+	st.VMs.Add(v)
+	st.AddRootVolume(v, Entity{Created: now}).Size = RootBytes(v.Details)
+	return nil, true
+}
+
+// ReservedFlag is a detail that CloudStack sets when a VM stops; only root admins see it.
+const ReservedFlag = "Message.ReservedCapacityFreed.Flag"
+
+// MarkStopped adds the detail that CloudStack leaves on a stopped VM.
+func (v *VM) MarkStopped() {
+	v.setDetail(ReservedFlag, "false")
+}
+
+func (v *VM) setDetail(key, value string) {
+	if v.Details == nil {
+		v.Details = map[string]string{}
+	}
+	v.Details[key] = value
+}
+
+// Stopping sets the state while the job of a stop runs.
+func (v *VM) Stopping(now time.Time) {
+	if v.State == VMRunning {
+		v.KeepStats(now)
+		v.State, v.Updated = VMStopping, now
+	}
+}
+
+// KeepStats records that the VM has run long enough for statistics, which remain visible after the VM stops.
+func (v *VM) KeepStats(now time.Time) {
+	v.Sampled = v.Sampled || v.State == VMRunning && now.Sub(v.Updated) >= StatsInterval
+}
+
+// Stopped sets the state of a VM when it has stopped.
+func (v *VM) Stopped(now time.Time) {
+	v.KeepStats(now)
+	v.State, v.Updated, v.BootKnown, v.Host = VMStopped, now, false, nil
+	v.MarkStopped()
+	for _, n := range v.NICs {
+		n.Prepared = false
+	}
+}
+
+// Boot starts a VM on its host, or on a host that it chooses, and implements its networks. It reports whether a host
+// was found.
+func (st *State) Boot(v *VM, now time.Time) bool {
+	if v.Host == nil {
+		h, ok := st.PlaceVM(v)
+		if !ok {
+			return false
+		}
+		v.Host = h
+	}
+	v.State, v.Updated, v.Unplaced = VMRunning, now, false
+	delete(v.Details, DeployFlag)
+	for _, n := range v.NICs {
+		st.Implement(n.Network, now)
+		n.Prepared = true
+	}
+	return true
+}
+
+// FailStart sets the state of a VM whose start failed.
+func (v *VM) FailStart(state string, now time.Time) {
+	if v.State != VMStarting && v.State != VMStopped {
+		return
+	}
+	v.State, v.Updated, v.Host, v.Unplaced = state, now, nil, false
+	for _, n := range v.NICs {
+		n.Prepared = false
+	}
+}
+
+// Destroy stops a VM and marks it as destroyed; its addresses stay allocated until it is expunged.
+func (st *State) Destroy(v *VM, now time.Time) {
+	failed := v.State == VMError
+	if v.State != VMStopped && !failed {
+		v.Stopped(now)
+	}
+	v.State, v.Updated, v.Host = VMDestroyed, now, nil
+	if failed {
+		v.State = VMExpunging
+	}
+	st.leaveRules(v)
+}
+
+// StopInterruptedVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being deployed
+// keeps its detail deployvm.
+func (st *State) StopInterruptedVMs(now time.Time) {
+	for _, v := range st.VMs.Rows {
+		switch {
+		case v.Removed:
+		case v.State == VMStarting:
+			v.FailStart(VMStopped, now)
+		case v.State == VMStopping:
+			v.Stopped(now)
+		}
+	}
+}
+
+// StatsInterval is vm.stats.interval. A VM has statistics once it has run for this time, and keeps them while it is
+// stopped.
+const StatsInterval = time.Minute
+
+// InstanceName returns the VM's name on its host.
+func (v *VM) InstanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.Owner.ID, v.ID) }

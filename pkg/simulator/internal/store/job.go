@@ -1,0 +1,129 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/json"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// LastJobOn returns the pending job on the subject that ends last.
+func (st *State) LastJobOn(subject any) *Job {
+	var last *Job
+	for _, j := range st.Due {
+		if j.Subject == subject && (last == nil || !j.Ends.Before(last.Ends)) {
+			last = j
+		}
+	}
+	return last
+}
+
+// jobIndex finds the pending jobs of an object and the jobs to purge without a scan of all jobs.
+type jobIndex struct {
+	pending map[any][]*Job // by subject, in order of submission
+	done    []*Job         // completed, but not purged, in the order of completion
+}
+
+// Began adds a job that was submitted.
+func (x *jobIndex) Began(j *Job) {
+	if j.Subject == nil {
+		return
+	}
+	if x.pending == nil {
+		x.pending = map[any][]*Job{}
+	}
+	x.pending[j.Subject] = append(x.pending[j.Subject], j)
+}
+
+// Ended removes a completed job from the pending jobs of its subject and keeps it until it is purged.
+func (x *jobIndex) Ended(j *Job, subject any) {
+	x.done = append(x.done, j)
+	if subject == nil {
+		return
+	}
+	left := slices.DeleteFunc(x.pending[subject], func(o *Job) bool { return o == j })
+	if len(left) == 0 {
+		delete(x.pending, subject)
+		return
+	}
+	x.pending[subject] = left
+}
+
+// PendingOn returns the pending job of an object that ends first, if any.
+func (x *jobIndex) PendingOn(subject any) *Job {
+	var first *Job
+	for _, j := range x.pending[subject] {
+		if first == nil || j.Due.Before(first.Due) {
+			first = j
+		}
+	}
+	return first
+}
+
+// PurgeJobs deletes jobs that completed more than job.expire.minutes ago.
+func (st *State) PurgeJobs(now time.Time) {
+	limit := now.Add(-st.Settings.JobExpiry())
+	n := 0
+	for n < len(st.done) && !st.done[n].Completed.After(limit) {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	for _, j := range st.done[:n] {
+		delete(st.Jobs.ByUUID, strings.ToLower(j.UUID))
+		j.Removed = true
+	}
+	st.Jobs.Rows = slices.DeleteFunc(st.Jobs.Rows, func(j *Job) bool { return j.Removed })
+	st.done = slices.Clone(st.done[n:])
+}
+
+// Job states.
+const (
+	JobPending = 0
+	JobDone    = 1
+	JobFailed  = 2
+)
+
+// Job is a row of async_job.
+type Job struct {
+	Entity
+	Caller       Caller
+	Command      string
+	Class        string
+	InstanceType string
+	InstanceID   string
+	Subject      any
+	Due          time.Time // the moment of begin, then that of run
+	Ends         time.Time
+	Begin        func(now time.Time)
+	Run          func(now time.Time) (any, error)
+	Undo         func()
+	Broken       bool // the management server was restarted while the job ran
+	Events       *JobEvents
+
+	Status    int
+	Code      int
+	Result    json.RawMessage
+	Completed time.Time
+}
+
+// Enqueue adds a pending job; the jobs are in the order in which they end.
+func (st *State) Enqueue(j *Job) {
+	i := sort.Search(len(st.Due), func(i int) bool { return st.Due[i].Due.After(j.Due) })
+	st.Due = append(st.Due, nil)
+	copy(st.Due[i+1:], st.Due[i:])
+	st.Due[i] = j
+}
+
+// NextDue returns the time at which the next job is due in Unix nanoseconds, or 0 if none is pending.
+func (st *State) NextDue() int64 {
+	if len(st.Due) == 0 {
+		return 0
+	}
+	return st.Due[0].Due.UnixNano()
+}

@@ -1,0 +1,480 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+)
+
+// OwnerKey returns a key of an account, or of a domain for objects without an account.
+func OwnerKey(a *Account, d *Domain) string {
+	if a != nil {
+		return a.UUID
+	}
+	return d.UUID
+}
+
+// FreeGuestIP returns the lowest address of the guest range that no NIC uses, or "" if there is none.
+func (st *State) FreeGuestIP(n *Network) string {
+	taken := map[string]bool{n.Gateway: true}
+	for _, s := range n.LBSources {
+		taken[s.Addr.String()] = true
+	}
+	for _, c := range n.Used {
+		taken[c.IP] = true
+		for _, s := range c.Secondary {
+			taken[s.IP] = true
+		}
+	}
+	first, last := n.GuestRange()
+	for a := first; a.IsValid() && a.Compare(last) <= 0; a = a.Next() {
+		if !taken[a.String()] {
+			return a.String()
+		}
+	}
+	return ""
+}
+
+// IsDefault reports whether the list is default_deny or default_allow, the first two lists of every installation.
+func (l *ACLList) IsDefault() bool { return l.VPC == nil && l.ID <= 2 }
+
+// ItemsOf returns the items of a list, sorted by number.
+func (st *State) ItemsOf(l *ACLList) []*ACLItem {
+	var out []*ACLItem
+	for _, it := range st.ACLItems.Rows {
+		if it.List == l {
+			out = append(out, it)
+		}
+	}
+	slices.SortFunc(out, func(a, b *ACLItem) int { return a.Number - b.Number })
+	return out
+}
+
+// FreeIP returns the lowest free address of the zone.
+func (st *State) FreeIP(z *Zone) *PublicIP {
+	var best *PublicIP
+	for _, ip := range st.IPs.Rows {
+		if ip.Zone == z && ip.State == IPFree && (best == nil || ip.Addr.Less(best.Addr)) {
+			best = ip
+		}
+	}
+	return best
+}
+
+// TakeIP allocates a free address to an owner, in state Allocating.
+func (st *State) TakeIP(ip *PublicIP, owner *Account, now time.Time) {
+	ip.State, ip.Owner, ip.Allocated = IPAllocating, owner, now
+}
+
+// Release frees an address and deletes its rules and tags.
+func (st *State) Release(ip *PublicIP) {
+	st.clearRules(ip)
+	ip.Tags, ip.Owner, ip.Network, ip.VPC, ip.SystemVM, ip.System = nil, nil, nil, nil, nil, false
+	ip.SourceNAT, ip.Hidden, ip.State, ip.Allocated = false, false, IPFree, time.Time{}
+}
+
+// FirewallTable returns the table that holds the rule.
+func (st *State) FirewallTable(r *FWRule) *Table[*FWRule] {
+	if r.IP == nil {
+		return st.Egress
+	}
+	return st.FWRules
+}
+
+// What load balancer rules of virtual routers support.
+var (
+	LBProtocols  = []string{"tcp", "udp", "tcp-proxy", catalogue.ProtocolSSL} // the last one since 4.22
+	LBAlgorithms = []string{"roundrobin", "leastconn", "source"}
+)
+
+// StatsPort is where HAProxy on the virtual router serves its statistics.
+const StatsPort = 8081
+
+// Owner returns the owner of the rule's address.
+func (r *LBRule) Owner() *Account { return r.Account }
+
+// ConflictText is how exceptions print a rule.
+func (r *LBRule) ConflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+}
+
+// Text formats the rule like CloudStack's error texts.
+func (r *LBRule) Text() string {
+	return fmt.Sprintf(`LoadBalancer {"name":"%s","id":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.Name, r.ID, r.State, r.UUID)
+}
+
+// Text formats the address like CloudStack's error texts.
+func (ip *PublicIP) Text() string {
+	return fmt.Sprintf(`IPAddress {"address":"%s","id":%d,"uuid":"%s"}`, ip.Addr, ip.ID, ip.UUID)
+}
+
+// Text formats the network like CloudStack's error texts.
+func (n *Network) Text() string {
+	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.ID, n.Name, n.UUID, n.Offering.ID)
+}
+
+// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to a tier.
+func (st *State) RemoveLBRule(r *LBRule) {
+	if r.Removed {
+		return
+	}
+	if r.Related != nil {
+		st.DropFWRule(r.Related)
+	}
+	st.DropLBRule(r)
+	st.unbind(r.IP)
+}
+
+// Bind assigns a VPC address to the tier of its first rule. A source NAT address thereby loses its role permanently.
+func (ip *PublicIP) Bind(n *Network) {
+	if ip.Network == nil && ip.VPC != nil {
+		ip.Network, ip.SourceNAT = n, false
+	}
+}
+
+// VLANs of a zone: the range for guest networks, and the VLAN of the public addresses.
+const (
+	FirstGuestVLAN = 100
+	LastGuestVLAN  = 200
+	PublicVLAN     = 50
+)
+
+// PFRule is a port forwarding rule from a port range of a public address to a port range of a VM.
+type PFRule struct {
+	Entity
+	Tagged
+	IP                       *PublicIP
+	Network                  *Network
+	Protocol                 string
+	PublicStart, PublicEnd   int
+	PrivateStart, PrivateEnd int
+	VM                       *VM
+	GuestIP                  string
+	CIDRs                    []string
+	State                    string
+	Related                  *FWRule // created by openfirewall
+	Account                  *Account
+	Hidden                   bool
+}
+
+// AddPFRule stores a rule and adds it to its address.
+func (st *State) AddPFRule(r *PFRule) {
+	st.PFRules.AddWithID(r, st.RuleID())
+	r.IP.PFRules = append(r.IP.PFRules, r)
+}
+
+// RemovePFRule deletes a rule with its related firewall rule. A VPC address without further rules is unbound from its
+// tier.
+func (st *State) RemovePFRule(r *PFRule) {
+	if r.Removed {
+		return
+	}
+	if r.Related != nil {
+		st.DropFWRule(r.Related)
+	}
+	st.PFRules.Drop(r)
+	r.IP.PFRules = slices.DeleteFunc(r.IP.PFRules, func(o *PFRule) bool { return o == r })
+	st.unbind(r.IP)
+}
+
+// unbind removes a VPC address without rules from its tier.
+func (st *State) unbind(ip *PublicIP) {
+	if ip.VPC != nil && !ip.HasRules() && ip.StaticVM == nil {
+		ip.Network = nil
+	}
+}
+
+// ConflictText formats a rule like CloudStack's exceptions.
+func (r *PFRule) ConflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+}
+
+// VLANID returns the id of the zone's public address range.
+func (z *Zone) VLANID() string { return StableID("vlan", z.UUID) }
+
+// Text formats the zone like CloudStack's error texts.
+func (z *Zone) Text() string {
+	return fmt.Sprintf(`Zone {"id":%d,"name":"%s","uuid":"%s"}`, z.ID, z.Name, z.UUID)
+}
+
+// Text formats the VPC like CloudStack's error texts.
+func (v *VPC) Text() string {
+	return fmt.Sprintf(`VPC {"id":%d,"name":"%s","uuid":"%s"}`, v.ID, v.Name, v.UUID)
+}
+
+// SystemAddresses allocates the public addresses of the zone's system VMs to the account named system.
+func (st *State) SystemAddresses(z *Zone, now time.Time, skip map[string]bool) {
+	owner, ok := st.AccountIn(st.Root(), SystemAccount)
+	if !ok {
+		return
+	}
+	for _, m := range st.SystemVMs.Rows {
+		if m.Zone != z {
+			continue
+		}
+		ip, ok := st.IPs.Find(func(ip *PublicIP) bool { return ip.Zone == z && ip.Owner == owner && ip.SystemVM == nil })
+		if !ok {
+			ip, ok = st.IPs.Find(func(ip *PublicIP) bool { return ip.Zone == z && ip.State == IPFree && !skip[ip.Addr.String()] })
+		}
+		if !ok {
+			return
+		}
+		st.TakeIP(ip, owner, now)
+		ip.State, ip.System, ip.SystemVM = IPAllocated, true, m
+	}
+}
+
+// NetworkDomainOf returns the network domain of a new network: that of the account, or one derived from the account's
+// id.
+func (st *State) NetworkDomainOf(owner *Account, z *Zone) string {
+	if owner.NetworkDomain != "" {
+		return owner.NetworkDomain
+	}
+	return "cs" + fingerprintDomain(owner) + z.NetworkDomain
+}
+
+// SystemDomain returns the network domain of networks that the system account owns.
+func (z *Zone) SystemDomain() string { return "cs1" + z.NetworkDomain }
+
+// FreeVLAN returns the lowest unused VLAN of the zone's range.
+func (st *State) FreeVLAN(z *Zone) int {
+	used := map[int]bool{}
+	for _, n := range st.Networks.Rows {
+		if n.Zone == z && !n.Removed {
+			used[n.VLAN] = true
+		}
+	}
+	for v := FirstGuestVLAN; v <= LastGuestVLAN; v++ {
+		if !used[v] {
+			return v
+		}
+	}
+	return LastGuestVLAN + len(st.Networks.Rows) // more networks than a real zone can have
+}
+
+// Implement allocates the resources that a network needs for its first running VM: VLAN, router and source NAT
+// address.
+func (st *State) Implement(n *Network, now time.Time) {
+	if n.Typ == TypeShared && n.routerID == 0 && n.Offering.routed() {
+		n.routerID = st.newRouterID()
+	}
+	if n.State != NetAllocated {
+		return
+	}
+	n.State = NetImplemented
+	if n.VPC == nil && n.Offering.routed() {
+		n.routerID = st.newRouterID()
+	}
+	if n.VLAN == 0 {
+		n.VLAN = st.FreeVLAN(n.Zone)
+	}
+	switch {
+	case n.VPC != nil:
+		st.StartVPC(n.VPC, now)
+	case n.Provides("SourceNat") && n.SourceNATIP(st) == nil:
+		if ip := st.FreeIP(n.Zone); ip != nil {
+			st.TakeIP(ip, n.Owner, now)
+			ip.State, ip.Network, ip.SourceNAT = IPAllocated, n, true
+		}
+	}
+}
+
+// SourceNATIP returns the source NAT address of the network, or nil if it has none yet.
+func (n *Network) SourceNATIP(st *State) *PublicIP {
+	return st.sourceNAT(func(ip *PublicIP) bool { return ip.Network == n && ip.VPC == nil })
+}
+
+// SourceNATIP returns the source NAT address of the VPC, or nil.
+func (v *VPC) SourceNATIP(st *State) *PublicIP {
+	return st.sourceNAT(func(ip *PublicIP) bool { return ip.VPC == v })
+}
+
+func (st *State) sourceNAT(of func(*PublicIP) bool) *PublicIP {
+	for _, ip := range st.IPs.Rows {
+		if ip.SourceNAT && of(ip) {
+			return ip
+		}
+	}
+	return nil
+}
+
+// StartVPC starts the VPC's router. It returns false if the router needs a source NAT address and none is free.
+func (st *State) StartVPC(v *VPC, now time.Time) bool {
+	if !v.Started && v.Offering.NeedsSourceNAT() && v.SourceNATIP(st) == nil {
+		ip := st.FreeIP(v.Zone)
+		if ip == nil {
+			return false
+		}
+		st.TakeIP(ip, v.Owner, now)
+		ip.State, ip.VPC, ip.SourceNAT = IPAllocated, v, true
+	}
+	if !v.Started {
+		v.routerID = st.newRouterID()
+	}
+	v.Started = true
+	return true
+}
+
+// newRouterID returns the number of a new virtual router. Routers share the internal ids of VMs.
+func (st *State) newRouterID() int64 {
+	st.VMs.Next++
+	return st.VMs.Next - 1
+}
+
+// GuestRange returns the first and the last address that VMs of the network can have.
+func (n *Network) GuestRange() (first, last netip.Addr) {
+	if n.First.IsValid() || !n.CIDR.IsValid() { // L2 networks have no addresses
+		return n.First, n.Last
+	}
+	return n.CIDR.Addr().Next(), LastAddr(n.CIDR).Prev()
+}
+
+// LastAddr returns the broadcast address of an IPv4 CIDR.
+func LastAddr(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+// InUse reports whether VMs that are not expunged have NICs in the network.
+func (st *State) InUse(n *Network) bool {
+	return slices.ContainsFunc(st.VMs.Rows, func(v *VM) bool { return !v.Removed && v.NICIn(n) != nil })
+}
+
+// DestroyNetwork removes a network with its rules. Its addresses are released; addresses of a VPC only leave the
+// tier.
+func (st *State) DestroyNetwork(n *Network) {
+	for _, ip := range st.IPs.Rows {
+		if ip.Network != n {
+			continue
+		}
+		if ip.VPC == nil {
+			st.Release(ip)
+			continue
+		}
+		st.clearRules(ip)
+		ip.Network = nil
+	}
+	for _, r := range slices.Clone(st.LBRules.Rows) { // rules on addresses of the network itself
+		if r.Network == n || r.Internal && r.IP.Network == n {
+			st.DropLBRule(r)
+		}
+	}
+	for _, r := range slices.Clone(st.Egress.Rows) {
+		if r.Network == n {
+			st.Egress.Drop(r)
+		}
+	}
+	n.Removed, n.State, n.Tags = true, netDestroy, nil
+}
+
+// clearRules removes all rules of an address, including static NAT.
+func (st *State) clearRules(ip *PublicIP) {
+	for _, r := range slices.Clone(ip.LBRules) {
+		st.DropLBRule(r)
+	}
+	for _, r := range slices.Clone(ip.FWRules) {
+		st.DropFWRule(r)
+	}
+	for _, r := range slices.Clone(ip.PFRules) {
+		st.RemovePFRule(r)
+	}
+	st.EndStaticNAT(ip)
+}
+
+// EndStaticNAT disables static NAT on an address.
+func (st *State) EndStaticNAT(ip *PublicIP) {
+	if ip.StaticVM == nil {
+		return
+	}
+	for _, n := range ip.StaticVM.NICs {
+		if n.StaticNAT == ip {
+			n.StaticNAT = nil
+		}
+	}
+	ip.StaticVM, ip.StaticIP = nil, ""
+	st.unbind(ip)
+}
+
+// leaveForwards removes the port forwarding rules and static NAT of a VM.
+func (st *State) leaveForwards(v *VM) {
+	for _, r := range slices.Clone(st.PFRules.Rows) {
+		if r.VM == v {
+			st.RemovePFRule(r)
+		}
+	}
+	for _, ip := range st.IPs.Rows {
+		if ip.StaticVM == v {
+			st.EndStaticNAT(ip)
+		}
+	}
+}
+
+// leaveNetwork removes a NIC from all rules.
+func (st *State) leaveNetwork(n *NIC) {
+	for _, r := range st.LBRules.Rows {
+		if r.Network == n.Network {
+			r.Members = slices.DeleteFunc(r.Members, func(m *LBMember) bool { return m.VM == n.VM })
+		}
+	}
+	for _, r := range slices.Clone(st.PFRules.Rows) {
+		if r.VM == n.VM && r.Network == n.Network {
+			st.RemovePFRule(r)
+		}
+	}
+	if n.StaticNAT != nil {
+		st.EndStaticNAT(n.StaticNAT)
+	}
+}
+
+// DropACLList deletes a list with its items.
+func (st *State) DropACLList(l *ACLList) {
+	for _, it := range slices.Clone(st.ACLItems.Rows) {
+		if it.List == l {
+			st.ACLItems.Drop(it)
+		}
+	}
+	st.ACLLists.Drop(l)
+}
+
+// DestroyVPC removes a VPC with its addresses and ACL lists.
+func (st *State) DestroyVPC(v *VPC) {
+	for _, ip := range st.IPs.Rows {
+		if ip.VPC == v {
+			st.Release(ip)
+		}
+	}
+	for _, l := range slices.Clone(st.ACLLists.Rows) {
+		if l.VPC == v {
+			st.DropACLList(l)
+		}
+	}
+	v.Removed, v.Enabled, v.Tags = true, false, nil
+}
+
+// Tiers returns the networks of a VPC.
+func (st *State) Tiers(v *VPC) []*Network {
+	var out []*Network
+	for _, n := range st.Networks.Rows {
+		if n.VPC == v && !n.Removed {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// AddressNamed finds a public address of a zone by its text.
+func (st *State) AddressNamed(z *Zone, addr string) (*PublicIP, bool) {
+	return st.IPs.Find(func(ip *PublicIP) bool {
+		return (z == nil || ip.Zone == z) && strings.EqualFold(ip.Addr.String(), addr)
+	})
+}

@@ -1,0 +1,154 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
+)
+
+// State is the database with every object of the simulated CloudStack. Simulator.mu guards it.
+type State struct {
+	Settings  settings.Settings
+	Version   string
+	MsID      string // this management server
+	Domains   *Table[*Domain]
+	Roles     *Table[*Role]
+	Accounts  *Table[*Account]
+	Users     *Table[*User]
+	Projects  *Table[*Project]
+	Zones     *Table[*Zone]
+	Offerings *Table[*ServiceOffering]
+	NetOffs   *Table[*NetworkOffering]
+	Templates *Table[*Template]
+	Hosts     *Table[*Host]
+	Networks  *Table[*Network]
+	VPCs      *Table[*VPC]
+	ACLLists  *Table[*ACLList]
+	ACLItems  *Table[*ACLItem]
+	VMs       *Table[*VM]
+	nics      *Table[*NIC]
+	Secondary *Table[*SecondaryIP]
+	Volumes   *Table[*Volume]
+	DiskOffs  *Table[*DiskOffering]
+	Affinity  *Table[*AffinityGroup]
+	Groups    *Table[*InstanceGroup]
+	Keypairs  *Table[*SSHKeyPair]
+	Pods      *Table[*Pod]
+	Clusters  *Table[*Cluster]
+	Pools     *Table[*StoragePool]
+	SystemVMs *Table[*SystemVM]
+	OSTypes   *Table[*OSType]
+	IPs       *Table[*PublicIP]
+	LBRules   *Table[*LBRule]
+	LeftTags  []TagTarget // tags of load balancer rules that are gone
+	FWRules   *Table[*FWRule]
+	Egress    *Table[*FWRule] // firewall rules of networks, not of addresses
+	PFRules   *Table[*PFRule]
+	VPCOffs   *Table[*VPCOffering]
+	Jobs      *Table[*Job]
+	Policies  *Table[*StickyPolicy]
+	Certs     *Table[*SSLCert]
+
+	KubernetesVersions *Table[*KubernetesVersion]
+	KubernetesClusters *Table[*KubernetesCluster]
+
+	ProjectRoles *Table[*ProjectRole]
+	Events       *Table[*Event]
+	Configs      map[string]string // settings with values other than the default, except those in settings
+
+	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
+	APIKeys  map[string]*User
+	Due      []*Job // pending jobs, ordered by the time they end
+	Running  *Job   // the job whose work is executing
+	jobIndex
+}
+
+// NewState returns an empty state.
+func NewState() *State {
+	return &State{
+		Domains:            newTable[*Domain](),
+		Roles:              newTable[*Role](),
+		Accounts:           newTable[*Account](),
+		Users:              newTable[*User](),
+		Projects:           newTable[*Project](),
+		Zones:              newTable[*Zone](),
+		Offerings:          newTable[*ServiceOffering](),
+		NetOffs:            newTable[*NetworkOffering](),
+		Templates:          newTable[*Template](),
+		Hosts:              newTable[*Host](),
+		Networks:           newTable[*Network](),
+		VPCs:               newTable[*VPC](),
+		ACLLists:           newTable[*ACLList](),
+		ACLItems:           newTable[*ACLItem](),
+		VMs:                newTable[*VM](),
+		IPs:                newTable[*PublicIP](),
+		LBRules:            newTable[*LBRule](),
+		FWRules:            newTable[*FWRule](),
+		KubernetesVersions: newTable[*KubernetesVersion](),
+		Egress:             newTable[*FWRule](),
+		PFRules:            newTable[*PFRule](),
+		VPCOffs:            newTable[*VPCOffering](),
+		Jobs:               newTable[*Job](),
+		Policies:           newTable[*StickyPolicy](),
+		Certs:              newTable[*SSLCert](),
+		nextRule:           1,
+		APIKeys:            map[string]*User{},
+		MsID:               uuid.NewString(),
+		KubernetesClusters: newTable[*KubernetesCluster](),
+		nics:               newTable[*NIC](),
+		Secondary:          newTable[*SecondaryIP](),
+		Volumes:            newTable[*Volume](),
+		DiskOffs:           newTable[*DiskOffering](),
+		Affinity:           newTable[*AffinityGroup](),
+		Groups:             newTable[*InstanceGroup](),
+		Keypairs:           newTable[*SSHKeyPair](),
+		Pods:               newTable[*Pod](),
+		Clusters:           newTable[*Cluster](),
+		Pools:              newTable[*StoragePool](),
+		SystemVMs:          newTable[*SystemVM](),
+		OSTypes:            newTable[*OSType](),
+		ProjectRoles:       newTable[*ProjectRole](),
+		Events:             newTable[*Event](),
+		Configs:            map[string]string{},
+	}
+}
+
+// RuleID returns the next id of the shared rule sequence.
+func (st *State) RuleID() int64 {
+	id := st.nextRule
+	st.nextRule++
+	return id
+}
+
+// Tagged is a resource that can have tags.
+type Tagged struct {
+	Tags []Tag
+}
+
+func (t *Tagged) tagList() *[]Tag { return &t.Tags }
+
+// Tag is a key with its value. Keys are unique per resource.
+type Tag struct {
+	Key, Value, Customer string
+	UUID                 string
+}
+
+// HasTags reports whether the resource has one of the wanted tags. CloudStack combines several tags with OR.
+func (t *Tagged) HasTags(want []Tag) bool {
+	if len(want) == 0 {
+		return true
+	}
+	for _, w := range want {
+		for _, h := range t.Tags {
+			if strings.EqualFold(h.Key, w.Key) && strings.EqualFold(h.Value, w.Value) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"reflect"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// RowTable is a table without its type parameter.
+type RowTable interface {
+	EachRow(visit func(row any, id int64))
+	PutRow(row any)
+	NewRow() any
+	NextID() int64
+	SetNextID(n int64)
+}
+
+// EachRow visits every row, including soft-deleted rows.
+func (t *Table[T]) EachRow(visit func(row any, id int64)) {
+	for _, r := range t.Rows {
+		visit(r, r.Ent().ID)
+	}
+}
+
+// PutRow adds a row that keeps its ids.
+func (t *Table[T]) PutRow(row any) {
+	r, ok := row.(T)
+	if !ok {
+		return // cannot happen: newRow created it
+	}
+	t.Rows = append(t.Rows, r)
+	t.ByUUID[strings.ToLower(r.Ent().UUID)] = r
+}
+
+// NewRow returns a new empty row.
+func (t *Table[T]) NewRow() any { return reflect.New(reflect.TypeFor[T]().Elem()).Interface() }
+
+// NextID returns the id of the next row.
+func (t *Table[T]) NextID() int64 { return t.Next }
+
+// SetNextID sets the id of the next row.
+func (t *Table[T]) SetNextID(n int64) { t.Next = n }
+
+// Entity is the part that all rows of CloudStack's database have in common: the internal id, which appears in error
+// texts, and the UUID, which the API uses.
+type Entity struct {
+	ID      int64
+	UUID    string
+	Removed bool // soft-deleted: the UUID still resolves
+	Created time.Time
+}
+
+// Ent returns the base of a row.
+func (e *Entity) Ent() *Entity { return e }
+
+// Row is an entity in a table.
+type Row interface {
+	comparable
+	Ent() *Entity
+}
+
+// Table keeps the rows of one kind in order of their internal id.
+type Table[T Row] struct {
+	Rows   []T
+	ByUUID map[string]T
+	Next   int64
+}
+
+func newTable[T Row]() *Table[T] { return &Table[T]{ByUUID: map[string]T{}, Next: 1} }
+
+// Add stores a row with a new internal id and, if it has none, a new UUID.
+func (t *Table[T]) Add(v T) T {
+	e := v.Ent()
+	e.ID = t.Next
+	t.Next++
+	if e.UUID == "" {
+		e.UUID = uuid.NewString()
+	}
+	t.Rows = append(t.Rows, v)
+	t.ByUUID[strings.ToLower(e.UUID)] = v
+	return v
+}
+
+// AddWithID is add for rows that share an id sequence with another table.
+func (t *Table[T]) AddWithID(v T, id int64) T {
+	t.Next = id
+	return t.Add(v)
+}
+
+// Drop deletes the row permanently: its UUID does not resolve any more.
+func (t *Table[T]) Drop(v T) {
+	e := v.Ent()
+	delete(t.ByUUID, strings.ToLower(e.UUID))
+	if i, ok := t.index(e.ID); ok {
+		t.Rows = append(t.Rows[:i], t.Rows[i+1:]...)
+	}
+	e.Removed = true
+}
+
+// Rename changes the UUID of a row.
+func (t *Table[T]) Rename(v T, id string) {
+	e := v.Ent()
+	delete(t.ByUUID, strings.ToLower(e.UUID))
+	e.UUID = id
+	t.ByUUID[strings.ToLower(id)] = v
+}
+
+func (t *Table[T]) index(id int64) (int, bool) {
+	i := sort.Search(len(t.Rows), func(i int) bool { return t.Rows[i].Ent().ID >= id })
+	return i, i < len(t.Rows) && t.Rows[i].Ent().ID == id
+}
+
+// Get finds a row by UUID (case-insensitive, like the database), including soft-deleted rows.
+func (t *Table[T]) Get(id string) (T, bool) {
+	v, ok := t.ByUUID[strings.ToLower(id)]
+	return v, ok
+}
+
+// ByID returns the row with the internal id.
+func (t *Table[T]) ByID(id int64) (T, bool) {
+	if i, ok := t.index(id); ok {
+		return t.Rows[i], true
+	}
+	var zero T
+	return zero, false
+}
+
+// Find returns the first row for which ok returns true; it skips soft-deleted rows.
+func (t *Table[T]) Find(ok func(T) bool) (T, bool) {
+	for _, v := range t.Rows {
+		if !v.Ent().Removed && ok(v) {
+			return v, true
+		}
+	}
+	var zero T
+	return zero, false
+}

@@ -1,0 +1,71 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+)
+
+// LockIP returns a lock of the row of the address that a parameter refers to.
+func LockIP(param string) func(*Call) string {
+	return func(c *Call) string {
+		if ip := Arg[*store.PublicIP](c, param); ip != nil {
+			return "ip/" + ip.UUID
+		}
+		return ""
+	}
+}
+
+// Command is an implemented command. Exactly one of run and submit is set.
+type Command struct {
+	Name string
+	// refs maps each parameter of type uuid (or list of uuid) to the kind of object that it refers to.
+	Refs map[string]store.RefKind
+	// order lists the parameters whose processing order is known.
+	Order []string
+	// write is set when run changes state.
+	Write bool
+	// lock returns the name of the row that the create phase locks, as CloudStack does.
+	Lock func(*Call) string
+	// run answers a synchronous command; its result is the value of the answer's top-level key.
+	Run func(*Call) (any, error)
+	// submit validates an asynchronous command, runs its create phase and returns the job.
+	Submit func(*Call) (*JobSpec, error)
+	// class is the last part of the Java class name that jobs show.
+	Class string
+	// wrapper is the top-level key of the answer, if it is not the command's name.
+	Wrapper string
+}
+
+// Server is what commands use of the server that runs them.
+type Server struct {
+	Clock    clock.WithTicker
+	Latency  Profile
+	Cat      *catalogue.Catalogue
+	Sessions *Sessions
+	Throttle throttle
+}
+
+// JobSpec is the job that an asynchronous command returns after its create phase.
+type JobSpec struct {
+	ObjectID     string // set for async-create commands: the new object's UUID
+	InstanceType string // shown as jobinstancetype; "" leaves both members out
+	InstanceID   string
+	Subject      any // the object whose list items carry jobid and jobstatus while the job is pending
+	// begin changes objects while the job runs, after a part of its run time.
+	Begin func(now time.Time)
+	// run does the work when the job ends. Its result becomes jobresult.
+	Run func(now time.Time) (any, error)
+	// undo reverts the create phase if the job fails.
+	Undo func()
+	// refused is the error text if the router refuses; "" for a general text.
+	Refused string
+	// after delays the end of the job until this time, if it is later than the end of its run time.
+	After time.Time
+}

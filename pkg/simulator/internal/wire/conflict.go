@@ -1,0 +1,67 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+)
+
+// ConflictWith compares a new rule with the other rules of its address or network. Two rules can conflict only if
+// they have the same protocol and a CIDR in common; CIDRs are compared as text.
+func ConflictWith(r *store.FWRule, others []*store.FWRule) error {
+	for _, o := range others {
+		if o.State == store.RuleRevoke || r.Protocol != o.Protocol || !shareText(r.CIDRs, o.CIDRs) || !shareText(r.DestCIDRs, o.DestCIDRs) {
+			continue
+		}
+		switch {
+		case r.Protocol == "icmp":
+			if *r.IcmpType == *o.IcmpType && *r.IcmpCode == *o.IcmpCode {
+				return Invalid("New rule conflicts with existing rule: %s", conflictText(o))
+			}
+		case r.StartPort == nil && o.StartPort == nil:
+			return Errf(CodeConflict, CSRuleConflict, "There is already a firewall rule specified with protocol = %s and no ports", r.Protocol)
+		case r.StartPort == nil || o.StartPort == nil || r.EndPort == nil || o.EndPort == nil:
+		case *r.StartPort <= *o.EndPort && *o.StartPort <= *r.EndPort:
+			return Errf(CodeConflict, CSRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+				*r.StartPort, *r.EndPort, conflictText(o), *o.StartPort, *o.EndPort)
+		}
+	}
+	return nil
+}
+
+// shareText reports whether the lists have an element in common or are both empty.
+func shareText(a, b []string) bool {
+	return len(a) == 0 && len(b) == 0 || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+func conflictText(r *store.FWRule) string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+}
+
+// RangeConflict is the error of a rule whose ports overlap those of another rule.
+func RangeConflict(from, to int, with string, start, end int) error {
+	return Errf(CodeConflict, CSGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
+}
+
+// ForwardConflict returns an error if a port forwarding rule uses the port.
+func ForwardConflict(ip *store.PublicIP, port int) error {
+	for _, o := range ip.PFRules {
+		if o.PublicStart <= port && port <= o.PublicEnd {
+			return RangeConflict(port, port, o.ConflictText(), o.PublicStart, o.PublicEnd)
+		}
+	}
+	return nil
+}
+
+// NoHost is the error of a start for which affinity leaves no host.
+func NoHost(v *store.VM) *Error {
+	text := "Unable to create a deployment for " + v.Text()
+	if len(v.Affinity) > 0 {
+		text += ", Please check the affinity groups provided, there may not be sufficient capacity to follow them"
+	}
+	return Errf(CodeCapacity, CSGeneric, "%s", text)
+}

@@ -1,0 +1,127 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
+)
+
+// networkOfferingsJSON are the built-in network offerings in the format of listNetworkOfferings.
+//
+//go:embed network-offerings.json
+var networkOfferingsJSON []byte
+
+// addNetworkOfferings creates the built-in offerings.
+func addNetworkOfferings(st *store.State, ids func(kind, name string) string) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {
+		return fmt.Errorf("decode the embedded network offerings: %w", err)
+	}
+	for _, raw := range all {
+		o := &store.NetworkOffering{Body: raw}
+		if err := json.Unmarshal(raw, &o.Spec); err != nil {
+			return fmt.Errorf("decode an embedded network offering: %w", err)
+		}
+		o.Services = o.Spec.Services
+		o.UUID = ids("networkoffering", o.Spec.Name)
+		st.NetOffs.Add(o)
+	}
+	return nil
+}
+
+// addBuiltinRoles creates the default roles of a fresh installation.
+func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue, ids func(kind, name string) string) {
+	add := func(name, kind, description string, public bool, rules ...*store.RoleRule) *store.Role {
+		return st.Roles.Add(&store.Role{
+			Entity: store.Entity{UUID: ids("role", name)}, Name: name, Kind: kind, Description: description, Public: public, Builtin: true, Rules: rules,
+		})
+	}
+	rule := func(pattern string, allow bool) *store.RoleRule {
+		return &store.RoleRule{UUID: uuid.NewString(), Pattern: pattern, Allow: allow}
+	}
+	allowed := func(kind string) []*store.RoleRule {
+		probe := &store.Role{Kind: kind}
+		var out []*store.RoleRule
+		for i := range cat.APIs {
+			if probe.Allows(&cat.APIs[i]) {
+				out = append(out, rule(cat.APIs[i].Name, true))
+			}
+		}
+		return out
+	}
+	readOnly := []*store.RoleRule{rule("list*", true), rule("query*", true), rule("get*", true), rule("login", true), rule("logout", true), rule("*", false)}
+	add("Root Admin", store.RoleAdmin, "Default root admin role", true, rule("*", true))
+	add("Resource Admin", store.RoleResourceAdmin, "Default resource admin role", true, allowed(store.RoleResourceAdmin)...)
+	add("Domain Admin", store.RoleDomainAdmin, "Default domain admin role", true, allowed(store.RoleDomainAdmin)...)
+	add("User", store.RoleUser, "Default user role", true, allowed(store.RoleUser)...)
+	add("Read-Only Admin - Default", store.RoleAdmin, "Default read-only admin role", true, readOnly...)
+	add("Read-Only User - Default", store.RoleUser, "Default read-only user role", true, readOnly...)
+	add("Support Admin - Default", store.RoleAdmin, "Default support admin role", true, readOnly...)
+	add("Support User - Default", store.RoleUser, "Default support user role", true, readOnly...)
+	var cks []*store.RoleRule
+	for _, n := range store.CKSProjectRules {
+		cks = append(cks, rule(n, true))
+	}
+	cksRole := add(store.CKSProjectRole, store.RoleUser, "Project Kubernetes Service Role", false, append(cks, rule("*", false))...)
+	cksRole.Builtin = false // as listRoles shows it
+}
+
+// addDiskOfferings creates the disk offerings of a fresh installation.
+func addDiskOfferings(st *store.State, base func(kind, name string) store.Entity) {
+	for _, o := range []struct {
+		name, display string
+		gib           int
+	}{{"Small", "Small Disk, 5 GB", 5}, {"Medium", "Medium Disk, 20 GB", 20}, {"Large", "Large Disk, 100 GB", 100}, {"Custom", "Custom Disk", 0}} {
+		st.DiskOffs.Add(&store.DiskOffering{Entity: base("diskoffering-data", o.name), Name: o.name, Display: o.display, Gib: o.gib})
+	}
+}
+
+// addVPCOfferings creates the built-in offerings.
+func addVPCOfferings(st *store.State, ids func(kind, name string) string, at store.Entity) {
+	const router = "VpcVirtualRouter"
+	// all returns every service except those in without. Their provider is provider, unless special lists others.
+	all := func(provider string, special map[string][]string, without ...string) []store.VPCService {
+		var out []store.VPCService
+		for _, s := range store.VPCServiceNames {
+			if slices.Contains(without, s) {
+				continue
+			}
+			v := store.VPCService{Name: s}
+			names := special[s]
+			if names == nil {
+				names = []string{provider}
+			}
+			for _, n := range names {
+				v.Provider = append(v.Provider, store.NameView{Name: n})
+			}
+			out = append(out, v)
+		}
+		return out
+	}
+	lb := map[string][]string{"Lb": {router, "InternalLbVm"}}
+	basics := map[string][]string{"UserData": {router}, "Dhcp": {router}, "Dns": {router}}
+	withVPN := map[string][]string{"UserData": {router}, "Dhcp": {router}, "Dns": {router}, "Vpn": {router}}
+	routed := []string{"Vpn", "StaticNat", "PortForwarding", "Lb"}
+	for _, o := range []store.VPCOffering{
+		{Name: store.VPCOfferingName, Services: all(router, lb)},
+		{Name: "Default VPC  offering with Netscaler", Services: all(router, map[string][]string{"Lb": {"Netscaler", "InternalLbVm"}})},
+		{Name: store.RedundantOfferingName, Redundant: true, Services: all(router, lb)},
+		{Name: "VPC offering with NSX - NAT Mode", Mode: "NATTED", Services: all("Nsx", basics, "Vpn")},
+		{Name: "VPC offering with NSX - Route Mode", Mode: "ROUTED", Services: all("Nsx", basics, routed...)},
+		{Name: "VPC offering with Netris - Route Mode", Mode: "ROUTED", Services: all("Netris", basics, routed...)},
+		{Name: "VPC offering with Netris - NAT Mode", Mode: "NATTED", Services: all("Netris", withVPN)},
+	} {
+		row := o
+		row.Entity, row.Display = store.Entity{UUID: ids("vpcoffering", o.Name), Created: at.Created}, o.Name
+		st.VPCOffs.Add(&row)
+	}
+}
