@@ -175,7 +175,7 @@ func (r *run) start(ctx context.Context, s plan.Step) error {
 	_, adds := s.Action.(plan.AddMembers)
 	err := r.finish(func(j *job) bool {
 		_, creates := j.step.Action.(plan.CreateRule)
-		return oneByOne(s) || rule != "" && j.rule == rule && !(creates && adds)
+		return oneByOne(s) || rule != "" && j.rule == rule && (!creates || !adds)
 	})
 	if err != nil {
 		return err

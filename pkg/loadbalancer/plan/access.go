@@ -326,4 +326,5 @@ func sortedFirewall(in []ActualFirewall) []ActualFirewall {
 	return out
 }
 
+// SameRanges reports whether two lists let in the same sources.
 func SameRanges(a, b []string) bool { return slices.Equal(canonicalRanges(a), canonicalRanges(b)) }

@@ -98,16 +98,16 @@ const (
 )
 
 // Kind returns the action's name in metrics and in JSON.
-func (s Step) Kind() string { return s.Action.kind() }
+func (s Step) Kind() string { return s.kind() }
 
 // Label describes the action in one line.
-func (s Step) Label() string { return s.Action.label() }
+func (s Step) Label() string { return s.label() }
 
 // Sign returns Creates, Changes or Removes.
-func (s Step) Sign() string { return s.Action.sign() }
+func (s Step) Sign() string { return s.sign() }
 
 // Effect returns the actual state after the action succeeded.
-func (s Step) Effect(before Actual, o Outcome) Actual { return s.Action.effect(before, o) }
+func (s Step) Effect(before Actual, o Outcome) Actual { return s.effect(before, o) }
 
 // Destructive reports whether the action takes something away.
 func (s Step) Destructive() bool { return s.Sign() == Removes }

@@ -160,11 +160,12 @@ func (a Actual) Clone() Actual {
 	return out
 }
 
-// ours reports whether anything of the Service's is on the address or the address is its own.
+// Ours reports whether anything of the Service's is on the address or the address is its own.
 func (a *Address) Ours() bool {
 	return a.Recorded || a.Allocated || a.Owner == Owned || len(a.OwnRules()) > 0
 }
 
+// OwnRules returns the Service's own rules on the address.
 func (a *Address) OwnRules() []ActualRule {
 	var out []ActualRule
 	for _, r := range a.Rules {

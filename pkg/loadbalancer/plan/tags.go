@@ -26,7 +26,7 @@ const (
 	ResourceRule     = "LoadBalancer"
 )
 
-// ruleTags are the tags of a Service's rules.
+// RuleTags are the tags of a Service's rules.
 func RuleTags(cluster string, svc Service) map[string]string {
 	tags := Tags(cluster, svc)
 	delete(tags, TagAllocatedBy)
