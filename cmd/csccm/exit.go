@@ -96,8 +96,6 @@ func remedyOf(cmd *cobra.Command, err error) string {
 	return fmt.Sprintf("see %s --help", cmd.CommandPath())
 }
 
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
 // silenceLibraryLogs keeps client-go's and Helm's own log lines off the
 // terminal: csccm says itself what matters.
 func silenceLibraryLogs() {

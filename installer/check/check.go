@@ -39,10 +39,12 @@ const (
 	PhaseInstalled Phase = "installed"
 )
 
-// The findings of package decide, for the users of this one.
 type (
+	// Finding is what a check decided about one object.
 	Finding = decide.Finding
-	Object  = decide.Object
+	// Object is an object that a finding is about.
+	Object = decide.Object
+	// Outcome is how a check ended.
 	Outcome = decide.Outcome
 )
 

@@ -215,7 +215,7 @@ func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*ht
 		env.killer.cancel()
 		return nil, errKilled
 	}
-	res, err := send() //nolint:bodyclose // a recorded answer
+	res, err := send()
 	if watch := env.watching.Load(); watch != nil && *watch != nil {
 		(*watch)(command)
 	}

@@ -19,36 +19,60 @@ import (
 
 type (
 	// World describes a simulated CloudStack at its start.
-	World            = world.World
-	Settings         = settings.Settings
-	Zone             = world.Zone
-	ServiceOffering  = world.ServiceOffering
-	Template         = world.Template
-	Domain           = world.Domain
-	Role             = world.Role
-	RoleRule         = world.RoleRule
-	Account          = world.Account
-	User             = world.User
-	Project          = world.Project
-	VPC              = world.VPC
-	ACLList          = world.ACLList
-	ACLItem          = world.ACLItem
-	Network          = world.Network
-	VirtualMachine   = world.VirtualMachine
-	NIC              = world.NIC
-	PublicIP         = world.PublicIP
+	World = world.World
+	// Settings are the global settings and limits of the management server.
+	Settings = settings.Settings
+	// Zone is a zone.
+	Zone = world.Zone
+	// ServiceOffering is a compute offering.
+	ServiceOffering = world.ServiceOffering
+	// Template is a template of VMs.
+	Template = world.Template
+	// Domain is a domain.
+	Domain = world.Domain
+	// Role is a role with its rules.
+	Role = world.Role
+	// RoleRule allows or denies commands that match a pattern.
+	RoleRule = world.RoleRule
+	// Account is an account with its users.
+	Account = world.Account
+	// User is a user with its API keys.
+	User = world.User
+	// Project is a project.
+	Project = world.Project
+	// VPC is a VPC.
+	VPC = world.VPC
+	// ACLList is a list of network ACL items.
+	ACLList = world.ACLList
+	// ACLItem is one network ACL item.
+	ACLItem = world.ACLItem
+	// Network is a guest network or a VPC tier.
+	Network = world.Network
+	// VirtualMachine is a VM.
+	VirtualMachine = world.VirtualMachine
+	// NIC is a network interface of a VM.
+	NIC = world.NIC
+	// PublicIP is a public IP address.
+	PublicIP = world.PublicIP
+	// LoadBalancerRule is a load balancer rule.
 	LoadBalancerRule = world.LoadBalancerRule
-	FirewallRule     = world.FirewallRule
+	// FirewallRule is a firewall rule.
+	FirewallRule = world.FirewallRule
 )
 
 type (
 	// Fault is a fault to inject into calls.
-	Fault          = fault.Fault
-	FaultKind      = fault.Kind
-	ArmedFault     = fault.Armed
+	Fault = fault.Fault
+	// FaultKind is what a fault does to a call.
+	FaultKind = fault.Kind
+	// ArmedFault is a fault with the number of calls that it has hit.
+	ArmedFault = fault.Armed
+	// LatencyProfile is how long the answers of commands take.
 	LatencyProfile = wire.Profile
-	DumpOptions    = dump.Options
-	Difference     = catalogue.Difference
+	// DumpOptions choose what a dump holds.
+	DumpOptions = dump.Options
+	// Difference is a parameter or command that differs between CloudStack releases.
+	Difference = catalogue.Difference
 )
 
 // Kinds of faults; package fault describes them.

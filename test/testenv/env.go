@@ -26,7 +26,8 @@ import (
 
 const (
 	// User is the controller's CloudStack user. A second controller is OtherUser.
-	User, OtherUser = "ccm-a", "ccm-b"
+	User      = "ccm-a"
+	OtherUser = "ccm-b"
 
 	limit = 15 * time.Minute
 	// Namespace is the namespace of the Services.

@@ -39,18 +39,17 @@ type Cloud struct {
 	t testing.TB
 }
 
-var worlds sync.Map // text of a world -> *simulator.World; the simulator does not change it
+var worlds sync.Map // text of a world -> function that returns the parsed world; the simulator does not change it
 
 // New starts a simulator of a world in YAML.
 func New(t testing.TB, world string, o simulator.Options) *Cloud {
 	t.Helper()
-	parsed, ok := worlds.Load(world)
-	if !ok {
-		w, err := simulator.LoadWorld(strings.NewReader(world))
-		require.NoError(t, err)
-		parsed, _ = worlds.LoadOrStore(world, w)
-	}
-	o.World = parsed.(*simulator.World)
+	parse, _ := worlds.LoadOrStore(world, sync.OnceValues(func() (*simulator.World, error) {
+		return simulator.LoadWorld(strings.NewReader(world))
+	}))
+	var err error
+	o.World, err = parse.(func() (*simulator.World, error))() //nolint:forcetypeassert // nothing else is stored
+	require.NoError(t, err)
 	sim, err := simulator.New(o)
 	require.NoError(t, err)
 	t.Cleanup(sim.Close)
@@ -139,8 +138,8 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 func (c *Cloud) Admin(command string, pairs ...string) map[string]any {
 	c.t.Helper()
 	form := url.Values{"command": {command}, "response": {"json"}}
-	for i := 0; i < len(pairs); i += 2 {
-		form.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		form.Set(pair[0], pair[1])
 	}
 	out := httptest.NewRecorder()
 	c.IntegrationHandler().ServeHTTP(out, httptest.NewRequestWithContext(c.t.Context(), http.MethodGet, "/client/api?"+form.Encode(), http.NoBody))
@@ -152,7 +151,7 @@ func (c *Cloud) Admin(command string, pairs ...string) map[string]any {
 			for c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"] == 0.0 {
 				time.Sleep(time.Millisecond)
 			}
-			require.Equal(c.t, 1.0, c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"], command)
+			require.EqualValues(c.t, 1, c.Admin("queryAsyncJobResult", "jobid", job)["jobstatus"], command)
 		}
 		return result
 	}
