@@ -75,6 +75,21 @@ import (
 func main() { fmt.Println("Usage:", os.Args[0]) }
 `
 
+// smallManual is built with the tag manual only, as the file of the real program.
+const smallManual = `//go:build manual
+
+package main
+
+import "os"
+
+func init() {
+	if err := os.WriteFile(os.Args[1]+"/` + name + `.1", []byte(".TH ` + name + `"), 0o600); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+`
+
 // A release is published to a private registry with its own CA. After one helm registry login, with the password from
 // stdin, both helm and csccm can read it; without a login both fail.
 func TestPrivateRegistry(t *testing.T) {
@@ -87,6 +102,7 @@ func TestPrivateRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write("cmd/"+name+"/main.go", []byte(smallController))
+	s.write("cmd/"+name+"/manual.go", []byte(smallManual))
 	s.commit("a small controller")
 	s.git("tag", "v"+candidate)
 	s.release("test", "true")
