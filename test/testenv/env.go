@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	// User is the controller's CloudStack user. A second controller is OtherUser.
-	User      = "ccm-a"
+	// User is the controller's CloudStack user.
+	User = "ccm-a"
+	// OtherUser is the CloudStack user of a second controller.
 	OtherUser = "ccm-b"
 
 	limit = 15 * time.Minute

@@ -57,7 +57,7 @@ func readBackends(c *wire.Call) (*backends, error) {
 	return b, nil
 }
 
-// namesBackends tells whether the call names any backends, be it an empty list.
+// namesBackends reports whether the call names backends; an empty list counts.
 func namesBackends(c *wire.Call) bool {
 	return c.Has("virtualmachineids") || c.Maps["vmidipmap"] != nil
 }
