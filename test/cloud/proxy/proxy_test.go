@@ -131,18 +131,18 @@ func TestFaults(t *testing.T) {
 	s, reached := upstream(t)
 	g := guard.New(ours)
 	p, to := serve(t, Options{Upstream: s.URL, Guard: g})
-	next := FailBefore
-	undo := p.SetFault(func(*Call) Fault { return next })
+	undo := p.SetFault(func(*Call) Fault { return FailBefore })
 	if resp, body, err := post(t.Context(), to, "command", "createDomain", "name", ours); err != nil || resp.StatusCode != 530 || reached.Load() != 0 {
 		t.Errorf("a failing call: %v %q %v", resp, body, err)
 	}
-	next = LoseAnswer
+	undo()
+	undo = p.SetFault(func(*Call) Fault { return LoseAnswer })
 	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil || reached.Load() != 1 || !g.Mine("d1") {
 		t.Errorf("a lost answer: %v, %d calls", err, reached.Load())
 	}
 	undo()
-	crashed := 0
-	f, at := CrashAt(2, func() { crashed++ })
+	var crashed atomic.Int32
+	f, at := CrashAt(2, func() { crashed.Add(1) })
 	defer p.SetFault(f)()
 	for _, c := range []struct {
 		command string
@@ -152,8 +152,8 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: %v, cut is to be %v", c.command, err, c.cut)
 		}
 	}
-	if crashed != 1 || at() != "createDomain" || reached.Load() != 4 {
-		t.Errorf("%d crashes at %q, %d calls came through", crashed, at(), reached.Load())
+	if crashed.Load() != 1 || at() != "createDomain" || reached.Load() != 4 {
+		t.Errorf("%d crashes at %q, %d calls came through", crashed.Load(), at(), reached.Load())
 	}
 }
 
