@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -30,7 +31,7 @@ func selfTest(ctx context.Context, out io.Writer, configFile, caBundle string) e
 	if err != nil {
 		return err
 	}
-	cfg, err := cloudstack.ParseConfig(f)
+	cfg, err := cloudconfig.Parse(f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", configFile, err)
 	}

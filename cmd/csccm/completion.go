@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 func newCompletionCommand(g *globals) *cobra.Command {
@@ -234,7 +235,7 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *clou
 		}
 		return cs.Client, cs.Close, nil
 	}
-	config := cloudstack.DefaultConfig()
+	config := cloudconfig.Default()
 	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify
 	config.APIKey, config.SecretKey = keys.APIKey, keys.SecretKey
 	client, err = cloudstack.NewClient(&config)

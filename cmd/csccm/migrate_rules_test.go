@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 const oldLB = "a0123456789abcdef0123456789abcde"
@@ -187,7 +188,7 @@ func TestMigrateRulesOfARunningProvider(t *testing.T) {
 	f, err := os.Open(file)
 	require.NoError(t, err)
 	defer func() { _ = f.Close() }()
-	cfg, err := cloudstack.ParseConfig(f)
+	cfg, err := cloudconfig.Parse(f)
 	require.NoError(t, err)
 	client, err := cloudstack.NewClient(cfg)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // TestMigrateRulesTranscript goes there and back over rules of every kind: legacy names, a duplicate on
@@ -98,7 +99,7 @@ func clientOf(t *testing.T, file string) *cloudstack.Client {
 	f, err := os.Open(file) // #nosec G304 -- a file of the test
 	require.NoError(t, err)
 	defer func() { _ = f.Close() }()
-	cfg, err := cloudstack.ParseConfig(f)
+	cfg, err := cloudconfig.Parse(f)
 	require.NoError(t, err)
 	client, err := cloudstack.NewClient(cfg)
 	require.NoError(t, err)

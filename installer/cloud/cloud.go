@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // Cloud is CloudStack as the controller's own credentials see it.
@@ -49,7 +50,7 @@ func OfFile(file string) (*Cloud, error) {
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
-	config, err := cloudstack.ParseConfig(f)
+	config, err := cloudconfig.Parse(f)
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
@@ -23,7 +25,7 @@ func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
 	}
 	one, two := newFakeAPI(t, echo), newFakeAPI(t, echo)
 	c := one.client(t)
-	cfg := DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.RateLimit = two.URL+"/client/api", "anotherKey-CCCC=", "anotherSecret-DDDD=", 0
 	other, err := NewClient(&cfg)
 	require.NoError(t, err)
@@ -80,7 +82,7 @@ func TestCABundle(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	bundle := filepath.Join(t.TempDir(), "ca.crt")
-	cfg := DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.CABundle = server.URL+"/client/api", testAPIKey, testSecretKey, bundle
 	_, err := NewClient(&cfg)
 	require.ErrorContains(t, err, "CA bundle")

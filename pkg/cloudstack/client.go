@@ -102,11 +102,11 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 // newClient makes a client without credentials.
 func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if cfg == nil {
-		return nil, &ConfigError{Err: errors.New("cloudstack: no configuration")}
+		return nil, &cloudconfig.Error{Err: errors.New("cloudstack: no configuration")}
 	}
 	endpoint, err := cfg.Endpoint()
 	if err != nil {
-		return nil, &ConfigError{Err: fmt.Errorf("cloudstack: %w", err)}
+		return nil, &cloudconfig.Error{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
 	c := &Client{
 		timeout:    cfg.Timeout,
@@ -133,7 +133,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
-			return nil, &ConfigError{Err: err}
+			return nil, &cloudconfig.Error{Err: err}
 		}
 		a.ownBase = true
 	}

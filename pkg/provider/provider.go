@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -83,7 +84,7 @@ func Register(o *Options) {
 		if err != nil {
 			return nil, fmt.Errorf("cloud-config: %w", err)
 		}
-		cfg, err := cloudstack.ParseConfig(bytes.NewReader(text))
+		cfg, err := cloudconfig.Parse(bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}

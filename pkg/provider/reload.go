@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 const (
@@ -97,7 +98,7 @@ func (r *reloader) look(ctx context.Context) {
 		r.fail(digest{}, reloadInvalid, fmt.Errorf("cloud-config: %w", err))
 		return
 	}
-	cfg, parseErr := cloudstack.ParseConfig(bytes.NewReader(text))
+	cfg, parseErr := cloudconfig.Parse(bytes.NewReader(text))
 	if parseErr != nil {
 		cfg = r.provider.config
 	}

@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -168,7 +169,7 @@ func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
-	a := cloudstack.DefaultConfig()
+	a := cloudconfig.Default()
 	b := a
 	b.APIKey, b.SecretKey, b.APIURL, b.CAFile, b.SSLNoVerify = "x", "y", "z", "c", true
 	assert.Empty(t, a.NeedsRestart(&b))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -35,7 +36,7 @@ func (d *demo) cloudConfig(ctx context.Context) (*cloudstack.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cloudstack.ParseConfig(bytes.NewReader(secret.Data[secretKey]))
+	return cloudconfig.Parse(bytes.NewReader(secret.Data[secretKey]))
 }
 
 // rules returns the rules of one public address, or of all addresses for "". It calls

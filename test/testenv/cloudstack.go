@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -86,7 +87,7 @@ func (c *CloudStack) Config(user string) (*cloudstack.Config, error) {
 	if !ok {
 		return nil, fmt.Errorf("user %s has no keys", user)
 	}
-	config := cloudstack.DefaultConfig()
+	config := cloudconfig.Default()
 	config.APIURL, config.APIKey, config.SecretKey = c.URL, key, secret
 	return &config, nil
 }

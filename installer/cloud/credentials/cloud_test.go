@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -85,7 +86,7 @@ func (c *cloud) login(t *testing.T) *cloudstack.Client {
 
 func (c *cloud) loginAs(t *testing.T, user, domain string) *cloudstack.Client {
 	t.Helper()
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL = c.url
 	admin, err := cloudstack.Login(t.Context(), &cfg, user, "password", domain)
 	require.NoError(t, err)
@@ -94,7 +95,7 @@ func (c *cloud) loginAs(t *testing.T, user, domain string) *cloudstack.Client {
 }
 
 func (c *cloud) config(keys credentials.Keys) *cloudstack.Config {
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey = c.url, keys.APIKey, keys.SecretKey
 	return &cfg
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
@@ -40,7 +41,7 @@ func unanswered(apiURL string, err error) *Error {
 // does not exist, a ca-file that is none, a key with blanks in it. The operator must correct that first.
 func BadInput(err error) bool {
 	var project *inventory.ProjectError
-	var config *cloudstack.ConfigError
+	var config *cloudconfig.Error
 	return errors.As(err, &config) || errors.As(err, &project) && project.Err == nil
 }
 
@@ -51,7 +52,7 @@ func Remedy(err error) string {
 	if errors.As(err, &project) && project.Err == nil {
 		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
 	}
-	var config *cloudstack.ConfigError
+	var config *cloudconfig.Error
 	if errors.As(err, &config) {
 		return "correct it in the flag, the file or the Secret that it comes from"
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // The Secret has upstream's name and key, so that a swap in either direction
@@ -65,7 +66,7 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string
 		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
 		return s, nil
 	}
-	if s.Config, err = cloudstack.ParseConfig(bytes.NewReader(raw)); err != nil {
+	if s.Config, err = cloudconfig.Parse(bytes.NewReader(raw)); err != nil {
 		s.Config = nil
 		s.Problem = fmt.Errorf("Secret %s/%s: %w", namespace, SecretName, err)
 	}

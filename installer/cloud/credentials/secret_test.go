@@ -20,10 +20,11 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 func wanted() *cloudstack.Config {
-	c := cloudstack.DefaultConfig()
+	c := cloudconfig.Default()
 	c.APIURL, c.APIKey, c.SecretKey, c.Zone = "https://cloud.example.org/client/api", "api-canary", "secret-canary", "zone #1"
 	c.CAFile = "/home/me/ca.pem"
 	return &c
@@ -59,7 +60,7 @@ func TestSecretCreateThenKeep(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "csccm", object.Labels["app.kubernetes.io/managed-by"])
 	require.Equal(t, corev1.SecretTypeOpaque, object.Type)
-	back, err := cloudstack.ParseConfig(bytes.NewReader(object.Data[credentials.SecretKey]))
+	back, err := cloudconfig.Parse(bytes.NewReader(object.Data[credentials.SecretKey]))
 	require.NoError(t, err)
 	expected := *wanted()
 	expected.CAFile = "" // a path of this machine

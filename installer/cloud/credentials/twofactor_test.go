@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // A login that CloudStack wants a second factor for is named as what it is, with the way around: in the answer to
@@ -31,7 +32,7 @@ func TestTwoFactorLogin(t *testing.T) {
 	} {
 		server := httptest.NewServer(answer)
 		t.Cleanup(server.Close)
-		cfg := cloudstack.DefaultConfig()
+		cfg := cloudconfig.Default()
 		cfg.APIURL = server.URL + "/client/api"
 		_, err := cloudstack.Login(t.Context(), &cfg, "admin", "word-canary", "ROOT")
 		err = ExplainLogin(cfg.APIURL, "admin", "ROOT", err)

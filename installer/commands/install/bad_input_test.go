@@ -26,6 +26,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 func (b *bench) putSecret(t *testing.T, cloudConfig string) {
@@ -40,7 +41,7 @@ func (b *bench) putSecret(t *testing.T, cloudConfig string) {
 // expire replaces the keys of the VMs' owner, so that those known are worth nothing.
 func (b *bench) expire(t *testing.T) {
 	t.Helper()
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL = b.url
 	admin, err := cloudstack.Login(t.Context(), &cfg, "admin", "password", "ROOT")
 	require.NoError(t, err)

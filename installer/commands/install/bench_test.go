@@ -33,6 +33,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -74,7 +75,7 @@ func newBenchOf(t *testing.T, world *simulator.World, owner string, nodes ...*co
 	b.vms = map[string]string{}
 	api, secret, ok := sim.Keys(owner)
 	require.True(t, ok)
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey = b.url, api, secret
 	client, err := cloudstack.NewClient(&cfg)
 	require.NoError(t, err)
@@ -280,7 +281,7 @@ func (b *bench) requireNoSecrets(t *testing.T, more ...string) {
 	secret, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
 	words := more
 	if err == nil {
-		cfg, err := cloudstack.ParseConfig(bytes.NewReader(secret.Data[credentials.SecretKey]))
+		cfg, err := cloudconfig.Parse(bytes.NewReader(secret.Data[credentials.SecretKey]))
 		require.NoError(t, err)
 		words = append(words, cfg.APIKey, cfg.SecretKey)
 	}

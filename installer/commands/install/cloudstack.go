@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // selfKnowledge are commands by which a user learns about its own rights: csccm
@@ -61,7 +62,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 // newConfig is the configuration without keys. It keeps what an operator set in
 // an existing Secret and csccm has no flag for.
 func (in *Installer) newConfig() *cloudstack.Config {
-	fresh := cloudstack.DefaultConfig()
+	fresh := cloudconfig.Default()
 	cfg := &fresh
 	c := &in.Options.Credentials
 	if in.existing.Config != nil && in.existing.Config.APIURL == c.APIURL {

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // Given is where the flags say that passwords and keys are. None of them is in argv.
@@ -127,7 +128,7 @@ func (f *Given) readCloudConfig(o *Options) error {
 		return &report.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
 	defer file.Close() //nolint:errcheck // read only
-	cfg, err := cloudstack.ParseConfig(file)
+	cfg, err := cloudconfig.Parse(file)
 	if err != nil {
 		return &report.Error{What: fmt.Sprintf("--cloud-config %s", f.CloudConfig), Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
 	}

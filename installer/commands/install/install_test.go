@@ -25,7 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/rollout"
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -237,7 +237,7 @@ func TestInstallSkipsCheckAndOverwrites(t *testing.T) {
 	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
 	secret, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
 	require.NoError(t, err)
-	cfg, err := cloudstack.ParseConfig(bytes.NewReader(secret.Data[credentials.SecretKey]))
+	cfg, err := cloudconfig.Parse(bytes.NewReader(secret.Data[credentials.SecretKey]))
 	require.NoError(t, err)
 	require.InDelta(t, 7, cfg.RateLimit, 0, "what csccm has no flag for is kept")
 	require.NotEqual(t, "a", cfg.APIKey)

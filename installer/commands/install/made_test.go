@@ -22,6 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -48,7 +49,7 @@ func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
 
 func (b *bench) loggedIn(t *testing.T) *cloudstack.Client {
 	t.Helper()
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL = b.url
 	admin, err := cloudstack.Login(t.Context(), &cfg, "admin", "password", "ROOT")
 	require.NoError(t, err)

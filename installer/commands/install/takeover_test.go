@@ -29,6 +29,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -78,7 +79,7 @@ func (b *bench) taking(t *testing.T) Options {
 // rules are the rules of the recorded account by id.
 func (b *bench) rules(t *testing.T) map[string]cloudstack.LoadBalancerRule {
 	t.Helper()
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL = b.url
 	cfg.APIKey, cfg.SecretKey, _ = b.sim.Keys(leftby.Account)
 	client, err := cloudstack.NewClient(&cfg)

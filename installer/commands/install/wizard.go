@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing.
@@ -37,7 +38,7 @@ func (in *Installer) probe(ctx context.Context, apiURL string) error {
 	if err := checkURL(apiURL); err != nil {
 		return err
 	}
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	c := &in.Options.Credentials
 	cfg.APIURL, cfg.CAFile, cfg.SSLNoVerify = apiURL, c.CAFile, c.SSLNoVerify
 	cfg.APIKey, cfg.SecretKey = credentials.ProbeKeys.APIKey, credentials.ProbeKeys.SecretKey

@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -277,7 +278,7 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 
 // formerly is the cloud-config of before, which believes what was signed with the new keys meanwhile.
 func (r *run) formerly() []byte {
-	was, err := cloudstack.ParseConfig(bytes.NewReader(r.old))
+	was, err := cloudconfig.Parse(bytes.NewReader(r.old))
 	if err != nil {
 		return r.old
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -107,7 +108,7 @@ func (b *bench) config(t *testing.T, user string) *cloudstack.Config {
 	t.Helper()
 	api, secret, ok := b.sim.Keys(user)
 	require.True(t, ok)
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey = b.url, api, secret
 	return &cfg
 }
@@ -155,7 +156,7 @@ func (b *bench) secret(t *testing.T) (*corev1.Secret, *cloudstack.Config) {
 	t.Helper()
 	s, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
 	require.NoError(t, err)
-	cfg, err := cloudstack.ParseConfig(bytes.NewReader(s.Data[credentials.SecretKey]))
+	cfg, err := cloudconfig.Parse(bytes.NewReader(s.Data[credentials.SecretKey]))
 	require.NoError(t, err)
 	return s, cfg
 }

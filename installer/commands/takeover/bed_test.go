@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -47,7 +48,7 @@ func newBed(t *testing.T, state string, old ...runtime.Object) *bed {
 	t.Cleanup(b.sim.Close)
 	server := httptest.NewServer(b.sim.Handler())
 	t.Cleanup(server.Close)
-	config := cloudstack.DefaultConfig()
+	config := cloudconfig.Default()
 	config.APIURL = server.URL + "/client/api"
 	var found bool
 	config.APIKey, config.SecretKey, found = b.sim.Keys(leftby.Account)

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // secretRef is a key of a Secret that may hold a cloud-config; key "" is any.
@@ -137,7 +138,7 @@ func configIn(s *corev1.Secret, key string) *cloudstack.Config {
 		keys = slices.Sorted(maps.Keys(s.Data))
 	}
 	for _, k := range keys {
-		cfg, err := cloudstack.ParseConfig(bytes.NewReader(s.Data[k]))
+		cfg, err := cloudconfig.Parse(bytes.NewReader(s.Data[k]))
 		if err == nil && cfg.APIURL != "" && cfg.APIKey != "" && cfg.SecretKey != "" {
 			return cfg
 		}

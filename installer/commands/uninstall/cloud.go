@@ -10,7 +10,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // cloud plans what is removed from CloudStack, or names what stays there.
@@ -32,7 +32,7 @@ func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
 	if err != nil {
 		return u.Cluster.Explain(err)
 	}
-	fresh := cloudstack.DefaultConfig()
+	fresh := cloudconfig.Default()
 	login := &fresh
 	if secret.Config != nil {
 		p.config = secret.Config

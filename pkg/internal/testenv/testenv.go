@@ -27,6 +27,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -58,7 +59,7 @@ func New(t testing.TB, world string, o simulator.Options) *Cloud {
 
 // Config returns the configuration of a client without a rate limit.
 func (c *Cloud) Config(key, secret string) *cloudstack.Config {
-	cfg := cloudstack.DefaultConfig()
+	cfg := cloudconfig.Default()
 	cfg.APIURL, cfg.APIKey, cfg.SecretKey, cfg.RateLimit = URL, key, secret, 0
 	return &cfg
 }

@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/test/cloud/api"
 )
 
@@ -84,7 +84,7 @@ func (e *env) keysInSecret(ctx context.Context) (api.Credentials, error) {
 	if err != nil {
 		return api.Credentials{}, err
 	}
-	c, err := cloudstack.ParseConfig(bytes.NewReader(s.Data["cloud-config"]))
+	c, err := cloudconfig.Parse(bytes.NewReader(s.Data["cloud-config"]))
 	if err != nil {
 		return api.Credentials{}, err
 	}
